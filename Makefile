@@ -1,0 +1,78 @@
+# Every target makes the virtual environment that it needs. `make` alone lists the targets.
+
+# The interpreter that makes the environments; when it is not given, the first one that is new enough.
+PYTHON ?=
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
+
+VENV   := .venv
+ORACLE := .venv-oracle
+PY     := $(VENV)/bin/python
+PIP    := -m pip install --quiet --disable-pip-version-check
+
+SECONDS ?= 60
+ARGS    ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check lint oracle bench golden fuzz clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
+
+demo: $(VENV)/.run ## answer one question about a real TPU dump
+	@$(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/
+
+test: $(VENV)/.test ## run the tests and the examples in docstrings (ARGS="-k layout" chooses)
+	@$(PY) -m pytest -q -m "not slow" $(ARGS)
+
+check: lint test ## all that a change must pass: format, lint, types, tests
+
+lint: $(VENV)/.dev ## format, lint, types
+	@$(PY) -m ruff format --check --quiet . || { echo "error: not formatted; mend with: $(PY) -m ruff format" >&2; exit 1; }
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m mypy --no-error-summary
+
+oracle: $(ORACLE)/.oracle ## run every test, those that ask XLA itself through jaxlib too
+	@$(ORACLE)/bin/python -m pytest -q $(ARGS)
+
+bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
+	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)
+
+golden: $(VENV)/.test ## write the golden outputs anew; review them with git diff
+	@$(PY) tests/golden.py --write $(ARGS)
+
+fuzz: $(VENV)/.test ## feed damaged dumps to the parser for SECONDS=60
+	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
+
+clean: ## remove the environments, caches and builds
+	@rm -rf $(VENV) $(ORACLE) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find hlo_cli tests fixtures -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Each stamp stands for one set of packages; they follow one another, so that `make -j` never runs two pips at once.
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml
+	@echo "installing into $(VENV)" >&2
+	@$(PY) $(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	@$(PY) $(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	@$(PY) $(PIP) --editable '.[dev]'
+	@touch $@
+
+$(ORACLE)/.oracle: $(ORACLE)/bin/python pyproject.toml
+	@echo "installing jaxlib into $(ORACLE)" >&2
+	@$(ORACLE)/bin/python $(PIP) --editable '.[oracle,test]'
+	@touch $@
+
+$(VENV)/bin/python $(ORACLE)/bin/python:
+	@for python in $(CANDIDATES); do \
+	  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    "$$python" -m venv --clear "$(@D)/.." && echo '*' > "$(@D)/../.gitignore" && exit 0; exit 1; \
+	  fi; \
+	done; \
+	echo "error: Python 3.11 or newer with its venv module is needed; tried $(CANDIDATES)" >&2; \
+	echo "  help: make PYTHON=/path/to/python3.11 (on Debian and Ubuntu: apt install python3-venv)" >&2; \
+	exit 1

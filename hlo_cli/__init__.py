@@ -1,0 +1,89 @@
+"""Reads XLA HLO dumps: text becomes a module of typed, frozen values that print exactly as XLA prints them.
+
+>>> import hlo_cli
+>>> shape = hlo_cli.parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
+>>> [str(tile) for tile in shape.layout.tiles]
+['(8,128)', '(2,1)']
+>>> module = hlo_cli.parse_module('''
+... HloModule twice
+... ENTRY main {
+...   x = f32[4]{0} parameter(0)
+...   ROOT y = f32[4]{0} add(x, x)
+... }''')
+>>> [operand.name for operand in module.entry.root.operands]
+['x', 'x']
+
+`load` reads a file or a directory of dumps. What cannot be read raises `HloError`, which carries the places. Nothing
+is imported before the name that needs it is used.
+"""
+
+from hlo_cli._version import __version__
+
+TYPE_CHECKING = False  # importing typing would cost as much as starting Python
+if TYPE_CHECKING:
+    from hlo_cli.ir.computation import Computation
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.layout import Layout, Tile
+    from hlo_cli.ir.module import Module
+    from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
+    from hlo_cli.library import load
+    from hlo_cli.source import Diagnostic, HloError, Source, Span
+    from hlo_cli.syntax.parser import parse_module
+    from hlo_cli.syntax.shapes import parse_shape
+
+__all__ = [
+    "ArrayShape",
+    "BufferShape",
+    "Computation",
+    "Diagnostic",
+    "HloError",
+    "Instruction",
+    "Layout",
+    "Module",
+    "OpaqueShape",
+    "Shape",
+    "Source",
+    "Span",
+    "Tile",
+    "TokenShape",
+    "TupleShape",
+    "UnknownShape",
+    "__version__",
+    "load",
+    "parse_module",
+    "parse_shape",
+]
+
+_HOMES = {
+    "hlo_cli.ir.computation": ("Computation",),
+    "hlo_cli.ir.instruction": ("Instruction",),
+    "hlo_cli.ir.layout": ("Layout", "Tile"),
+    "hlo_cli.ir.module": ("Module",),
+    "hlo_cli.ir.shape": (
+        "ArrayShape",
+        "BufferShape",
+        "OpaqueShape",
+        "Shape",
+        "TokenShape",
+        "TupleShape",
+        "UnknownShape",
+    ),
+    "hlo_cli.library": ("load",),
+    "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
+    "hlo_cli.syntax.parser": ("parse_module",),
+    "hlo_cli.syntax.shapes": ("parse_shape",),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        for home, names in _HOMES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(home), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

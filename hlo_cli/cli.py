@@ -1,0 +1,134 @@
+"""The command line `hlo`: the table of its commands, the screens that need none of them, and where errors are caught.
+
+The screens are plain text, and nothing is imported for them: `hlo --help` takes little longer than starting Python.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from hlo_cli._version import __version__
+
+TYPE_CHECKING = False  # importing typing would cost as much as starting Python
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "parse": ("hlo_cli.commands.parse", "what is in a dump; one instruction taken apart"),
+    "layout": ("hlo_cli.commands.layout", "what a layout means; what padding costs"),
+    "help": ("hlo_cli.commands.help", "how to make a dump; shell completion"),
+}
+"""Every command: the module whose `command` it is, and what it answers."""
+
+QUESTIONS: Final = (
+    ("What is in this dump?", "hlo parse DUMP"),
+    ("What does this layout mean?", "hlo layout SHAPE"),
+    ("What is padding, and what would not be?", "hlo layout DUMP"),
+)
+
+COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
+
+
+def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> int:
+    """Run one command line and give its exit code; when standalone, end the process with that code instead."""
+    if standalone and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = _answer(list(sys.argv[1:] if arguments is None else arguments))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    except MemoryError:
+        code = _complain("there is not enough memory for this")
+    except OSError as error:
+        code = _complain(f"{error.filename or 'output'}: {error.strerror or error}")
+    if standalone:
+        os._exit(code)  # everything is written; taking a large module apart object by object would only take time
+    return code
+
+
+def questions_screen() -> str:
+    """What `hlo` alone prints: the questions it answers."""
+    rows = "\n".join(f"  {question:<43}{line}" for question, line in QUESTIONS)
+    return f"""\
+hlo answers questions about XLA dumps.
+
+{rows}
+
+DUMP is a file, a directory that --xla_dump_to wrote, or - for standard input.
+hlo COMMAND --help, hlo help dump (how to make one)
+"""
+
+
+def help_screen() -> str:
+    """What `hlo --help` prints."""
+    rows = "\n".join(f"  {name:<12}{summary}" for name, (_, summary) in COMMANDS.items())
+    return f"""\
+Usage: hlo COMMAND [OPTIONS] [INPUT]...
+
+Answers questions about XLA HLO dumps.
+
+{rows}
+
+Examples:
+  hlo layout 'bf16[300,70]{{1,0:T(8,128)(2,1)}}'
+  hlo help dump
+
+Exit 0: fine. 1: findings or differences. 2: usage or bad input.
+"""
+
+
+def _answer(arguments: list[str]) -> int:
+    if COMPLETION_VARIABLE in os.environ:
+        return _complete(os.environ[COMPLETION_VARIABLE])
+    first = arguments[0] if arguments else ""
+    if not arguments:
+        print(questions_screen(), end="")
+    elif first in ("-h", "--help"):
+        print(help_screen(), end="")
+    elif first == "--version":
+        print(f"hlo {__version__}")
+    else:
+        return _run(arguments)
+    return 0
+
+
+def _run(arguments: list[str]) -> int:
+    import click
+
+    from hlo_cli.commands.group import CommandTable, error_of, show
+    from hlo_cli.source import HloError
+
+    table = CommandTable(COMMANDS)
+    try:
+        with table.make_context("hlo", arguments) as context:
+            code = table.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        show(error_of(error))
+        return 2
+    except HloError as error:
+        show(error)
+        return 2
+    return int(code or 0)
+
+
+def _complete(instruction: str) -> int:
+    from click.shell_completion import shell_complete
+
+    from hlo_cli.commands.group import CommandTable
+
+    return shell_complete(CommandTable(COMMANDS), {}, "hlo", COMPLETION_VARIABLE, instruction)
+
+
+def _complain(message: str) -> int:
+    if sys.stderr is not None:
+        print(f"error: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,82 @@
+"""`hlo help`: what a command's own help has no room for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from hlo_cli.commands.group import did_you_mean
+from hlo_cli.source import HloError
+
+DUMP: Final = """\
+Everything that a process compiles, as files in DIR; set it before the
+framework starts:
+
+  XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text" python train.py
+  hlo parse DIR
+
+  --xla_dump_hlo_pass_re='.*'         the module after every pass, too
+  --xla_dump_hlo_module_re=jit_step   only modules with such a name
+
+One function in JAX:
+
+  lowered = jax.jit(f).lower(*arguments)
+  lowered.as_text("hlo")              before optimizations
+  lowered.compile().as_text()         after optimizations: layouts, fusions
+  lowered.compile(compiler_options={
+      "xla_dump_to": "DIR", "xla_dump_hlo_as_text": True})
+
+  This form of dump also works for a TPU that is only compiled for. What JAX
+  takes from its compilation cache is not compiled, and so not dumped:
+  JAX_ENABLE_COMPILATION_CACHE=false.
+
+PyTorch/XLA: XLA_FLAGS as above.
+
+TensorFlow: XLA_FLAGS as above, or one function with jit_compile=True:
+
+  f.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
+"""
+
+COMPLETION: Final = """\
+Once, in the shell's start-up file:
+
+  bash   eval "$(_HLO_COMPLETE=bash_source hlo)"     in ~/.bashrc
+  zsh    eval "$(_HLO_COMPLETE=zsh_source hlo)"      in ~/.zshrc
+  fish   _HLO_COMPLETE=fish_source hlo | source      in ~/.config/fish/config.fish
+"""
+
+TOPICS: Final[dict[str, tuple[str, str]]] = {
+    "dump": ("how to make a dump", DUMP),
+    "completion": ("how to let the shell complete commands and options", COMPLETION),
+}
+
+
+@click.command("help")
+@click.argument("topic", required=False)
+@click.pass_context
+def command(context: click.Context, topic: str | None) -> None:
+    """Explain a TOPIC, or a command; without one, list them.
+
+    \b
+    Examples:
+      hlo help dump
+      hlo help layout
+    """
+    click.echo(_text(context, topic).rstrip("\n"))
+
+
+def _text(context: click.Context, topic: str | None) -> str:
+    if topic is None:
+        rows = [f"  hlo help {name:<12}{summary}" for name, (summary, _) in TOPICS.items()]
+        return "\n".join([*rows, "  hlo help COMMAND     the same as hlo COMMAND --help"])
+    if topic in TOPICS:
+        return TOPICS[topic][1]
+    parent = context.parent
+    assert parent is not None
+    assert isinstance(parent.command, click.Group)
+    if found := parent.command.get_command(parent, topic):
+        return found.get_help(click.Context(found, parent=parent, info_name=topic))
+    known = [*TOPICS, *parent.command.list_commands(parent)]
+    meant = did_you_mean(topic, known)
+    raise HloError(f"no topic {topic}{meant}", hint=None if meant else "hlo help lists the topics")

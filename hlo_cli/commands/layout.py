@@ -1,0 +1,108 @@
+"""`hlo layout`: what a layout means, and what padding costs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from hlo_cli.commands.options import finish, input_options, load_one, output_of, output_options, reading_of
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.options import Output, Reading
+    from hlo_cli.ir.shape import Shape
+
+GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
+_LOOKS_LIKE_HLO = re.compile(
+    r"[ \t\n]*(?:\(|b\(|[a-z][a-z0-9]*+\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
+)
+_ELEMENT = re.compile(r"(.+?)\{([0-9, ]*)\}")
+
+HELP = """What a layout means; what padding costs.
+
+INPUT is a dump (a file, a directory that --xla_dump_to wrote, a glob, or - for standard input), one instruction's
+shape in it as DUMP:NAME, or a shape or instruction typed as text.
+
+\b
+Examples:
+  hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'
+  hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
+  hlo layout dump/ --by source --top 10
+"""
+
+
+@click.command(help=HELP)
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("--by", "grouping", type=click.Choice(GROUPINGS), default="shape", help="What makes a row of a dump.")
+@click.option("--computation", metavar="NAME", help="Only what this computation makes.")
+@click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
+@click.option("--for", "generation", metavar="TPU", help="Lay shapes out as this TPU does by default: v4, v5e, …")
+@input_options
+@output_options
+def command(
+    inputs: tuple[str, ...],
+    grouping: str,
+    computation: str | None,
+    draw: bool,
+    generation: str | None,
+    **options: object,
+) -> int:
+    """Shapes as text are explained, dumps are summed up."""
+    output, reading = output_of(options), reading_of(options)
+    texts = [_shape_text(argument, reading) for argument in inputs]
+    if inputs and all(text is not None for text in texts):
+        return _explain([text for text in texts if text is not None], draw, generation, output)
+    if any(text is not None for text in texts):
+        raise HloError("shapes and dumps cannot be mixed", hint="ask for them one after the other")
+    if draw or generation:
+        option = "--draw" if draw else "--for"
+        raise HloError(f"{option} is for a shape, not for a whole dump", hint="name an instruction, as DUMP:fusion.2")
+    return _sum_up(inputs, grouping, computation, reading, output)
+
+
+def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: Output) -> int:
+    from hlo_cli.commands.layout_of_shape import report_of_shapes
+
+    return finish(report_of_shapes(texts, draw=draw, generation=generation), output)
+
+
+def _sum_up(inputs: Sequence[str], grouping: str, computation: str | None, reading: Reading, output: Output) -> int:
+    from hlo_cli.analysis.footprint import Grouping
+    from hlo_cli.commands.layout_of_dump import report_of_dump
+    from hlo_cli.commands.parse_summary import what_was_read
+
+    loaded = load_one(inputs, reading)
+    by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
+    argument = inputs[0] if len(inputs) == 1 else ""
+    report = report_of_dump(loaded, grouping=by, computation=computation, argument=argument)
+    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+
+
+def _shape_text(argument: str, reading: Reading) -> str | None:
+    """The shape or instruction that an argument writes or, as DUMP:NAME, points at; None for a dump."""
+    if argument == "-" or os.path.exists(argument):
+        return None
+    if _LOOKS_LIKE_HLO.match(argument):
+        return argument
+    dump, colon, name = argument.rpartition(":")
+    if colon and os.path.exists(dump):
+        return str(_shape_in(dump, name, reading))
+    return None
+
+
+def _shape_in(dump: str, name: str, reading: Reading) -> Shape:
+    from hlo_cli.ir.shape import subshape
+
+    element = _ELEMENT.fullmatch(name)
+    instruction = load_one((dump,), reading).module.instruction(element[1] if element else name)
+    index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
+    shape = subshape(instruction.shape, index)
+    if shape is None:
+        raise HloError(
+            f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
+        )
+    return shape

@@ -1,0 +1,208 @@
+"""What every command has in common: the options about input and output, reading modules and writing reports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.inputs.input import Input
+    from hlo_cli.ir.module import Module
+    from hlo_cli.render.style import Style
+    from hlo_cli.report.report import Report
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How the user wants to see a report."""
+
+    format: str = "table"
+    path: str | None = None
+    top: int | None = None
+    columns: tuple[str, ...] = ()
+    sort: str | None = None
+    color: str = "auto"
+    ascii: bool = False
+    verbose: bool = False
+
+    def style(self, stream: int) -> Style:
+        """The look of what goes to a standard stream: 1 is output, 2 is errors."""
+        from hlo_cli.render.style import Style
+
+        terminal = _is_terminal(stream) and not (stream == 1 and self.path)
+        width = shutil.get_terminal_size().columns if terminal or "COLUMNS" in os.environ else 80
+        return Style(
+            width=width, color=_wants_color(self.color, terminal), ascii=self.ascii or _is_ascii(stream), top=self.top
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the user wants the input to be chosen and read."""
+
+    stage: str | None = None
+    module: str | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A module with the input it was read from."""
+
+    module: Module
+    input: Input
+
+
+def input_options(function: _F) -> _F:
+    """`--stage`, `--module`, `--strict`: given to the command as one `reading`."""
+    for option in (
+        click.option("--strict", is_flag=True, help="Reject what XLA's own parser rejects."),
+        click.option("--module", metavar="NAME", help="Which module of a directory."),
+        click.option("--stage", metavar="STAGE", help="Which stage of a directory; the newest if not given."),
+    ):
+        function = option(function)
+    return function
+
+
+def output_options(function: _F) -> _F:
+    """Format, file, rows, columns and colour."""
+    for option in (
+        click.option("--verbose", is_flag=True, help="All notes."),
+        click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="No glyphs beyond ASCII."),
+        click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", help="When to colour."),
+        click.option("--columns", metavar="LIST", help="Which columns, in this order, with commas between."),
+        click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
+        click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
+        click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
+        click.option("--format", default="table", metavar="FORMAT", help="table, json, jsonl, csv, tsv or md."),
+    ):
+        function = option(function)
+    return function
+
+
+def output_of(options: dict[str, object]) -> Output:
+    """The output options among a command's parameters, taken out of them."""
+    columns = str(options.pop("columns") or "")
+    top = options.pop("top")
+    return Output(
+        format=str(options.pop("format")),
+        path=_text(options.pop("path")),
+        top=top if isinstance(top, int) else None,
+        columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
+        sort=_text(options.pop("sort")),
+        color=str(options.pop("color")),
+        ascii=bool(options.pop("ascii")),
+        verbose=bool(options.pop("verbose")),
+    )
+
+
+def reading_of(options: dict[str, object]) -> Reading:
+    """The input options among a command's parameters, taken out of them."""
+    return Reading(_text(options.pop("stage")), _text(options.pop("module")), bool(options.pop("strict")))
+
+
+def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
+    """The one module that the arguments name; of several the largest, which a note then says."""
+    from hlo_cli.inputs.input import choose_one, read_inputs
+    from hlo_cli.syntax.parser import parse_module
+
+    chosen = choose_one(read_inputs(arguments, stage=reading.stage, module=reading.module))
+    return Loaded(parse_module(chosen.source, strict=reading.strict), chosen)
+
+
+def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """Facts about the reading: what was chosen, and what was kept as text."""
+    return (*(Diagnostic("note", note) for note in loaded.input.notes), *loaded.module.notes)
+
+
+def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
+    """Write a report and what there is to say about its input; the exit code."""
+    from hlo_cli.render.formats import renderer
+
+    sort = output.sort
+    descending = None
+    if sort is not None and sort.startswith("-"):
+        sort, descending = sort[1:], False
+    arranged = report.arrange(columns=output.columns, sort=sort, descending=descending)
+    style = output.style(1)
+    person = output.format == "table" and (_is_terminal(1) or output.color == "always") and output.path is None
+    write(renderer(output.format, person=person)(arranged, style), output.path)
+    return complain(report.notes, errors, output, read=read)
+
+
+def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: Output, *, read: str = "") -> int:
+    """Write notes and errors to standard error; the exit code, 2 if there are errors."""
+    from hlo_cli.render.diagnostics import render_diagnostics, render_notes
+
+    style = output.style(2)
+    sys.stdout.flush()
+    for chunk in render_notes(notes, style, verbose=output.verbose):
+        click.echo(chunk, err=True, nl=False, color=True)
+    for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
+        click.echo(chunk, err=True, nl=False, color=True)
+    return 2 if errors else 0
+
+
+def write(chunks: Iterable[str], path: str | None) -> None:
+    """Write text to standard output or, whole or not at all, to a file."""
+    if path is None or path == "-":
+        for chunk in _blocks(chunks):
+            sys.stdout.write(chunk)
+        return
+    beside = f"{path}.{os.getpid()}.part"
+    try:
+        with open(beside, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.writelines(_blocks(chunks))
+        os.replace(beside, path)
+    except OSError as error:
+        raise HloError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            os.unlink(beside)
+
+
+def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
+    """The chunks joined to pieces that are worth a system call."""
+    held: list[str] = []
+    length = 0
+    for chunk in chunks:
+        held.append(chunk)
+        length += len(chunk)
+        if length >= size:
+            yield "".join(held)
+            held, length = [], 0
+    yield "".join(held)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _is_terminal(stream: int) -> bool:
+    file = sys.stdout if stream == 1 else sys.stderr
+    return file is not None and file.isatty()
+
+
+def _is_ascii(stream: int) -> bool:
+    file = sys.stdout if stream == 1 else sys.stderr
+    encoding = (getattr(file, "encoding", None) or "ascii").lower().replace("-", "")
+    return os.environ.get("TERM") == "dumb" or not encoding.startswith("utf")
+
+
+def _wants_color(when: str, terminal: bool) -> bool:
+    if when != "auto":
+        return when == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return terminal or bool(os.environ.get("FORCE_COLOR"))

@@ -1,0 +1,61 @@
+"""`hlo parse --instructions`: every instruction with its shape, operands and origin."""
+
+from __future__ import annotations
+
+from hlo_cli.commands.layout_of_dump import input_facts
+from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.render.numbers import counted
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+
+_COLUMNS = (
+    Column("name", "instruction", "name", role="name"),
+    Column("opcode", "opcode", "opcode"),
+    Column("padded_bytes", "", "bytes", total="sum"),
+    Column("logical_bytes", "data", "bytes", from_width=200),
+    Column("shape", "shape", "shape"),
+    Column("operands", "operands", "text", rank=3),
+    Column("called_computations", "calls", "text", rank=2, from_width=120),
+    Column("computation", "in", "name", rank=2, from_width=120),
+    Column("op_name", "op_name", "op_name", rank=2, from_width=120),
+    Column("source", "source", "source", rank=4),
+    Column("line", "line", "line", rank=1, from_width=200),
+)
+
+
+def report_of_instructions(loaded: Loaded, *, computation: str | None = None) -> Report:
+    """One row for each instruction, in the order of the text."""
+    module = loaded.module
+    chosen = module.computation(computation) if computation is not None else None
+    instructions = list(chosen.instructions if chosen is not None else module.instructions)
+    where = chosen.name if chosen is not None else counted(len(module.computations), "computations")
+    return Report(
+        "parse",
+        f"{counted(len(instructions), 'instructions')} in {where}",
+        numbers={"module": module.name, "instructions": len(instructions)},
+        parts=(Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions"),),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
+    location = module.location(instruction)
+    span = instruction.span
+    return (
+        instruction.name,
+        instruction.opcode,
+        instruction.shape.padded_bytes,
+        instruction.shape.logical_bytes,
+        str(instruction.shape),
+        ", ".join(operand.name for operand in instruction.operands) or None,
+        ", ".join(called.name for called in instruction.called_computations) or None,
+        instruction.computation.name,
+        instruction.metadata.op_name or None,
+        str(location) if location is not None else None,
+        module.source.position(span.start).line if span is not None else None,
+    )

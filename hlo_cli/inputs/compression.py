@@ -1,0 +1,122 @@
+"""Compressed bytes, known by their first bytes, to plain ones, with a bound on how many come out."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hlo_cli.source import HloError
+
+MAXIMUM_BYTES = 1 << 30
+_LEVELS = 2
+_CHUNK = 1 << 20
+_ZSTD_CHUNK = 1 << 12
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"BZh", "bzip2"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+)
+
+
+def compression_of(data: bytes) -> str | None:
+    """The name of the compression that data is in, told by content.
+
+    >>> compression_of(gzip.compress(b"HloModule m")), compression_of(b"HloModule m")
+    ('gzip', None)
+    """
+    for magic, name in _MAGIC:
+        if data.startswith(magic) and (name != "bzip2" or data[3:4] in b"123456789"):
+            return name
+    return None
+
+
+def decompress(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> bytes:
+    """Plain bytes; compression in compression is undone twice at most. `name` is for messages.
+
+    >>> decompress(bz2.compress(gzip.compress(b"HloModule m")), "m.txt")
+    b'HloModule m'
+    """
+    for _ in range(_LEVELS):
+        kind = compression_of(data)
+        if kind is None:
+            return data
+        data = _expanded(kind, data, name, maximum_bytes)
+    if compression_of(data):
+        raise HloError(f"{name} is compressed more than twice", hint="unpack it first")
+    return data
+
+
+def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
+    chunks, size = [], 0
+    try:
+        for chunk in _zstd_chunks(data) if kind == "zstd" else _file_chunks(_OPEN[kind](io.BytesIO(data))):
+            size += len(chunk)
+            if size > maximum_bytes:
+                raise HloError(
+                    f"{name} holds more than {_size(maximum_bytes)} once {kind} is undone",
+                    hint="if that is meant, unpack it first; plain files have no limit",
+                )
+            chunks.append(chunk)
+    except EOFError:
+        raise HloError(
+            f"{name} is cut short: its {kind} data ends after {size:,} bytes of content", hint="copy the file again"
+        ) from None
+    except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
+        raise HloError(f"{name} is not sound {kind} data: {error}", hint="copy the file again") from None
+    return b"".join(chunks)
+
+
+def _file_chunks(file: Any) -> Iterator[bytes]:
+    while chunk := file.read(_CHUNK):
+        yield chunk
+
+
+def _zstd_chunks(data: bytes) -> Iterator[bytes]:
+    try:
+        zstd = importlib.import_module("compression.zstd")
+    except ImportError:
+        yield from _zstandard_chunks(data)
+        return
+    try:
+        yield from _file_chunks(zstd.ZstdFile(io.BytesIO(data)))
+    except zstd.ZstdError as error:
+        raise ValueError(error) from None
+
+
+def _zstandard_chunks(data: bytes) -> Iterator[bytes]:
+    try:
+        zstandard = importlib.import_module("zstandard")
+    except ImportError:
+        raise HloError("this Python cannot read zstd", hint="pip install zstandard") from None
+    reader = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        for start in range(0, len(data), _ZSTD_CHUNK):
+            rest = data[start : start + _ZSTD_CHUNK]
+            while rest:
+                if reader.eof:
+                    reader = zstandard.ZstdDecompressor().decompressobj()
+                yield reader.decompress(rest)
+                rest = reader.unused_data
+    except zstandard.ZstdError as error:
+        raise ValueError(error) from None
+    if not reader.eof:
+        raise EOFError
+
+
+def _size(count: int) -> str:
+    return f"{count >> 30} GiB" if count >= 1 << 30 else f"{count:,} bytes"
+
+
+_OPEN: dict[str, Callable[[io.BytesIO], Any]] = {
+    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
+    "xz": lzma.LZMAFile,
+    "bzip2": bz2.BZ2File,
+}

@@ -1,0 +1,75 @@
+"""A directory as `--xla_dump_to` writes it: which of its files are modules, and what to say if none is."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from hlo_cli.inputs.dumps import DumpName, is_aside, parse_dump_name, split_extension
+from hlo_cli.inputs.files import AS_TEXT, unreadable
+from hlo_cli.source import HloError
+
+_SHOWN = 5
+
+
+def dumps_in(folder: str) -> tuple[list[tuple[str, DumpName]], list[str]]:
+    """The text dumps of a directory by the order XLA made them, and other files that might hold HLO text."""
+    files, _ = _entries(folder)
+    parsed = [(name, parse_dump_name(name)) for name in files]
+    dumps = [(name, dump) for name, dump in parsed if dump is not None and dump.is_text]
+    others = [name for name in files if split_extension(name)[1] in ("txt", "hlo") and not is_aside(name)]
+    if not dumps and not others and any(dump is not None for _, dump in parsed):
+        count = sum(dump is not None for _, dump in parsed)
+        raise HloError(
+            f"{_shown(folder)} holds {_counted(count, 'binary proto')} and no text; protos are not read yet",
+            hint=AS_TEXT,
+        )
+    return dumps, others
+
+
+def without_dumps(folder: str) -> HloError:
+    """The error for a directory that holds no HLO text: what it does hold, and where dumps may be."""
+    files, folders = _entries(folder)
+    endings = Counter(os.path.splitext(name)[1] or name for name in files).most_common(_SHOWN)
+    found = [f"{count:,} {ending}" for ending, count in endings]
+    if folders:
+        found.append(f"{_counted(len(folders), 'directory', 'directories')} ({_listed(folders)})")
+    holds = f"; it holds {', '.join(found)}" if found else "; it is empty"
+    inside = next((name for name in folders if _has_dumps(os.path.join(folder, name))), None)
+    hint = f"did you mean {os.path.join(folder, inside)}/?" if inside else AS_TEXT
+    return HloError(f"there are no HLO dumps in {_shown(folder)}{holds}", hint=hint)
+
+
+def _entries(folder: str) -> tuple[list[str], list[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(((entry.name, entry.is_dir()) for entry in entries), key=lambda entry: _natural(entry[0]))
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    return [name for name, is_folder in found if not is_folder], [name for name, is_folder in found if is_folder]
+
+
+def _has_dumps(folder: str) -> bool:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False
+    return any((dump := parse_dump_name(name)) is not None and dump.is_text for name in names)
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d{0,18})", name)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"one {one}" if count == 1 else f"{count:,} {many or one + 's'}"
+
+
+def _shown(folder: str) -> str:
+    return folder.rstrip("/") + "/"

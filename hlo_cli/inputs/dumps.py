@@ -1,0 +1,204 @@
+"""What the names of XLA's dump files mean: module, stage, and the files that lie beside a module."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from hlo_cli.source import HloError
+
+SIBLING_KINDS = ("buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report")
+
+_ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
+_COMPRESSED = re.compile(r"\.(?:gz|xz|bz2|zstd?)$", re.IGNORECASE)
+_EXTENSION = re.compile(r"(?:\.hlo)?\.(txt|pb)$|\.(hlo)$")
+_SIBLING = re.compile(rf".*-(?:{'|'.join(SIBLING_KINDS)})")
+_MODULE = re.compile(r"(?:[^.]+\.)?module_(?P<id>\d+)(?:\.|$)")
+_MODULE_FOLDER = re.compile(r"module_\d+\.[\w.]*")
+_CHANGELIST = re.compile(r"(?:^|\.)cl_\d+$")
+_STAGE = re.compile(
+    r"(?:(?P<module>.*?)\.)?"
+    r"(?:(?P<target>(?:(?:sm_\d+[a-z]?(?:\.\d+[a-z]?)?|gfx\w+?)_)?[a-z]+)_)?"
+    r"(?P<stage>(?:before|after)_\w+)"
+)
+_PASS = re.compile(
+    r"(?:(?P<module>.*?)\.)??(?P<stage>(?P<number>\d{4,5})\.(?!(?:[\w.]*_)?(?:before|after)_\w+$)[^.]+\..+)"
+)
+_ASIDE = re.compile(
+    r"(?:^|[.\-_])(?:execution_options|target_arguments|thunk_sequence|hlo_module_config|tpu_comp_env|transfer_stats"
+    r"|basic_compiler_metadata|autotune_results|gpu_target_config|debug_options)$"
+)
+_OTHER = re.compile(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
+_ORDER = {"before_optimizations": 0, "after_codegen": 3, "after_optimizations": 4}
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DumpName:
+    """What the name of a module's dump file says; `order` grows with preference, which is mostly time.
+
+    Mirrors `FilenameFor` and its callers in xla/service/dump.cc.
+
+    >>> name = parse_dump_name("module_0001.jit_step.sm_8.0_gpu_after_optimizations.txt.gz")
+    >>> name.label, name.module, name.target, name.stage, name.is_text
+    ('module_0001.jit_step', 'jit_step', 'sm_8.0_gpu', 'after_optimizations', True)
+    """
+
+    group: str
+    label: str | None
+    module: str | None
+    target: str | None
+    stage: str
+    order: tuple[int, int]
+    is_text: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a user may call the module: its name, and the name with XLA's number."""
+        return tuple(name for name in (self.module, self.label) if name)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """What a user may call the stage: as printed, with its target, and the number of a pass.
+
+        >>> parse_dump_name("0027.Layout_assignment.after_pipeline-start.before_layout-assignment.txt").aliases[1]
+        '27'
+        """
+        first, _, rest = self.stage.partition(".")
+        if first.isdigit():
+            return (self.stage, str(int(first)), rest)
+        return (self.stage, f"{self.target}_{self.stage}") if self.target else (self.stage,)
+
+
+def parse_dump_name(file_name: str) -> DumpName | None:
+    """The meaning of a file's name, or None if it does not name a stage of a module.
+
+    >>> parse_dump_name("module_0003.jit_f.cpu_after_optimizations-buffer-assignment.txt") is None
+    True
+    >>> parse_dump_name("1624.module_0065.pmap.186875.before_optimizations.hlo.pb").module
+    'pmap.186875'
+    """
+    stem, extension = split_extension(file_name)
+    if not extension or _SIBLING.fullmatch(stem):
+        return None
+    module = _MODULE.match(stem)
+    rest = stem[module.end() :] if module else stem
+    match = _PASS.fullmatch(rest) or _STAGE.fullmatch(rest)
+    if match is None:
+        return None
+    parts = match.groupdict()
+    stage, name = parts["stage"], _CHANGELIST.sub("", parts["module"] or "") or None
+    label = ".".join(filter(None, (f"module_{module['id']}" if module else None, name))) or None
+    order = (1, int(parts["number"])) if "number" in parts else (_ORDER.get(stage, 2), 0)
+    group = stem[: len(stem) - len(rest)] + (name or "")
+    return DumpName(group, label, name, parts.get("target"), stage, order, extension != "pb")
+
+
+def split_extension(file_name: str) -> tuple[str, str]:
+    """A file's name without what it ends in, and `txt`, `hlo` or `pb`; compression does not count.
+
+    >>> split_extension("after_optimizations.hlo.pb.gz"), split_extension("a.ptx")
+    (('after_optimizations', 'pb'), ('a.ptx', ''))
+    """
+    name = _COMPRESSED.sub("", file_name)
+    match = _EXTENSION.search(name)
+    return (name[: match.start()], match[1] or match[2]) if match else (name, "")
+
+
+def chosen_stages(names: Sequence[DumpName], stage: str | None, place: str) -> list[tuple[int, str | None]]:
+    """One dump of each module, as an index and a sentence on the choice: the wanted stage, else the newest.
+
+    >>> names = [parse_dump_name(f"{s}.txt") for s in ("before_optimizations", "after_optimizations")]
+    >>> chosen_stages(names, None, "v5e_mlp/")
+    [(1, 'after_optimizations (newest of 2 in v5e_mlp/)')]
+    """
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        groups.setdefault(name.group, []).append(index)
+    chosen = []
+    for members in groups.values():
+        kept = members
+        if stage is not None:
+            kept = [members[i] for i in matching(stage, [names[j].aliases for j in members])]
+        if kept:
+            best = max(kept, key=lambda index: names[index].order)
+            among = place if stage is None else f"{place} named {stage}"
+            chosen.append((best, _choice(names[best], [names[i] for i in kept], among)))
+    if stage is not None and not chosen:
+        raise no_such("stage", stage, [name.stage for name in names], place)
+    return chosen
+
+
+def no_such(kind: str, wanted: str, known: Iterable[str | None], place: str) -> HloError:
+    """The error for a stage or a module that is not there, with those that are.
+
+    >>> raise no_such("stage", "befor", ["before_optimizations", "after_codegen"], "d/")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: there is no stage befor in d/, only after_codegen, before_optimizations
+    """
+    names = sorted({name for name in known if name})
+    near = get_close_matches(wanted, names, 1)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    there_are = f", only {', '.join(names[:_SHOWN])}{more}" if names else f"; the file names do not tell the {kind}"
+    return HloError(
+        f"there is no {kind} {wanted} in {place}{there_are}", hint=f"did you mean {near[0]}?" if near else None
+    )
+
+
+def is_aside(file_name: str) -> bool:
+    """Whether a name is that of a file which XLA writes beside its modules, rather than a module's own.
+
+    >>> is_aside("module_0004.jit_f.thunk_sequence.txt"), is_aside("module_0004.jit_f.before_optimizations.txt")
+    (True, False)
+    """
+    stem, extension = split_extension(file_name)
+    if extension:
+        return bool(_SIBLING.fullmatch(stem) or _ASIDE.search(stem))
+    return bool(_OTHER.search(stem) or _MODULE_FOLDER.fullmatch(stem))
+
+
+def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
+    """The files XLA wrote about this very dump, kind to path: its buffer assignment, live ranges, memory use.
+
+    >>> dict(siblings_of("/nowhere", "after_optimizations.txt"))
+    {}
+    """
+    stem, _ = split_extension(file_name)
+    found = {}
+    for kind in SIBLING_KINDS:
+        names = (os.path.join(folder, f"{stem}-{kind}.txt{ending}") for ending in _ENDINGS)
+        if path := next(filter(os.path.isfile, names), None):
+            found[kind] = path
+    return MappingProxyType(found)
+
+
+def matching(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
+    """Which of several things, each with its names, are meant: those named so, else begun so, else holding it.
+
+    >>> matching("after", [("before_optimizations",), ("after_optimizations",), ("0003.dce.after_x",)])
+    [1]
+    """
+    wanted = wanted.casefold()
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda name: name == wanted,
+        lambda name: name.startswith(wanted),
+        lambda name: wanted in name,
+    )
+    for test in tests:
+        if found := [i for i, aliases in enumerate(names) if any(test(alias.casefold()) for alias in aliases)]:
+            return found
+    return []
+
+
+def _choice(chosen: DumpName, names: Iterable[DumpName], place: str) -> str | None:
+    """Which stage was taken of how many; "newest", unless `after_codegen` is there, which is newer."""
+    stages = {name.stage for name in names}
+    if len(stages) < 2:
+        return None
+    word = "one" if "after_codegen" in stages - {chosen.stage} else "newest"
+    return f"{chosen.stage} ({word} of {len(stages)} in {place})"

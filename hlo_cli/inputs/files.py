@@ -1,0 +1,153 @@
+"""A path or a stream to text: reading, decompression, decoding, and what to say when that cannot be."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sys
+from difflib import get_close_matches
+from typing import BinaryIO
+
+from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+from hlo_cli.source import HloError
+
+STDIN = "<stdin>"
+_HEAD = 1 << 16
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
+
+_BINARY: tuple[tuple[bytes, str], ...] = (
+    (b"\x7fELF", "an ELF object file"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"%PDF", "a PDF document"),
+    (b"BC\xc0\xde", "LLVM bitcode"),
+    (b"ML\xefR", "MLIR bytecode"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
+)
+_FOREIGN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"^(?:module(?: @\S+)? (?:attributes\b|\{)| *(?:func\.func|\"builtin\.module\"))", re.MULTILINE),
+        "MLIR",
+    ),
+    (re.compile(r"\A\s*; ModuleID|^target (?:datalayout|triple) = ", re.MULTILINE), "LLVM IR"),
+    (re.compile(r"^\.version \d.*\n\.target sm_", re.MULTILINE), "PTX"),
+    (re.compile(r"\ABufferAssignment:"), "a buffer assignment"),
+    (re.compile(r"\AHloLiveRange "), "a table of live ranges"),
+    (re.compile(r"\A\s*digraph "), "a Graphviz graph"),
+    (re.compile(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), "a web page"),
+)
+_AS_HLO = "jax.jit(f).lower(x).compile().as_text() gives HLO text, and so does XLA_FLAGS=--xla_dump_to=DIR"
+AS_TEXT = "dump text: XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
+
+
+def read_text(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
+    """The text of a file, whatever it is compressed with; lines end in one newline.
+
+    >>> read_text("/no/such/file.txt")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: there is no folder /no/such
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read() if os.path.isfile(path) else _bounded(file, path, maximum_bytes)
+    except FileNotFoundError:
+        raise missing(path) from None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    return decode(data, path, maximum_bytes=maximum_bytes)
+
+
+def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
+    """The text of standard input, or of the stream that stands for it.
+
+    >>> import io
+    >>> read_stdin(io.BytesIO(b"HloModule m"))
+    'HloModule m'
+    """
+    if stream is None:
+        stream = getattr(sys.stdin, "buffer", None)
+    if stream is None or stream.closed:
+        raise HloError("there is no standard input to read", hint="name a file or a directory of dumps")
+    if stream.isatty():
+        raise HloError("standard input is a terminal", hint="name a file or a directory of dumps, or pipe one in")
+    try:
+        data = _bounded(stream, STDIN, maximum_bytes)
+    except (OSError, ValueError) as error:
+        raise unreadable("standard input", error) from None
+    return decode(data, STDIN, maximum_bytes=maximum_bytes)
+
+
+def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
+    """Text from bytes: decompressed, by its byte order mark or as UTF-8; stray bytes become lone surrogates.
+
+    >>> decode("HloModule m\\r\\n".encode("utf-16"), "m.txt")
+    'HloModule m\\n'
+    """
+    data = decompress(data, name, maximum_bytes=maximum_bytes)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = data.decode("utf-16", "replace")
+    else:
+        _refuse_binary(data[:_HEAD], name)
+        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    if not text or text.isspace():
+        raise HloError(f"{name} is empty")
+    _refuse_foreign(text[:_HEAD], name)
+    return text
+
+
+def missing(path: str) -> HloError:
+    """The error for a path that is not there, with the nearest name that is."""
+    folder, base = os.path.split(path)
+    if not os.path.isdir(folder or "."):
+        return HloError(f"there is no folder {folder}")
+    try:
+        names = sorted(set(os.listdir(folder or ".")) - {base})[:5000]
+    except OSError:
+        names = []
+    longer = [name for name in names if base and name.startswith(base)]
+    near = longer[:1] or get_close_matches(base[:255], names, 1)
+    hint = f"did you mean {os.path.join(folder, near[0])}?" if near else None
+    return HloError(f"there is no file {path or 'with an empty name'}", hint=hint)
+
+
+def unreadable(path: str, error: Exception) -> HloError:
+    """The error for something that is there and will not be read."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return HloError(f"cannot read {path}: {reason[:1].lower() + reason[1:]}")
+
+
+def _bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
+    data = stream.read(maximum_bytes + 1)
+    if len(data) > maximum_bytes:
+        raise HloError(f"{name} sends more than {maximum_bytes:,} bytes", hint="store it in a file first")
+    return data
+
+
+def _refuse_binary(head: bytes, name: str) -> None:
+    for magic, what in _BINARY:
+        if head.startswith(magic):
+            raise HloError(f"{name} is not HLO text; it looks like {what}")
+    if head[257:262] == b"ustar":
+        raise HloError(f"{name} is a tar archive", hint="unpack it first and name a file or the directory")
+    sample = head[:4096]
+    controls = len(sample) - len(sample.translate(None, _CONTROL))
+    if b"\0" not in head and controls * 50 <= len(sample):
+        return
+    if head[:1] == b"\n" or name.endswith((".pb", ".pb.gz")):
+        raise HloError(f"{name} looks like a binary proto, which is not read yet", hint=AS_TEXT)
+    raise HloError(f"{name} is binary, not HLO text", hint=AS_TEXT)
+
+
+def _refuse_foreign(head: str, name: str) -> None:
+    if head.startswith("HloModule ") or re.search(r"^(?:HloModule|ENTRY) ", head, re.MULTILINE):
+        return
+    for pattern, what in _FOREIGN:
+        if not pattern.search(head):
+            continue
+        if what == "MLIR":
+            raise HloError(f"{name}: this is StableHLO (MLIR), not HLO", hint=_AS_HLO)
+        raise HloError(f"{name}: this is {what}, not HLO", hint="name the module's own dump, …after_optimizations.txt")

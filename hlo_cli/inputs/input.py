@@ -1,0 +1,255 @@
+"""What the user names on the command line, as texts to parse: files, directories of dumps, globs, standard input."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import BinaryIO
+
+from hlo_cli.inputs.compression import MAXIMUM_BYTES
+from hlo_cli.inputs.directory import dumps_in, without_dumps
+from hlo_cli.inputs.dumps import (
+    DumpName,
+    chosen_stages,
+    is_aside,
+    matching,
+    no_such,
+    parse_dump_name,
+    siblings_of,
+    split_extension,
+)
+from hlo_cli.inputs.files import STDIN, missing, read_stdin, read_text
+from hlo_cli.inputs.logs import excerpts
+from hlo_cli.source import HloError, Source
+
+_HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
+_LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
+_NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One module's text and what is known of where it came from.
+
+    `choice` tells which stage was taken where there were several, `module_choice` which module; `siblings` are the
+    files that XLA wrote about this dump, kind to path.
+    """
+
+    source: Source
+    path: str | None
+    module: str | None = None
+    dump: DumpName | None = None
+    siblings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    choice: str | None = None
+    module_choice: str | None = None
+    argument: str = ""
+
+    @property
+    def stage(self) -> str | None:
+        """The stage of compilation, as the file's name has it: `after_optimizations`, or a pass."""
+        return self.dump.stage if self.dump else None
+
+    @property
+    def target(self) -> str | None:
+        """What the module was compiled for, where the file's name tells it: `cpu`, `sm_8.0_gpu`."""
+        return self.dump.target if self.dump else None
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """What a user may call the stage."""
+        return self.dump.aliases if self.dump else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a user may call the module: its name, and the name with XLA's number."""
+        return tuple(name for name in (self.module, self.dump.label if self.dump else None) if name)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The choices made for the user, to be told on standard error."""
+        return tuple(note for note in (self.module_choice, self.choice) if note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    stage: str | None
+    module: str | None
+    stdin: BinaryIO | None
+    maximum_bytes: int
+
+
+def read_inputs(
+    arguments: Sequence[str],
+    *,
+    stage: str | None = None,
+    module: str | None = None,
+    stdin: BinaryIO | None = None,
+    maximum_bytes: int = MAXIMUM_BYTES,
+) -> tuple[Input, ...]:
+    """The modules that the arguments name; no argument means standard input.
+
+    >>> import io
+    >>> [input] = read_inputs(["-"], stdin=io.BytesIO(b"HloModule jit_f\\n\\nENTRY e {\\n}\\n"))
+    >>> input.source.name, input.module
+    ('<stdin>', 'jit_f')
+    """
+    wish = _Wish(stage, module, stdin, maximum_bytes)
+    if list(arguments).count("-") > 1:
+        raise HloError("standard input can be read only once")
+    named = _without_asides(arguments) if arguments else ["-"]
+    found = [each for argument in named for each in _inputs_of(argument, wish)]
+    place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
+    if stage is not None:
+        found = _of_stage(found, stage, place)
+    if module is not None:
+        found = _of_module(found, module, place)
+    return tuple(found)
+
+
+def choose_one(inputs: Sequence[Input]) -> Input:
+    """The largest of several modules, with a note that says so; the first of equals.
+
+    >>> small, large = (Input(Source(f"d/{n}.txt", "x" * n), None, module=f"jit_{n}", argument="d/") for n in (1, 2))
+    >>> choose_one([small, large]).module_choice
+    'jit_2, the largest of 2 modules in d/ · --module chooses'
+    """
+    if not inputs:
+        raise HloError("there is no module to read")
+    largest = max(inputs, key=lambda each: len(each.source.text))
+    if len(inputs) == 1:
+        return largest
+    places = {_place(each.argument) for each in inputs}
+    place = f" in {places.pop()}" if len(places) == 1 else ""
+    name = largest.module or largest.source.name
+    note = f"{name}, the largest of {len(inputs)} modules{place} · --module chooses"
+    return replace(largest, module_choice=note)
+
+
+def _inputs_of(argument: str, wish: _Wish) -> Iterator[Input]:
+    if argument == "-":
+        return _modules(STDIN, None, read_stdin(wish.stdin, maximum_bytes=wish.maximum_bytes), argument, wish)
+    if os.path.isdir(argument):
+        return _of_directory(argument, wish)
+    if os.path.lexists(argument):
+        return _of_file(argument, argument, wish)
+    if glob.has_magic(argument):
+        return _of_glob(argument, wish)
+    if (numbered := _NUMBERED.fullmatch(argument)) and os.path.isfile(numbered[1]):
+        return _of_numbered(argument, numbered[1], wish)
+    raise missing(argument)
+
+
+def _of_file(path: str, argument: str, wish: _Wish) -> Iterator[Input]:
+    return _modules(path, path, read_text(path, maximum_bytes=wish.maximum_bytes), argument, wish)
+
+
+def _of_numbered(argument: str, path: str, wish: _Wish) -> Iterator[Input]:
+    text = read_text(path, maximum_bytes=wish.maximum_bytes)
+    listed = list(_modules(path, path, text, argument, wish, every_stage=True))
+    if not any(each.source.name == argument for each in listed):
+        count = "one module" if len(listed) == 1 else f"{len(listed)} modules"
+        raise HloError(f"there is no {argument}: {path} holds {count}")
+    yield from (each for each in listed if each.source.name == argument)
+
+
+def _of_glob(pattern: str, wish: _Wish) -> Iterator[Input]:
+    paths = sorted(glob.glob(pattern, recursive=True))
+    if not paths:
+        raise HloError(f"nothing matches {pattern}")
+    for path in _without_asides(paths):
+        yield from _of_directory(path, wish) if os.path.isdir(path) else _of_file(path, pattern, wish)
+
+
+def _of_directory(folder: str, wish: _Wish) -> Iterator[Input]:
+    dumps, others = dumps_in(folder)
+    if not dumps:
+        yield from _of_loose_files(folder, others, wish)
+        return
+    if wish.module is not None and all(dump.label for _, dump in dumps):
+        kept = matching(wish.module, [dump.names for _, dump in dumps])
+        if not kept:
+            raise no_such("module", wish.module, [dump.module for _, dump in dumps], _place(folder))
+        dumps = [dumps[i] for i in kept]
+    for index, choice in chosen_stages([dump for _, dump in dumps], wish.stage, _place(folder)):
+        for each in _of_file(os.path.join(folder, dumps[index][0]), folder, wish):
+            yield replace(each, choice=choice)
+
+
+def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[Input]:
+    """The files of a directory whose names tell nothing, as far as they hold HLO."""
+    count = 0
+    for name in names:
+        try:
+            found = list(_of_file(os.path.join(folder, name), folder, wish))
+        except HloError:
+            continue
+        for each in found:
+            if _LOOKS_LIKE_HLO.search(each.source.text):
+                count += 1
+                yield each
+    if count == 0:
+        raise without_dumps(folder)
+
+
+def _modules(
+    name: str, path: str | None, text: str, argument: str, wish: _Wish, *, every_stage: bool = False
+) -> Iterator[Input]:
+    """The modules of one text; of a module that XLA printed at several stages, the wanted one."""
+    found = excerpts(text)
+    siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
+    own = parse_dump_name(os.path.basename(path)) if path else None
+    dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
+    marked = [dump for dump in dumps if dump is not None]
+    kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]
+    if len(marked) == len(found) and not every_stage:
+        kept = chosen_stages(marked, wish.stage, name)
+    for index, choice in kept:
+        dump = dumps[index] or own
+        header = _HEADER_NAME.match(found[index].text)
+        yield Input(
+            Source(name if len(found) == 1 else f"{name}#{index + 1}", found[index].text, found[index].first_line),
+            path,
+            module=(dump.module if dump else None) or (header[1] if header else None),
+            dump=dump,
+            siblings=siblings,
+            choice=choice,
+            argument=argument,
+        )
+
+
+def _without_asides(paths: Sequence[str]) -> list[str]:
+    """Paths, as a shell or a glob lists them, without what XLA writes beside modules and without protos told twice."""
+    texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
+    kept = [
+        path
+        for path in paths
+        if not is_aside(os.path.basename(path))
+        and not (split_extension(path)[1] == "pb" and split_extension(path)[0] in texts)
+    ]
+    return kept or list(paths)
+
+
+def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:
+    """The inputs of a stage; where a directory or a stream has several, the choice was made for each module."""
+    kept = set(matching(stage, [each.stages for each in inputs]))
+    kept |= {i for i, each in enumerate(inputs) if each.stage and (each.path is None or os.path.isdir(each.argument))}
+    if not kept:
+        raise no_such("stage", stage, [each.stage for each in inputs], place)
+    return [inputs[i] for i in sorted(kept)]
+
+
+def _of_module(inputs: Sequence[Input], module: str, place: str) -> list[Input]:
+    kept = matching(module, [each.names for each in inputs])
+    if not kept:
+        raise no_such("module", module, [each.module for each in inputs], place)
+    return [inputs[i] for i in kept]
+
+
+def _place(argument: str) -> str:
+    if argument == "-":
+        return STDIN
+    return argument.rstrip("/") + "/" if os.path.isdir(argument) else argument

@@ -1,0 +1,250 @@
+"""Modules in a text that holds more than one, or that was copied out of a log; line numbers stay those of the file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_GLOG = r"[IWEFD]\d{4,8} \d\d:\d\d:[\d.]{2,20}"
+_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+_LOG_LINE = rf"(?:{_GLOG}|\[?{_TIME}|\[?{_LEVEL}(?:[\]:]|[ ]+[\w\[])|[IWEF] [\w./-]+:\d+\] )"
+
+# The look-ahead is one character class, so that most lines cost one comparison.
+_SPECIAL = re.compile(rf"\n(?=[HIWEFDC/*\[1-9])(?:HloModule |// -----|\*\*\* Begin |{_LOG_LINE})")
+_LOG_START = re.compile(_LOG_LINE)
+_LATER_LOG_LINE = re.compile(rf"\n(?=[IWEFDC\[1-9]){_LOG_LINE}")
+_HEADER = re.compile(r"HloModule[ \t]+[^\s,]+[ \t]*(?:,|$)", re.MULTILINE)
+_SEPARATOR = "// -----"
+_BEGIN = re.compile(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
+_VARYING = re.compile(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
+_CONTAINER_LINE = re.compile(rf"(?P<head>{_TIME} (?:stdout|stderr) )(?P<tag>[FP]) ")
+_BARE = re.compile(r"$|[ %}]|ENTRY ")
+_LONGEST_PREFIX = 300
+_LOOKED_AT = 20
+_WRITERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One module's text, the line it starts at in its file, and the dump's file name where the text tells it."""
+
+    text: str
+    first_line: int = 1
+    file_name: str | None = None
+
+
+def excerpts(text: str) -> tuple[Excerpt, ...]:
+    """The modules of a text in order; one that is all of the text comes back as it is.
+
+    >>> excerpts("step 1\\nI0521 12:04:45.883 1509 a.cc:186] HloModule m\\nI0521 12:04:45.883 1509 a.cc:186] }")
+    (Excerpt(text='HloModule m\\n}', first_line=2, file_name=None),)
+    """
+    plain = text.startswith("HloModule ")
+    if plain and not _SPECIAL.search(text):
+        return (Excerpt(text),)
+    plain = plain or next(_lines_with(text, "HloModule "), -1) >= 0
+    found = None if plain else next(_prefixed_headers(text), None)
+    streams = [text] if found is None else _without_prefixes(text, found)
+    listed = [each for stream in streams for each in _excerpts_of(_without_log_lines(stream), text)]
+    return tuple(sorted(listed, key=lambda each: each.first_line)) or (Excerpt(text),)
+
+
+def _excerpts_of(bare: str, text: str) -> Iterator[Excerpt]:
+    marked = list(_marked(bare))
+    return iter(marked) if marked else _split(bare, is_log=bare != text)
+
+
+def _lines_with(text: str, mark: str, start: int = 0, end: int | None = None) -> Iterator[int]:
+    """The offsets of the lines that begin with a mark.
+
+    >>> list(_lines_with("// a\\n b\\n// c", "// "))
+    [0, 8]
+    """
+    if text.startswith(mark, start, end):
+        yield start
+    at = text.find("\n" + mark, start, end)
+    while at >= 0:
+        yield at + 1
+        at = text.find("\n" + mark, at + 1, end)
+
+
+def _prefixed_headers(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Where `HloModule` stands behind what looks like a log prefix: the offset of the line, and the prefix."""
+    at = text.find("HloModule ", start)
+    while at >= 0:
+        earliest = max(0, at - _LONGEST_PREFIX)
+        line = text.rfind("\n", earliest, at) + 1
+        if line or not earliest:
+            prefix = text[line:at]
+            if _HEADER.match(text, at) and _is_log_prefix(prefix):
+                yield line, prefix
+        at = text.find("HloModule ", at + 1)
+
+
+def _is_log_prefix(prefix: str) -> bool:
+    if prefix.startswith(("//", "#")) or not prefix.strip() or re.search(r"[\"{]| = ", prefix):
+        return False
+    return bool(_LOG_START.match(prefix)) or prefix.rstrip().endswith((":", "]", "|", ">", ")", "-"))
+
+
+def _without_prefixes(text: str, header: tuple[int, str]) -> list[str]:
+    """The text with the part of the header's prefix cut off that the lines after it share; one text for each writer.
+
+    What is not so prefixed was written by somebody else and becomes an empty line.
+    """
+    start, prefix = header
+    lines = text.split("\n")
+    first = text.count("\n", 0, start)
+    if _CONTAINER_LINE.match(prefix):
+        lines = _joined(lines)
+        prefix = lines[first][: lines[first].index("HloModule ")]
+    depth = _shared_depth(prefix, lines[first + 1 : first + 1 + _LOOKED_AT])
+    streams = _streams(lines, depth) if depth else [lines]
+    return ["\n".join(map(_header_cut, stream)) for stream in streams]
+
+
+def _streams(lines: list[str], depth: int) -> list[list[str]]:
+    """The lines of each writer of modules, without their prefix, at their own places; of many, the latest few."""
+    patterns: list[re.Pattern[str]] = []
+    streams: list[list[str]] = []
+    begun = 0
+    for number, line in enumerate(lines):
+        for pattern, stream in zip(patterns, streams, strict=True):
+            if match := pattern.match(line):
+                stream[number] = line[match.end() :]
+                break
+        else:
+            if "HloModule " in line and (found := next(_prefixed_headers(line), None)):
+                prefix = _cuts(found[1])[:depth][-1]
+                if begun < _WRITERS:
+                    patterns.append(_pattern(prefix))
+                    streams.append([""] * len(lines))
+                patterns[begun % _WRITERS] = _pattern(prefix)
+                streams[begun % _WRITERS][number] = line[len(prefix) :]
+                begun += 1
+    return streams
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Lines of a container's log with what the runtime cut into pieces, tagged P up to the last, put together again.
+
+    >>> time = "2024-05-21T12:04:45.883Z stdout"
+    >>> _joined([f"{time} P Hlo", f"{time} F Module"])
+    ['2024-05-21T12:04:45.883Z stdout F HloModule', '']
+    """
+    joined, pieces = list(lines), list[str]()
+    for number, line in enumerate(lines):
+        match = _CONTAINER_LINE.match(line)
+        if match is None:
+            continue
+        pieces.append(line[match.end() :])
+        joined[number] = ""
+        if match["tag"] == "F":
+            joined[number - len(pieces) + 1] = f"{match['head']}F {''.join(pieces)}"
+            pieces.clear()
+    return joined
+
+
+def _shared_depth(prefix: str, following: list[str]) -> int:
+    """How many parts of a prefix most of the following lines begin with; 0 when they stand bare."""
+    patterns = [_pattern(cut) for cut in _cuts(prefix)]
+    counts: Counter[int] = Counter()
+    for line in following:
+        depth = next((depth for depth in range(len(patterns), 0, -1) if patterns[depth - 1].match(line)), 0)
+        if "HloModule " not in line and (depth or _BARE.match(line)):
+            counts[depth] += 1
+    return max(counts, key=lambda depth: (counts[depth], depth), default=0)
+
+
+def _cuts(prefix: str) -> list[str]:
+    """The beginnings of a prefix, each a part longer: parts end at blanks.
+
+    >>> _cuts("[pod/a] INFO:root:")
+    ['[pod/a] ', '[pod/a] INFO:root:']
+    """
+    ends = [match.end() for match in re.finditer(r"[ \t]+", prefix) if match.start() > 0]
+    return [prefix[:end] for end in ends if end < len(prefix)] + [prefix]
+
+
+def _pattern(prefix: str) -> re.Pattern[str]:
+    """An expression for a prefix at any time: times vary, places, threads and names do not.
+
+    >>> bool(_pattern("I0521 12:04:45.883 1509 a.cc:1] ").match("I0521 12:04:46.001  1509 a.cc:1]"))
+    True
+    """
+    kept, at = [], 0
+    for match in _VARYING.finditer(prefix):
+        kept.append(re.escape(prefix[at : match.start()]))
+        last = match.end() == len(prefix)
+        kept.append("[ \\t]?" if match["blank"] and last else "[ \\t]+" if match["blank"] else _varying(match["time"]))
+        at = match.end()
+    return re.compile("".join(kept) + re.escape(prefix[at:]))
+
+
+def _varying(time: str) -> str:
+    if time[0] in "IWEFD":
+        return _GLOG
+    return _TIME if time[4:5] == "-" else r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+
+
+def _header_cut(line: str) -> str:
+    """A line without what stands before `HloModule`, if that is a log prefix; other lines as they are."""
+    if "HloModule " not in line or line.startswith("HloModule "):
+        return line
+    found = next(_prefixed_headers(line), None)
+    return line[len(found[1]) :] if found else line
+
+
+def _without_log_lines(text: str) -> str:
+    """The text with lines of a log, as they come between bare lines, made empty."""
+    if not _LOG_START.match(text) and not _LATER_LOG_LINE.search(text):
+        return text
+    lines = (_header_cut(line) if _LOG_START.match(line) else line for line in text.split("\n"))
+    return "\n".join("" if _LOG_START.match(line) else line for line in lines)
+
+
+def _marked(text: str) -> Iterator[Excerpt]:
+    """The modules between `*** Begin NAME ***` and `*** End NAME ***`, as XLA dumps to standard output."""
+    line, at = 1, 0
+    starts = [*_lines_with(text, "*** Begin "), len(text)]
+    for start, next_start in pairwise(starts):
+        if match := _BEGIN.match(text, start):
+            line += text.count("\n", at, match.end())
+            at = match.end()
+            end = text.find(f"\n*** End {match[1]} ***", at, next_start) + 1
+            yield Excerpt(text[at : end or next_start], line, match[1])
+
+
+def _split(text: str, *, is_log: bool) -> Iterator[Excerpt]:
+    line, at = 1, 0
+    for start, end in _pieces(text):
+        line += text.count("\n", at, start)
+        at = start
+        piece = text[start:end]
+        if is_log or line > 1:
+            piece = _without_tail(piece)
+        if piece.strip():
+            yield Excerpt(piece, line)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where modules start and end: at separators and at headers; what stands before a header is not HLO."""
+    separators = [*_lines_with(text, _SEPARATOR), len(text)]
+    starts = [0, *(text.find("\n", at) + 1 or len(text) for at in separators[:-1])]
+    for start, end in zip(starts, separators, strict=True):
+        headers = list(_lines_with(text, "HloModule ", start, end))
+        yield from pairwise([*(headers or [start]), end])
+
+
+def _without_tail(piece: str) -> str:
+    """A module of a log without what was printed after it: all that follows the last `}` and opens nothing."""
+    brace = piece.rfind("\n}")
+    if brace < 0:
+        return piece
+    end = piece.find("\n", brace + 1) + 1 or len(piece)
+    tail = piece[end:]
+    return piece if re.search(r"\{[ \t]*$", tail, re.MULTILINE) else piece[:end]

@@ -1,0 +1,53 @@
+"""Computations: a list of instructions with parameters and a root. Mirrors xla/hlo/ir/hlo_computation.h."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.source import Span
+
+
+class NoText:
+    """Reads nothing: for computations whose instructions were made, not read."""
+
+    def read(self, index: int) -> InstructionText:
+        """Nothing."""
+        return InstructionText(())
+
+    def span(self, index: int) -> Span:
+        """Nowhere."""
+        return Span(0, 0)
+
+    def metadata(self, value: str) -> Metadata:
+        """Nothing."""
+        return Metadata()
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Computation:
+    """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
+
+    `parameters` stand by number. `operand_indices` holds, for the instructions that take elements of
+    tuples directly (`%t#0`), which element each operand takes. `span` reaches from the name to the closing brace.
+    """
+
+    name: str
+    instructions: tuple[Instruction, ...] = ()
+    parameters: tuple[Instruction, ...] = ()
+    root: Instruction | None = None
+    is_entry: bool = False
+    execution_thread: str = "main"
+    span: Span | None = None
+    reader: TextReader = field(default_factory=NoText)
+    operand_indices: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+
+    def instruction(self, name: str) -> Instruction | None:
+        """The instruction of this name, with or without a leading %, or None."""
+        name = name.removeprefix("%")
+        return next((i for i in self.instructions if i.name == name), None)
+
+    def __repr__(self) -> str:
+        return f"<computation {self.name}: {len(self.instructions)} instructions>"

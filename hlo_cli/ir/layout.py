@@ -1,0 +1,171 @@
+"""Layouts: in which order, in which tiles and in which memory the elements of an array lie.
+
+Mirrors xla/layout.h; the text is what `Layout::ToString` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.primitive import PrimitiveType
+
+COMBINE: Final = -(2**63)
+"""The tile dimension written `*`: fold this dimension into the next more minor one (`Tile::kCombineDimension`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One tile of a layout; COMBINE, written `*`, folds a dimension into the next more minor one.
+
+    >>> str(Tile((COMBINE, 128)))
+    '(*,128)'
+    """
+
+    dimensions: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "(" + ",".join("*" if d == COMBINE else str(d) for d in self.dimensions) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitConfig:
+    """Where the data of one physical dimension is divided between memories.
+
+    `dimension` counts physical dimensions, 0 the most major; `split_indices` are element positions.
+
+    >>> str(SplitConfig(1, (0, 4)))
+    '(1:0,4)'
+    """
+
+    dimension: int
+    split_indices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory; every field is one that XLA prints between the braces.
+
+    `minor_to_major` lists logical dimensions, the fastest varying first. `element_size_in_bits` is 0
+    where the type's own byte width holds. Equality ignores `dynamic_shape_metadata_prefix_bytes`, as XLA's does.
+
+    >>> str(Layout((1, 0), (Tile((8, 128)), Tile((2, 1))), memory_space=1))
+    '{1,0:T(8,128)(2,1)S(1)}'
+    """
+
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[Tile, ...] = ()
+    tail_padding_alignment_in_elements: int = 1
+    index_primitive_type: PrimitiveType | None = None
+    pointer_primitive_type: PrimitiveType | None = None
+    element_size_in_bits: int = 0
+    memory_space: int = 0
+    split_configs: tuple[SplitConfig, ...] = ()
+    dynamic_shape_metadata_prefix_bytes: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared() == other._compared() if isinstance(other, Layout) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def _compared(self) -> tuple[object, ...]:
+        return (
+            self.minor_to_major,
+            self.tiles,
+            self.tail_padding_alignment_in_elements,
+            self.index_primitive_type,
+            self.pointer_primitive_type,
+            self.element_size_in_bits,
+            self.memory_space,
+            self.split_configs,
+        )
+
+    def problem(self, dimensions: Sequence[int]) -> str | None:
+        """Why this layout cannot hold an array of these sizes, or None (`LayoutUtil::ValidateLayoutForShape`).
+
+        >>> Layout((1, 1)).problem((2, 3))
+        'the order names dimension 1 twice'
+        """
+        order, rank = self.minor_to_major, len(dimensions)
+        if len(order) != rank:
+            return f"the order lists {len(order)} dimensions, the shape has {rank}"
+        for i, d in enumerate(order):
+            if not 0 <= d < rank:
+                return f"the order names dimension {d}, the shape has {rank}"
+            if d in order[:i]:
+                return f"the order names dimension {d} twice"
+        if self.tail_padding_alignment_in_elements <= 0:
+            return "L(n) must be at least 1"
+        if self.index_primitive_type is not None or self.pointer_primitive_type is not None:
+            return "index and pointer types are for sparse arrays, which XLA no longer has"
+        for tile in self.tiles:
+            if not split_sizes(tile) or any(d <= 0 and d != COMBINE for d in tile.dimensions):
+                return f"the tile {tile} needs positive sizes"
+            if tile.dimensions[-1] == COMBINE:
+                return f"the tile {tile} ends in *, which has nothing to combine with"
+        return self._split_problem(dimensions)
+
+    def _split_problem(self, dimensions: Sequence[int]) -> str | None:
+        seen: set[int] = set()
+        for split in self.split_configs:
+            at = split.dimension
+            if not 0 <= at < len(dimensions) or at in seen:
+                return f"SC names physical dimension {at}, which the shape has not, or twice"
+            seen.add(at)
+            cuts = (0, *split.split_indices, dimensions[self.minor_to_major[::-1][at]])
+            if any(a >= b for a, b in zip(cuts, cuts[1:], strict=False)):
+                return f"the split points {split} must rise within the dimension"
+        return None
+
+    def __str__(self) -> str:
+        properties = self.properties()
+        return "{" + ",".join(map(str, self.minor_to_major)) + (":" if properties else "") + properties + "}"
+
+    def properties(self) -> str:
+        """What stands behind the colon: tiles, padding, types, element size, space, splits, metadata prefix.
+
+        >>> Layout((0,), element_size_in_bits=4, memory_space=5).properties()
+        'E(4)S(5)'
+        """
+        parts = []
+        if self.tiles:
+            parts.append("T" + "".join(map(str, self.tiles)))
+        if self.tail_padding_alignment_in_elements != 1:
+            parts.append(f"L({self.tail_padding_alignment_in_elements})")
+        if self.index_primitive_type is not None:
+            parts.append(f"#({self.index_primitive_type})")
+        if self.pointer_primitive_type is not None:
+            parts.append(f"*({self.pointer_primitive_type})")
+        if self.element_size_in_bits:
+            parts.append(f"E({self.element_size_in_bits})")
+        if self.memory_space:
+            parts.append(f"S({self.memory_space})")
+        if self.split_configs:
+            parts.append("SC" + "".join(map(str, self.split_configs)))
+        if self.dynamic_shape_metadata_prefix_bytes:
+            parts.append(f"M({self.dynamic_shape_metadata_prefix_bytes})")
+        return "".join(parts)
+
+
+def default_layout(rank: int) -> Layout:
+    """The row-major layout that XLA gives to a shape written without one (`LayoutUtil::GetDefaultLayoutForRank`).
+
+    >>> str(default_layout(3))
+    '{2,1,0}'
+    """
+    return Layout(tuple(range(rank - 1, -1, -1)))
+
+
+def split_sizes(tile: Tile) -> tuple[int, ...]:
+    """The sizes by which a tile cuts, without its `*` entries.
+
+    >>> split_sizes(Tile((COMBINE, 8, 128)))
+    (8, 128)
+    """
+    return tuple(size for size in tile.dimensions if size != COMBINE)

@@ -1,0 +1,101 @@
+"""Where an instruction comes from in the user's program: its metadata and the stack frames behind it.
+
+Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/service/hlo.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What `metadata={…}` says; empty strings and zeros where it says nothing.
+
+    Keys without a field of their own (`profile_type`, `metadata_payload`, those of forks) stay in the text.
+    """
+
+    op_type: str = ""
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    source_end_line: int = 0
+    source_column: int = 0
+    source_end_column: int = 0
+    deduplicated_name: str = ""
+    scheduling_name: str = ""
+    stack_frame_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """A place in the user's program; line 0 where only the file is known.
+
+    >>> str(SourceLocation("train.py", 12, "loss"))
+    'train.py:12'
+    """
+
+    file: str
+    line: int = 0
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class FileLocation:
+    """One row of the table FileLocations; names are 1-based rows of their tables."""
+
+    file_name_id: int
+    function_name_id: int
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One row of the table StackFrames, as printed: `parent_frame_id` 1 means no parent, k + 1 means frame k."""
+
+    file_location_id: int
+    parent_frame_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrames:
+    """The four tables between the header and the first computation; instructions refer to `frames` by number.
+
+    >>> tables = StackFrames(("a.py",), ("f",), (FileLocation(1, 1, 3, 3, 1, 9),), (StackFrame(1, 1),))
+    >>> [str(location) for location in tables.stack(1)]
+    ['a.py:3']
+    """
+
+    file_names: tuple[str, ...] = ()
+    function_names: tuple[str, ...] = ()
+    file_locations: tuple[FileLocation, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
+    text: str = field(default="", repr=False, compare=False)
+
+    def stack(self, frame_id: int) -> tuple[SourceLocation, ...]:
+        """The calls behind a frame, innermost first; empty for 0 and for frames that are not in the table."""
+        found: list[SourceLocation] = []
+        while 1 <= frame_id <= len(self.frames) and len(found) < len(self.frames):
+            frame = self.frames[frame_id - 1]
+            if (location := self._location(frame.file_location_id)) is not None:
+                found.append(location)
+            frame_id = frame.parent_frame_id - 1
+        return tuple(found)
+
+    def _location(self, number: int) -> SourceLocation | None:
+        if not 1 <= number <= len(self.file_locations):
+            return None
+        row = self.file_locations[number - 1]
+        return SourceLocation(
+            _row(self.file_names, row.file_name_id), row.line, _row(self.function_names, row.function_name_id)
+        )
+
+
+def _row(names: tuple[str, ...], number: int) -> str:
+    return names[number - 1] if 1 <= number <= len(names) else "?"

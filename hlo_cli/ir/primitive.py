@@ -1,0 +1,60 @@
+"""Primitive types: the element types of arrays, and how many bits each takes.
+
+Mirrors `PrimitiveType` of xla/xla_data.proto and xla/primitive_util.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["pred", "signed", "unsigned", "float", "complex"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """An element type: its name as XLA prints it, its width in bits and what its values are.
+
+    >>> PRIMITIVE_TYPES["bf16"].bits, PRIMITIVE_TYPES["s4"].byte_width
+    (16, 1)
+    """
+
+    name: str
+    bits: int
+    kind: Kind
+
+    @property
+    def byte_width(self) -> int:
+        """Bytes that one element takes when the layout does not say otherwise; narrow types take a whole byte."""
+        return (self.bits + 7) // 8
+
+    @property
+    def is_sub_byte(self) -> bool:
+        """Whether several elements fit in a byte; they do so only where the layout says `E(bits)`."""
+        return self.bits < 8 and self.name != "pred"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_FLOATS = {
+    4: "f4e2m1fn",
+    6: "f6e2m3fn f6e3m2fn",
+    8: "f8e5m2 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e3m4 f8e5m2fnuz f8e4m3fnuz f8e8m0fnu",
+    16: "f16 bf16",
+    32: "f32",
+    64: "f64",
+}
+
+PRIMITIVE_TYPES: dict[str, PrimitiveType] = {
+    kind.name: kind
+    for kind in (
+        PrimitiveType("pred", 1, "pred"),
+        *(PrimitiveType(f"s{bits}", bits, "signed") for bits in (1, 2, 4, 8, 16, 32, 64)),
+        *(PrimitiveType(f"u{bits}", bits, "unsigned") for bits in (1, 2, 4, 8, 16, 32, 64)),
+        *(PrimitiveType(name, bits, "float") for bits, names in _FLOATS.items() for name in names.split()),
+        PrimitiveType("c64", 64, "complex"),
+        PrimitiveType("c128", 128, "complex"),
+    )
+}
+"""Every array element type XLA has, by the name it prints."""

@@ -1,0 +1,69 @@
+"""The canonical printer: a module as the text that XLA's own printer gives for a dump.
+
+Mirrors `HloModule::ToString` with the options that dumps use: `%` before names, program shapes, layouts and
+metadata, no operand shapes. Attributes are printed as they were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import UnknownShape, with_index_marks
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.module import Module
+
+
+def print_module(module: Module) -> str:
+    """The whole module: header, stack tables, computations."""
+    return "".join(module_chunks(module))
+
+
+def module_chunks(module: Module) -> Iterator[str]:
+    """The module's text piece by piece, for writing without holding it whole."""
+    yield ", ".join((f"HloModule {module.name}", *map(str, module.header))) + "\n\n"
+    if module.stack_frames.text:
+        yield module.stack_frames.text + "\n\n\n"
+    for computation in module.computations:
+        yield print_computation(computation) + "\n\n"
+
+
+def print_computation(computation: Computation) -> str:
+    """One computation with its signature, as `%f (p: f32[2]) -> f32[2] { … }`."""
+    lines = [_signature(computation) + " {"]
+    lines.extend(
+        ("  ROOT " if i is computation.root else "  ") + print_instruction(i) for i in computation.instructions
+    )
+    thread = computation.execution_thread
+    lines.append("}" + ("" if thread == "main" else f', execution_thread="{thread}"'))
+    return "\n".join(lines)
+
+
+def print_instruction(instruction: Instruction) -> str:
+    """One instruction without ROOT, as `%name = shape opcode(%operands), attribute=value`."""
+    text = instruction.text
+    shape = instruction.shape
+    parts = [f"%{instruction.name} = ", "" if shape == UnknownShape() else f"{shape} ", instruction.opcode, "("]
+    parts.append(
+        text.argument or with_index_marks([_operand(instruction, i) for i in range(len(instruction.operands))])
+    )
+    parts.append(")")
+    parts.extend(f", {attribute}" for attribute in text.attributes)
+    return "".join(parts)
+
+
+def _operand(instruction: Instruction, position: int) -> str:
+    elements = "".join(f"#{i}" for i in instruction.operand_index(position))
+    return f"%{instruction.operands[position].name}{elements}"
+
+
+def _signature(computation: Computation) -> str:
+    head = ("ENTRY " if computation.is_entry else "") + f"%{computation.name}"
+    root = computation.root
+    if root is None or root.shape == UnknownShape() or any(p.shape == UnknownShape() for p in computation.parameters):
+        return head
+    parameters = ", ".join(f"{p.name}: {p.shape.to_string(layout=False)}" for p in computation.parameters)
+    return f"{head} ({parameters}) -> {root.shape.to_string(layout=False)}"

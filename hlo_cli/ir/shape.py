@@ -1,0 +1,296 @@
+"""Shapes: what an instruction gives, with type, sizes and layout.
+
+Mirrors xla/shape.h and the byte sizes of xla/shape_util.h; the text is what `ShapeUtil::HumanStringWithLayout` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from hlo_cli.ir.layout import Layout
+from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.tiling import Tiling, tiling_of
+from hlo_cli.source import HloError
+
+UNBOUNDED: Final = -(2**63)
+"""The size of a dimension written `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
+
+_INT64_MAX: Final = 2**63 - 1
+
+ShapeIndex = tuple[int, ...]
+"""A path into nested tuples; () is the shape itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """An array: element type, sizes, which of them are dynamic (then the size is the bound), and layout.
+
+    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> str(ArrayShape(PRIMITIVE_TYPES["f32"], (10, 7), (True, False), Layout((1, 0))))
+    'f32[<=10,7]{1,0}'
+    """
+
+    element_type: PrimitiveType
+    dimensions: tuple[int, ...]
+    dynamic_dimensions: tuple[bool, ...]
+    layout: Layout
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dimensions)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements; a bounded dynamic dimension counts its bound, an unbounded one counts as 1."""
+        return prod(self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The dimensions with unbounded ones as 1, for arithmetic."""
+        return tuple(1 if d == UNBOUNDED else d for d in self.dimensions)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether any dimension's size is only known when the program runs."""
+        return any(self.dynamic_dimensions)
+
+    @property
+    def memory_space(self) -> int:
+        """The number n of `S(n)`; 0 is the device's main memory."""
+        return self.layout.memory_space
+
+    @property
+    def element_bits(self) -> int:
+        """Bits that one element takes in memory: `E(n)` if written, else the type's whole bytes."""
+        return self.layout.element_size_in_bits or 8 * self.element_type.byte_width
+
+    @property
+    def logical_bytes(self) -> int:
+        """Bytes of the elements alone, without tiles (`ShapeUtil::ByteSizeOfElements`)."""
+        return -(-self.elements * self.element_bits // 8)
+
+    @property
+    def problem(self) -> str | None:
+        """Why no buffer can hold this array, or None (`ShapeUtil::ValidateShape`)."""
+        if max(self.logical_bytes, self.elements) > _INT64_MAX:
+            return "the array has more than 2^63 - 1 elements or bytes"
+        return self.layout.problem(self.sizes)
+
+    @property
+    def tiling(self) -> Tiling:
+        """The steps by which the layout places the elements; HloError if the layout does not fit the shape."""
+        if problem := self.problem:
+            raise HloError(f"{self}: {problem}")
+        return tiling_of(self.sizes, self.layout)
+
+    @property
+    def slots(self) -> int:
+        """Element slots in memory: the tiled size, rounded up to `L(n)`; the elements alone if the layout does not fit."""
+        layout = self.layout
+        if not layout.tiles or layout.problem(self.sizes):
+            return self.elements
+        align = layout.tail_padding_alignment_in_elements
+        return -(-tiling_of(self._largest_part(layout), layout).slots // align) * align
+
+    @property
+    def padded_bytes(self) -> int:
+        """Bytes of the buffer that holds the array, padding of tiles included.
+
+        Mirrors `ShapeUtil::ArraySize`, but counts the slots of every tile, not of the first alone.
+        """
+        return -(-self.slots * self.element_bits // 8)
+
+    @property
+    def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
+        """The shape itself: an array is its own only leaf."""
+        yield (), self
+
+    def to_string(self, *, layout: bool = True) -> str:
+        """The text XLA prints, with or without the layout."""
+        sizes = ",".join(map(_dimension, self.dimensions, self.dynamic_dimensions))
+        text = f"{self.element_type.name}[{sizes}]"
+        if not layout or (not self.dimensions and not self.layout.properties()):
+            return text
+        return text + str(self.layout)
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+    def _largest_part(self, layout: Layout) -> tuple[int, ...]:
+        """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
+        sizes = list(self.sizes)
+        for split in layout.split_configs:
+            logical = layout.minor_to_major[::-1][split.dimension]
+            cuts = (0, *split.split_indices, sizes[logical])
+            sizes[logical] = max(b - a for a, b in zip(cuts, cuts[1:], strict=False))
+        return tuple(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleShape:
+    """A tuple of shapes. Its bytes are those of its leaves; the table of pointers is the backend's own affair.
+
+    >>> str(TupleShape((TokenShape(), TupleShape(()))))
+    '(token[], ())'
+    """
+
+    elements: tuple[Shape, ...]
+
+    @property
+    def logical_bytes(self) -> int:
+        """Sum over the leaves."""
+        return sum(element.logical_bytes for element in self.elements)
+
+    @property
+    def padded_bytes(self) -> int:
+        """Sum over the leaves."""
+        return sum(element.padded_bytes for element in self.elements)
+
+    @property
+    def layout(self) -> None:
+        """Tuples have no layout; their elements do."""
+        return None
+
+    @property
+    def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
+        """Every leaf with its shape index, in order."""
+        pending: list[tuple[ShapeIndex, Shape]] = [((), self)]
+        while pending:
+            index, shape = pending.pop()
+            if isinstance(shape, TupleShape):
+                pending.extend(((*index, i), e) for i, e in reversed(tuple(enumerate(shape.elements))))
+            else:
+                yield index, shape
+
+    def to_string(self, *, layout: bool = True) -> str:
+        """The text XLA prints, with `/*index=5*/` before every fifth element."""
+        return "(" + with_index_marks([element.to_string(layout=layout) for element in self.elements]) + ")"
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+
+@dataclass(frozen=True, slots=True)
+class BufferShape:
+    """A buffer that is written through, as `b(f32[4]{0})` says."""
+
+    array: ArrayShape
+
+    @property
+    def logical_bytes(self) -> int:
+        """Those of the array."""
+        return self.array.logical_bytes
+
+    @property
+    def padded_bytes(self) -> int:
+        """Those of the array."""
+        return self.array.padded_bytes
+
+    @property
+    def layout(self) -> Layout:
+        """That of the array."""
+        return self.array.layout
+
+    @property
+    def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
+        """The shape itself."""
+        yield (), self
+
+    def to_string(self, *, layout: bool = True) -> str:
+        """The text XLA prints."""
+        return f"b({self.array.to_string(layout=layout)})"
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+
+class _Weightless:
+    """What the shapes have in common that no bytes are known for."""
+
+    __slots__ = ()
+    logical_bytes: Final = 0
+    padded_bytes: Final = 0
+    layout: Final = None
+
+    def to_string(self, *, layout: bool = True) -> str:
+        """The text XLA prints."""
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShape(_Weightless):
+    """A token, which orders side effects and holds nothing."""
+
+    @property
+    def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
+        """The shape itself."""
+        yield (), self
+
+    def __str__(self) -> str:
+        return "token[]"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueShape(_Weightless):
+    """A value that only its producer and consumers understand."""
+
+    @property
+    def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
+        """The shape itself."""
+        yield (), self
+
+    def __str__(self) -> str:
+        return "opaque[]"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownShape(_Weightless):
+    """A shape that the text leaves out (then it prints as nothing), or one of a type that XLA did not have yet.
+
+    >>> str(UnknownShape("f5e2[8]{0}")), str(UnknownShape())
+    ('f5e2[8]{0}', '')
+    """
+
+    text: str = ""
+
+    @property
+    def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
+        """The shape itself."""
+        yield (), self
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Leaf = ArrayShape | BufferShape | TokenShape | OpaqueShape | UnknownShape
+Shape = Leaf | TupleShape
+
+
+def with_index_marks(texts: Sequence[str]) -> str:
+    """Texts joined by commas, with XLA's `/*index=5*/` before every fifth.
+
+    >>> with_index_marks("abcdefg")
+    'a, b, c, d, e, /*index=5*/f, g'
+    """
+    if len(texts) <= 5:
+        return ", ".join(texts)
+    return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
+
+
+def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
+    """The shape at an index of nested tuples, or None if there is no such element (`ShapeUtil::GetSubshape`)."""
+    for i in index:
+        if not isinstance(shape, TupleShape) or not 0 <= i < len(shape.elements):
+            return None
+        shape = shape.elements[i]
+    return shape
+
+
+def _dimension(size: int, dynamic: bool) -> str:
+    if not dynamic:
+        return str(size)
+    return "?" if size == UNBOUNDED else f"<={size}"

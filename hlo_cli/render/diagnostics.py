@@ -1,0 +1,105 @@
+"""Errors, findings and notes for standard error: what is wrong, the quoted line with carets, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from hlo_cli.render.draw.paint import painter
+from hlo_cli.render.draw.prose import fill
+from hlo_cli.render.draw.quotation import quotation
+from hlo_cli.render.numbers import counted
+from hlo_cli.render.shorten import shorten_text
+from hlo_cli.render.style import Style
+from hlo_cli.report.text import Line, Role, Run
+from hlo_cli.source import Diagnostic, Severity
+
+MOST = 20
+MOST_NOTES = 3
+LONGEST_MESSAGE = 2000
+COLORS: dict[Severity, Role] = {"error": "alarm", "warning": "waste", "note": "quiet"}
+
+
+def render_diagnostics(
+    diagnostics: Iterable[Diagnostic], style: Style, *, most: int = MOST, summary: str = ""
+) -> Iterator[str]:
+    r"""The diagnostics, at most `most` of them, and a line that counts them all if there are several or a `summary`.
+
+    >>> from hlo_cli.source import Source, Span
+    >>> error = Diagnostic("error", "no root", Source("m.hlo", "HloModule m\nENTRY e {}"), Span(18, 19), "mark a ROOT")
+    >>> print("".join(render_diagnostics([error], Style(), summary="the rest was read")), end="")
+    error: no root
+      m.hlo:2:7
+      │
+    2 │ ENTRY e {}
+      │       ^
+      help: mark a ROOT
+    1 error; the rest was read
+    """
+    paint = painter(color=style.color)
+    left = iter(diagnostics)
+    shown = list(islice(left, most))
+    for diagnostic in shown:
+        for line in diagnostic_lines(diagnostic, style):
+            yield paint(line) + "\n"
+    counts = Counter(each.severity for each in shown)
+    more = Counter(each.severity for each in left)
+    if more:
+        yield paint((Run(f"{style.dots} and {more.total():,} more", "quiet"),)) + "\n"
+    counts += more
+    if counts.total() > 1 or summary:
+        total = ", ".join(counted(number, f"{severity}s") for severity, number in counts.items())
+        for line in fill((Run("; ".join(part for part in (total, style.show(summary)) if part)),), style.room):
+            yield paint(line) + "\n"
+
+
+def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = False) -> Iterator[str]:
+    """Three notes at most, unless more was asked for; the same note is said once.
+
+    >>> notes = [Diagnostic("note", f"attribute {name} kept as text") for name in "abcdea"]
+    >>> print("".join(render_notes(notes, Style())), end="")
+    note: attribute a kept as text (2 times)
+    note: attribute b kept as text
+    note: attribute c kept as text
+    note: 2 more, --verbose
+    """
+    paint = painter(color=style.color)
+    times = Counter(map(_note, notes))
+    shown = len(times) if verbose else MOST_NOTES
+    for text, number in islice(times.items(), shown):
+        again = f" ({number:,} times)" if number > 1 else ""
+        for line in fill((Run("note:", "quiet"), Run(f" {_message(text, style)}{again}")), style.prose_room):
+            yield paint(line) + "\n"
+    if len(times) > shown:
+        yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
+
+
+def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
+    """The lines of one diagnostic: message, place, quotation, help."""
+    role = COLORS[diagnostic.severity]
+    head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
+    yield from fill((Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong")), style.room)
+    source, span = diagnostic.source, diagnostic.span
+    if source is not None and source.name:
+        place = diagnostic.position
+        where = f":{place.line}:{place.column}" if place else ""
+        yield (Run(f"  {style.show(source.name)}{where}"),)
+    if source is not None and span is not None:
+        yield from quotation(source, span, style, role)
+    if diagnostic.hint:
+        first, *rest = fill((Run("help:", "saving"), Run(f" {_message(diagnostic.hint, style)}")), style.room - 2)
+        yield (Run("  "), *first)
+        for line in rest:
+            yield (Run("  "), *line)
+
+
+def _note(note: Diagnostic) -> str:
+    place = note.position
+    if note.source is None or place is None:
+        return note.message
+    return f"{note.message} ({note.source.name}:{place.line})"
+
+
+def _message(text: str, style: Style) -> str:
+    return style.show(shorten_text(text[: LONGEST_MESSAGE + 1], LONGEST_MESSAGE))

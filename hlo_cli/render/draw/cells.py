@@ -1,0 +1,136 @@
+"""Cells for people: the raw values of a column as text, all in the unit that suits the column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from hlo_cli.render import numbers
+from hlo_cli.render.style import Style
+from hlo_cli.report.cell import Cell, is_missing, number_of
+from hlo_cli.report.column import Column
+from hlo_cli.report.text import Role
+
+WHOLE_PATHS_FROM = 200
+CHANGES: Mapping[Cell, Role] = {"+": "saving", "-": "alarm", "~": "waste"}
+
+
+class Entry(NamedTuple):
+    """The text of one cell. `lead` stands before it and is never shortened; `fixed` texts lose only their end.
+
+    >>> Entry("fusion.2", lead="├─ ").lead
+    '├─ '
+    """
+
+    text: str
+    role: Role = "plain"
+    lead: str = ""
+    fixed: bool = False
+
+
+class Writing(NamedTuple):
+    """How a column writes its values: the sign of its unit, and the text of a value that is there."""
+
+    unit: str
+    text_of: Callable[[Cell], str]
+
+
+def entries_of(column: Column, cells: Iterable[Cell], writing: Writing, style: Style) -> tuple[Entry, ...]:
+    """The cells of a column as entries, each in the role that its column or its value gives it.
+
+    >>> column = Column("padded_bytes", "padded", "bytes", role="waste")
+    >>> entries_of(column, (2048, 0, None), writing_of(column, (2048, 0, None)), Style())[:2]
+    (Entry(text='2,048', role='waste', lead='', fixed=False), Entry(text='0', role='plain', lead='', fixed=False))
+    """
+    role: Role = column.role or ("name" if column.unit == "name" else "plain")
+    if column.unit == "source" and style.room < WHOLE_PATHS_FROM:
+        cells = (cell.rpartition("/")[2] if isinstance(cell, str) else cell for cell in cells)
+    return tuple(
+        Entry(style.show(cell_text(cell, writing)), CHANGES.get(cell, role) if column.unit == "change" else role)
+        if cell and not is_missing(cell)
+        else Entry(style.show(cell_text(cell, writing)))
+        for cell in cells
+    )
+
+
+def cell_text(cell: Cell, writing: Writing) -> str:
+    """The text of a cell: `-` for what does not apply, `?` for what is not known.
+
+    >>> cell_text(None, writing_of(Column("step", "step", "step"), ()))
+    '-'
+    """
+    if cell is None:
+        return "-"
+    return "?" if is_missing(cell) else writing.text_of(cell)
+
+
+def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ()) -> Writing:
+    """How a column writes its cells; its sums choose the unit too, but not whether there are decimals.
+
+    >>> writing_of(Column("bytes", "", "bytes"), (2883584, 430080), (10039296,)).text_of(2883584)
+    '2,816'
+    >>> writing_of(Column("bytes", "", "bytes"), (2883584, 10)).text_of(10)
+    '<0.1'
+    """
+    values = [number for number in map(number_of, cells) if number is not None]
+    match column.unit:
+        case "bytes" if not column.exact:
+            everything = values + [number for number in map(number_of, sums) if number is not None]
+            unit = numbers.byte_unit(max(map(abs, everything), default=0))
+            divisor = 1024**unit
+            decimals = 1 if any(value % divisor for value in values) else 0
+            return Writing(numbers.BYTE_UNITS[unit], _number(lambda n: numbers.scaled(n, divisor, decimals)))
+        case "bytes" | "count" | "step":
+            decimals = 1 if any(value % 1 for value in values) else 0
+            return Writing("", _number(lambda n: numbers.scaled(n, decimals=decimals)))
+        case "percent":
+            return Writing("%", _number(numbers.percent))
+        case "ratio":
+            return Writing("", _number(numbers.ratio))
+        case "address":
+            return Writing("", _number(lambda n: f"0x{int(n):x}"))
+        case _:
+            return Writing("", plain_value)
+
+
+def plain_value(cell: Cell) -> str:
+    """A value that is no number of its own kind: a text, a truth, an index.
+
+    >>> plain_value((0, 5)), plain_value(True), plain_value(126), plain_value("add")
+    ('(0,5)', 'yes', '126', 'add')
+    """
+    match cell:
+        case bool():
+            return "yes" if cell else "no"
+        case tuple():
+            return f"({','.join(map(plain_value, cell))})"
+        case Mapping():
+            return " ".join(f"{key} {plain_value(value)}" for key, value in cell.items())
+        case None:
+            return "-"
+        case str() | int() | float():
+            return str(cell)
+        case _:
+            return "?"
+
+
+def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:
+    def write(cell: Cell) -> str:
+        number = number_of(cell)
+        return plain_value(cell) if number is None else text_of(number)
+
+    return write
+
+
+def in_words(column: Column, cell: Cell) -> str:
+    """One cell alone, with its unit, as it stands outside of tables.
+
+    >>> in_words(Column("bytes", "bytes", "bytes"), 16384), in_words(Column("n", "n", "count"), 3412)
+    ('16 KiB', '3,412')
+    """
+    number = number_of(cell)
+    if number is not None and column.unit == "bytes" and not column.exact:
+        return numbers.bytes_in_words(number)
+    writing = writing_of(column, (cell,))
+    sign = "%" if column.unit == "percent" and number is not None else ""
+    return cell_text(cell, writing) + sign

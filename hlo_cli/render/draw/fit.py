@@ -1,0 +1,130 @@
+"""Fitting a table to a screen: which columns stay, and how wide each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from hlo_cli.render.draw.cells import Entry
+from hlo_cli.render.width import cell_width
+from hlo_cli.report.column import KEEP, Column
+
+GAP = 2
+Widths = Mapping[str, int]
+
+# cells by unit: what a column gets before others leave for it, what it keeps while others are shortened, the least
+WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24})
+FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16})
+LEAST: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8})
+TEXT = (60, 16, 8)
+SHORTENED_IN_ORDER = (("op_name", "source", "opcode", "text"), ("name",), ("shape",))
+
+
+class Lane(NamedTuple):
+    """A column ready to print: header lines, the lowest last, and one entry a row."""
+
+    column: Column
+    header: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    natural: int
+
+    @property
+    def header_width(self) -> int:
+        """The cells that the header takes."""
+        return max(map(cell_width, self.header), default=0)
+
+
+def lane_of(column: Column, header: tuple[str, ...], entries: Sequence[Entry]) -> Lane:
+    """A lane with its natural width: that of its widest text.
+
+    >>> lane_of(Column("n", "count", "count"), ("count",), (Entry("3"),)).natural
+    5
+    """
+    texts = max((cell_width(entry.lead) + cell_width(entry.text) for entry in entries), default=0)
+    return Lane(column, header, tuple(entries), max(texts, max(map(cell_width, header), default=0)))
+
+
+def fit(lanes: Sequence[Lane], room: int, *, sorted_by: str = "", label: str = "") -> list[tuple[Lane, int]]:
+    """The lanes that stay and their widths, together at most `room` cells.
+
+    Low ranks leave first, then texts, names and at last shapes are shortened. Numbers, the column that the rows are
+    sorted by and the one that names them leave only when nothing else is left to go.
+
+    >>> name, size = Column("name", "", "name"), Column("bytes", "", "bytes")
+    >>> lanes = [lane_of(name, (), (Entry("x" * 50),)), lane_of(size, (), (Entry("1,024"),))]
+    >>> [width for _, width in fit(lanes, 40)]
+    [33, 5]
+    """
+    staying = list(lanes)
+    for leaver in _low_ranks(lanes, sorted_by):
+        if _total(_limited(staying, WANTED, TEXT[0])) <= room:
+            break
+        staying.remove(leaver)
+    for leaver in _last_to_leave(staying, sorted_by, label):
+        if _total(_limited(staying, LEAST, TEXT[2])) <= room:
+            break
+        staying.remove(leaver)
+    widths = _grown(staying, _limited(staying, WANTED, TEXT[0]), room)
+    for floors, text in ((FAIR, TEXT[1]), (LEAST, TEXT[2])):
+        for units in SHORTENED_IN_ORDER:
+            _shrink(staying, widths, room, units, _limited(staying, floors, text))
+    if staying and _total(widths) > room:
+        widths[-1] = max(1, widths[-1] - (_total(widths) - room))
+    return list(zip(staying, widths, strict=True))
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * max(0, len(widths) - 1)
+
+
+def _limited(lanes: Sequence[Lane], limits: Widths, text: int) -> list[int]:
+    return [
+        lane.natural
+        if _is_rigid(lane.column)
+        else min(lane.natural, max(limits.get(lane.column.unit, text), lane.header_width))
+        for lane in lanes
+    ]
+
+
+def _is_rigid(column: Column) -> bool:
+    """Whether its texts are never shortened: numbers, and what is set like them."""
+    return column.is_right_aligned or column.is_numeric or column.unit in ("flag", "change")
+
+
+def _low_ranks(lanes: Sequence[Lane], sorted_by: str) -> list[Lane]:
+    may = [
+        (lane.column.rank, -at, lane)
+        for at, lane in enumerate(lanes)
+        if lane.column.rank < KEEP and not _is_rigid(lane.column) and lane.column.name != sorted_by
+    ]
+    return [lane for _, _, lane in sorted(may, key=_first_two)]
+
+
+def _last_to_leave(lanes: Sequence[Lane], sorted_by: str, label: str) -> list[Lane]:
+    def reluctance(lane: Lane) -> int:
+        if lane.column.name == sorted_by:
+            return 3
+        return 2 if lane.column.name == label else int(_is_rigid(lane.column))
+
+    may = [(reluctance(lane), lane.column.rank, -at, lane) for at, lane in enumerate(lanes)]
+    return [lane for *_, lane in sorted(may, key=lambda each: each[:3])][:-1]
+
+
+def _first_two(each: tuple[int, int, Lane]) -> tuple[int, int]:
+    return each[:2]
+
+
+def _grown(lanes: Sequence[Lane], widths: list[int], room: int) -> list[int]:
+    for at, lane in enumerate(lanes):
+        widths[at] += max(0, min(lane.natural - widths[at], room - _total(widths)))
+    return widths
+
+
+def _shrink(lanes: Sequence[Lane], widths: list[int], room: int, units: tuple[str, ...], floors: Sequence[int]) -> None:
+    may = [at for at, lane in enumerate(lanes) if lane.column.unit in units]
+    for _ in range(_total(widths) - room):
+        open_lanes = [at for at in may if widths[at] > floors[at]]
+        if not open_lanes:
+            return
+        widths[max(open_lanes, key=lambda at: widths[at])] -= 1

@@ -1,0 +1,108 @@
+"""Tables on a screen: as many rows as asked for, the sums of the others, and what was left out in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from hlo_cli.render.draw.cells import Entry, Writing, cell_text, entries_of, writing_of
+from hlo_cli.render.draw.fit import Lane, fit, lane_of
+from hlo_cli.render.draw.grid import header_lines, row_line
+from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.numbers import counted, singular
+from hlo_cli.render.style import Style
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Line, Role
+
+ALL = "all"
+
+
+def lines(table: Table, style: Style) -> Iterator[Line]:
+    """The lines of a table: title, header, rows, the sums of those left out and of all.
+
+    >>> from hlo_cli.report.text import plain_text
+    >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
+    >>> table = Table("sizes", columns, ((64, "a"), (32, "b"), (16, "c")), noun="values")
+    >>> for line in lines(table, Style(top=1)): print(plain_text(line))
+    size
+       B  value
+    ────  ─────────────
+      64  a
+      48  2 more values
+     112  all
+    """
+    if table.title:
+        yield from text_lines(table.title, style)
+    rows = table.rows[: style.rows_shown(table.limit, len(table.rows), main=table.main)]
+    sums = _sums(table, len(rows))
+    visible = [at for at in table.visible(person=True) if style.room >= _from(table, at)]
+    lanes = [_lane(table, at, rows, sums, visible, style) for at in visible]
+    label = table.label_index(visible)
+    fitted = fit(lanes, style.room, sorted_by=table.sorted_by, label="" if label is None else table.columns[label].name)
+    yield from header_lines(fitted, style)
+    for row in range(len(rows)):
+        yield row_line(fitted, row, style, "strong" if row in table.marked else None)
+    for at, (_, _, role) in enumerate(sums, start=len(rows)):
+        yield row_line(fitted, at, style, role)
+
+
+def footer(table: Table, style: Style) -> tuple[str, ...]:
+    """What stands under a table: how much of it is seen, how to see all, and its footnote.
+
+    Who asked for that many rows is not told so, unless nothing else says that there are more.
+    """
+    shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
+    counting = shown < len(table.rows) and (style.top is None or not _sums(table, shown))
+    seen = f"{shown:,} of {counted(len(table.rows), table.noun)}"
+    return (*((seen, "--top 0 shows all") if counting else ()), *((table.footnote,) if table.footnote else ()))
+
+
+def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
+    """The lines above a column: its name, and its unit below or, if `inline`, behind it.
+
+    >>> column_header(Column("padded_bytes", "padded", "bytes"), Writing("KiB", str))
+    ('padded', 'KiB')
+    >>> column_header(Column("pad", "pad", "percent", inline=True), Writing("%", str))
+    ('pad %',)
+    """
+    parts = tuple(part for part in (column.title, writing.unit) if part)
+    return (" ".join(parts),) if column.inline else parts or ("",)
+
+
+def _from(table: Table, at: int) -> int:
+    column = table.columns[at]
+    return 0 if table.selected or column.name == table.sorted_by else column.from_width
+
+
+def _sums(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
+    if not table.has_totals or len(table.rows) < 2 or not shown:
+        return []
+    everything = table.total_row or table.total_of(table.rows)
+    left = len(table.rows) - shown
+    more = f"{left:,} more {singular(table.noun) if left == 1 else table.noun}"
+    rest: list[tuple[str, Row, Role]] = [(more, table.total_of(table.rows[shown:]), "quiet")] if left else []
+    return [*rest, (ALL, everything, "plain")]
+
+
+def _lane(
+    table: Table, at: int, rows: Sequence[Row], sums: Sequence[tuple[str, Row, Role]], visible: list[int], style: Style
+) -> Lane:
+    column = table.columns[at]
+    cells: list[Cell] = [row[at] for row in rows]
+    totals: list[Cell] = [row[at] for _, row, _ in sums]
+    writing = writing_of(column, cells, totals if column.total else ())
+    labelled = at == table.label_index(visible)
+    endings = (
+        _ending(column, cell, words if labelled else "", writing, style)
+        for cell, (words, _, _) in zip(totals, sums, strict=True)
+    )
+    header = tuple(style.show(line) for line in column_header(column, writing))
+    return lane_of(column, header, tuple(chain(entries_of(column, cells, writing, style), endings)))
+
+
+def _ending(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:
+    if words or (column.total is None and total is None):
+        return Entry(style.show(words), fixed=True)
+    return Entry(style.show(cell_text(total, writing)), fixed=True)

@@ -1,0 +1,124 @@
+"""Trees on a screen: the rows nearest to the roots, with lines that show what contains what."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hlo_cli.render.draw.cells import Entry, entries_of, writing_of
+from hlo_cli.render.draw.fit import Lane, fit, lane_of
+from hlo_cli.render.draw.grid import header_lines, row_line
+from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.draw.table import column_header
+from hlo_cli.render.numbers import counted
+from hlo_cli.render.style import Style
+from hlo_cli.report.text import Line
+from hlo_cli.report.tree import Branch, Tree, walk
+
+MORE, LAST, DOWN, BLANK = "├─ ", "└─ ", "│  ", "   "
+ASCII = {MORE: "|- ", LAST: "`- ", DOWN: "|  ", BLANK: BLANK}
+DEEPEST_LEAD = 8
+
+
+class Drawn(NamedTuple):
+    """One line of a tree: what stands before it, and its branch, or how many rows are not shown there."""
+
+    lead: str
+    branch: Branch | None
+    left_out: int = 0
+
+
+def lines(tree: Tree, style: Style) -> Iterator[Line]:
+    """The lines of a tree: title, header and rows.
+
+    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.text import plain_text
+    >>> root = Branch(("main",), (Branch(("while.10",), (Branch(("body",)),)), Branch(("while.11",)), Branch(("add",))))
+    >>> for line in lines(Tree("calls", (Column("name", "computation", "name"),), (root,)), Style(top=3)):
+    ...     print(plain_text(line))
+    computation
+    ────────────
+    main
+    ├─ while.10
+    │  └─ 1 more
+    ├─ while.11
+    └─ 1 more
+    """
+    if tree.title:
+        yield from text_lines(tree.title, style)
+    drawn = drawn_rows(tree, style)
+    lanes = [_lane(tree, at, drawn, style) for at, column in enumerate(tree.columns) if style.room >= column.from_width]
+    fitted = fit(lanes, style.room, label=tree.columns[0].name)
+    yield from header_lines(fitted, style)
+    for row, each in enumerate(drawn):
+        yield row_line(fitted, row, style, None if each.branch else "quiet")
+
+
+def footer(tree: Tree, style: Style) -> tuple[str, ...]:
+    """How much of the tree is seen and how to see all, if it is not whole."""
+    size = sum(1 for _ in walk(tree.roots))
+    shown = style.rows_shown(tree.limit, size)
+    return (f"{shown:,} of {counted(size, tree.noun)}", "--top 0 shows all") if shown < size else ()
+
+
+def drawn_rows(tree: Tree, style: Style) -> list[Drawn]:
+    """The rows that are seen, those nearest to the roots, and in their places the numbers of those that are not."""
+    size = sum(1 for _ in walk(tree.roots))
+    roots = _nearest(tree.roots, style.rows_shown(tree.limit, size))
+    rows: list[Drawn] = []
+    waiting: list[tuple[_Node | int, str, str]] = [(root, "", "") for root in reversed(roots)]
+    while waiting:
+        node, lead, indent = waiting.pop()
+        if isinstance(node, int):
+            rows.append(Drawn(lead, None, node))
+            continue
+        rows.append(Drawn(lead, node.branch))
+        below: list[_Node | int] = [*node.seen]
+        left_out = sum(child.size for child in node.branch.children[len(node.seen) :])
+        below += [left_out] if left_out else []
+        for child in reversed(below):
+            last = child is below[-1]
+            waiting.append((child, indent + (LAST if last else MORE), indent + (BLANK if last else DOWN)))
+    roots_left = sum(root.size for root in tree.roots[len(roots) :])
+    return [*rows, Drawn("", None, roots_left)] if roots_left else rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    branch: Branch
+    seen: list[_Node] = field(default_factory=list)
+
+
+def _nearest(roots: tuple[Branch, ...], count: int) -> list[_Node]:
+    first = [_Node(root) for root in roots[:count]]
+    left = count - len(first)
+    waiting = deque(first)
+    while waiting and left > 0:
+        node = waiting.popleft()
+        node.seen.extend(_Node(child) for child in node.branch.children[:left])
+        left -= len(node.seen)
+        waiting.extend(node.seen)
+    return first
+
+
+def _lane(tree: Tree, at: int, drawn: list[Drawn], style: Style) -> Lane:
+    column = tree.columns[at]
+    cells = [each.branch.cells[at] for each in drawn if each.branch]
+    writing = writing_of(column, cells)
+    texts = iter(entries_of(column, cells, writing, style))
+    entries = [next(texts) if each.branch else Entry("", fixed=True) for each in drawn]
+    if at == 0:
+        entries = [
+            (entry if each.branch else Entry(f"{each.left_out:,} more"))._replace(lead=_lead(each.lead, style))
+            for entry, each in zip(entries, drawn, strict=True)
+        ]
+    return lane_of(column, tuple(style.show(line) for line in column_header(column, writing)), entries)
+
+
+def _lead(lead: str, style: Style) -> str:
+    steps = [lead[at : at + 3] for at in range(0, len(lead), 3)]
+    if len(steps) > DEEPEST_LEAD:
+        steps = [f"{style.dots:<3}", *steps[-DEEPEST_LEAD + 1 :]]
+    return "".join(ASCII.get(step, step) if style.ascii else step for step in steps)

@@ -1,0 +1,113 @@
+"""A report as one JSON object, with a schema, raw numbers and every row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from hlo_cli.render.machine import Json, columns_of, json_value, note_value, rows_of
+from hlo_cli.render.style import Style
+from hlo_cli.report.anatomy import Anatomy, letter
+from hlo_cli.report.cell import Row
+from hlo_cli.report.facts import Facts
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, line_of, plain_text
+from hlo_cli.report.tree import Tree
+
+FIGURE_ROOM = 80
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""The object, one row a line. Facts, anatomies, figures and text have keys of their own if there are any.
+
+    Trees are tables with the depth of every row.
+
+    >>> "".join(render(Report("diff", "No difference", numbers={"changes": 0}), Style()))
+    '{"schema": "hlo.diff/1",\n "input": {},\n "answer": {"changes": 0},\n "tables": {},\n "notes": []}\n'
+    """
+    yield f'{{"schema": {dumps(report.schema)},\n "input": {dumps(json_value(report.input))},\n'
+    yield f' "answer": {dumps(json_value(report.numbers))},\n "tables": '
+    tables = [part.as_table() if isinstance(part, Tree) else part for part in report.parts]
+    yield from _members((table.name, _table(table, style)) for table in tables if isinstance(table, Table))
+    for key, members in _others(report).items():
+        yield f",\n {dumps(key)}: "
+        yield from _members((name, iter((dumps(value),))) for name, value in members.items())
+    yield f',\n "notes": {dumps([note_value(note) for note in report.notes])}}}\n'
+
+
+def dumps(value: Json) -> str:
+    r"""A value as JSON of ASCII characters only.
+
+    >>> dumps(["\x1b", 1.5])
+    '["\\u001b", 1.5]'
+    """
+    return json.dumps(value, allow_nan=False)
+
+
+def _members(members: Iterable[tuple[str, Iterator[str]]]) -> Iterator[str]:
+    before = "{"
+    for name, value in members:
+        yield f"{before}{dumps(name)}: "
+        yield from value
+        before = ",\n  "
+    yield "{}" if before == "{" else "}"
+
+
+def _table(table: Table, style: Style) -> Iterator[str]:
+    columns = columns_of(table)
+    described: list[Json] = [{"name": column.name, "unit": column.unit} for column in columns]
+    yield f'{{\n   "columns": {dumps(described)},\n   "rows": ['
+    before = "\n    "
+    for row in rows_of(table, style):
+        yield before + dumps(_record([column.name for column in columns], row))
+        before = ",\n    "
+    yield "]}"
+
+
+def _record(names: Iterable[str], row: Row) -> dict[str, Json]:
+    return {name: json_value(cell) for name, cell in zip(names, row, strict=True)}
+
+
+def _others(report: Report) -> dict[str, dict[str, Json]]:
+    found: dict[str, dict[str, Json]] = {}
+    for part in report.parts:
+        match part:
+            case Facts():
+                found.setdefault("facts", {})[part.name] = _facts(part)
+            case Anatomy():
+                found.setdefault("anatomies", {})[part.name] = _anatomy(part)
+            case Figure():
+                found.setdefault("figures", {})[part.name] = json_value(part.data) or _drawing(part)
+            case Passage():
+                found.setdefault("text", {})[part.name] = [plain_text(line_of(each)) for each in part.paragraphs]
+            case Table() | Tree():
+                pass
+    return found
+
+
+def _facts(facts: Facts) -> Json:
+    value: dict[str, Json] = {}
+    for fact in facts.facts:
+        amounts: dict[str, Json] = {amount.name: json_value(amount.value) for amount in fact.amounts}
+        value[fact.label] = amounts | ({"remark": fact.remark} if fact.remark else {})
+    return value
+
+
+def _anatomy(anatomy: Anatomy) -> Json:
+    parts: list[Json] = []
+    for each in anatomy.explanations:
+        part: dict[str, Json] = {
+            "letter": None if each.part is None else letter(each.part),
+            "label": each.label,
+            "value": each.value,
+            "meaning": plain_text(line_of(each.meaning)),
+        }
+        details = zip((column.name for column in anatomy.columns), each.details, strict=False)
+        parts.append(part | {name: json_value(cell) for name, cell in details})
+    return {"text": anatomy.text, "parts": parts}
+
+
+def _drawing(figure: Figure) -> Json:
+    return [plain_text(line) for line in figure.draw(FIGURE_ROOM)]

@@ -1,0 +1,84 @@
+"""Raw values for machines: cells as JSON values and as fields of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from hlo_cli.render.style import Style
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+def json_value(cell: Cell) -> Json:
+    """A cell as JSON has it: null where it does not apply, "?" where it is not known.
+
+    >>> from hlo_cli.report.cell import UNKNOWN
+    >>> [json_value(cell) for cell in ((2, 3), None, UNKNOWN, float("inf"), {"tile": (2, 2)})]
+    [[2, 3], None, '?', '?', {'tile': [2, 2]}]
+    """
+    match cell:
+        case tuple():
+            return [json_value(part) for part in cell]
+        case Mapping():
+            return {key: json_value(part) for key, part in cell.items()}
+        case float() if not math.isfinite(cell):
+            return "?"
+        case bool() | int() | float() | str() | None:
+            return cell
+        case _:
+            return "?"
+
+
+def field_of(cell: Cell, absent: str = "") -> str:
+    """A cell as a field of text; `absent` stands where it does not apply.
+
+    >>> from hlo_cli.report.cell import UNKNOWN
+    >>> [field_of(cell, "-") for cell in ((2, 3), None, UNKNOWN, True, 2883584, {"tile": (2, 2)})]
+    ['2,3', '-', '?', 'true', '2883584', '{"tile": [2, 2]}']
+    """
+    if cell is None:
+        return absent
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, tuple) and not any(isinstance(part, tuple | Mapping) for part in cell):
+        return ",".join(map(field_of, cell))
+    value = json_value(cell)
+    if isinstance(value, str):
+        return value
+    import json
+
+    return json.dumps(value, allow_nan=False)
+
+
+def columns_of(table: Table) -> tuple[Column, ...]:
+    """The columns that machines get."""
+    return tuple(table.columns[at] for at in table.visible(person=False))
+
+
+def rows_of(table: Table, style: Style) -> list[Row]:
+    """The cells that machines get: every row, unless the user asked for fewer of the main table."""
+    visible = table.visible(person=False)
+    rows = table.rows[: style.top] if style.top and table.main else table.rows
+    return [tuple(row[at] for at in visible) for row in rows]
+
+
+def note_value(note: Diagnostic) -> Json:
+    """A note as JSON has it; what it does not have is left out.
+
+    >>> note_value(Diagnostic("note", "2 attributes kept as text"))
+    {'severity': 'note', 'message': '2 attributes kept as text'}
+    """
+    value: dict[str, Json] = {"severity": note.severity, "message": note.message}
+    if note.code:
+        value["code"] = note.code
+    if note.source:
+        value["path"] = note.source.name
+    if note.position:
+        value |= {"line": note.position.line, "column": note.position.column}
+    return value

@@ -1,0 +1,110 @@
+"""Numbers for people, in sentences and in columns; machines get them raw."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
+    """A number divided, rounded half up, with thousands commas; what rounds to nothing is not `0`.
+
+    >>> scaled(9804 * 1024, 1024), scaled(3676160, 1024, 1), scaled(8, 1024, 1), scaled(0, 1024, 1)
+    ('9,804', '3,590.0', '<0.1', '0')
+    >>> scaled(-1536, 1024, 1), scaled(-8, 1024, 1)
+    ('-1.5', '>-0.1')
+    """
+    magnitude, factor = abs(value), 10**decimals
+    if not magnitude:
+        return "0"
+    if isinstance(magnitude, int):
+        units = (2 * magnitude * factor + divisor) // (2 * divisor)
+    else:
+        units = math.floor(magnitude / divisor * factor + 0.5)
+    sign = "-" if value < 0 else ""
+    if not units:
+        return (">-" if sign else "<") + (f"0.{'1':0>{decimals}}" if decimals else "1")
+    whole, rest = divmod(units, factor)
+    return f"{sign}{whole:,}" + (f".{rest:0{decimals}}" if decimals else "")
+
+
+def count(value: int | float) -> str:
+    """A number of things, with one decimal where it has a fraction.
+
+    >>> count(3412), count(2.25), count(4.0)
+    ('3,412', '2.3', '4')
+    """
+    return scaled(value, decimals=0 if value == int(value) else 1)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what is counted; the noun is given in the plural.
+
+    >>> counted(3652, "instructions"), counted(1, "copies"), counted(1, "branches")
+    ('3,652 instructions', '1 copy', '1 branch')
+    """
+    return f"{number:,} {singular(noun) if number == 1 else noun}"
+
+
+def singular(noun: str) -> str:
+    """One of what a plural noun names.
+
+    >>> [singular(noun) for noun in ("shapes", "copies", "branches", "losses", "bytes", "S")]
+    ['shape', 'copy', 'branch', 'loss', 'byte', 'S']
+    """
+    if noun.endswith("ies"):
+        return noun[:-3] + "y"
+    if noun.endswith(("ches", "shes", "sses", "xes")):
+        return noun[:-2]
+    return noun.removesuffix("s")
+
+
+def byte_unit(largest: int | float) -> int:
+    """Which of BYTE_UNITS a column takes, so that its largest value has at most four digits before the point.
+
+    >>> BYTE_UNITS[byte_unit(9804 * 1024)], BYTE_UNITS[byte_unit(9999)], BYTE_UNITS[byte_unit(16 * 1024**3)]
+    ('KiB', 'B', 'GiB')
+    >>> BYTE_UNITS[byte_unit(9999.97 * 1024)]
+    'MiB'
+    """
+    return _unit(largest, 9999.95)
+
+
+def bytes_in_words(value: int | float) -> str:
+    """A size for a sentence: the unit follows the number, one decimal unless it is whole.
+
+    >>> bytes_in_words(10039296), bytes_in_words(360448), bytes_in_words(512), bytes_in_words(3)
+    ('9.6 MiB', '352 KiB', '512 B', '3 B')
+    """
+    unit = _unit(value, 1023.95)
+    divisor = 1024**unit
+    return f"{scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
+
+
+def percent(fraction: float) -> str:
+    """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
+
+    >>> percent(0.9346), percent(0.001), percent(0.999), percent(1), percent(0)
+    ('93', '<1', '>99', '100', '0')
+    """
+    if 0.995 <= fraction < 1:
+        return ">99"
+    return scaled(fraction * 100)
+
+
+def ratio(factor: float) -> str:
+    """How many times as much, with the sign.
+
+    >>> ratio(9.166), ratio(1000)
+    ('× 9.2', '× 1,000.0')
+    """
+    return f"× {scaled(factor, decimals=1)}"
+
+
+def _unit(value: int | float, limit: float) -> int:
+    for unit in range(len(BYTE_UNITS)):
+        if abs(value) / 1024**unit < limit:
+            return unit
+    return len(BYTE_UNITS) - 1

@@ -1,0 +1,48 @@
+"""A report into a pipe: headers that begin with `#`, tabs, raw values, one record a line, nothing shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.render.clean import clean
+from hlo_cli.render.machine import columns_of, field_of, rows_of
+from hlo_cli.render.style import Style
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import plain_text
+
+FIGURE_ROOM = 80
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""The tables; of several, each line begins with the name of its table. `-` does not apply, `?` is not known.
+
+    Figures are drawn only if there is no table, so that every line of a table's output is a record. A report of
+    words alone gives its answer.
+
+    >>> from hlo_cli.report.column import Column
+    >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
+    >>> list(render(Report("layout", "no padding", parts=(table,)), Style()))
+    ['#value\tcount\n', 'add.1\t-\n']
+    >>> list(render(Report("diff", "No difference in 98 instructions"), Style()))
+    ['No difference in 98 instructions\n']
+    """
+    tables = report.tables
+    figures = [part for part in report.parts if isinstance(part, Figure)]
+    for table in tables:
+        yield from _records(table, style, named=len(tables) > 1)
+    if tables:
+        return
+    for figure in figures:
+        for line in figure.draw(FIGURE_ROOM):
+            yield style.show_figure(plain_text(line)).rstrip() + "\n"
+    if not figures and report.answer:
+        yield clean(report.answer) + "\n"
+
+
+def _records(table: Table, style: Style, *, named: bool) -> Iterator[str]:
+    first = (table.name,) if named else ()
+    yield "#" + "\t".join((*first, *(column.name for column in columns_of(table)))) + "\n"
+    for row in rows_of(table, style):
+        yield "\t".join((*first, *(clean(field_of(cell, "-")) for cell in row))) + "\n"

@@ -1,0 +1,72 @@
+"""A report for a person at a terminal: the answer, what proves it, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+
+from hlo_cli.render.draw.paint import painter
+from hlo_cli.render.draw.prose import BETWEEN, beside, text_lines
+from hlo_cli.render.style import Style
+from hlo_cli.render.width import cell_width
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Line
+
+NEXT = "next: "
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""The screen, a line at a time; notes are not on it, they go to standard error.
+
+    >>> report = Report("diff", "No difference in 98 instructions", next=("hlo parse a.hlo",))
+    >>> "".join(render(report, Style()))
+    'No difference in 98 instructions\nnext: hlo parse a.hlo\n'
+    """
+    paint = painter(color=style.color)
+    for line in screen_lines(report, style):
+        yield paint(line) + "\n"
+
+
+def screen_lines(report: Report, style: Style) -> Iterator[Line]:
+    """The lines of the screen, before colour: parts with a blank line between them."""
+    begun = bool(report.answer)
+    yield from text_lines(report.answer, style, "strong")
+    parts = [part for part in report.parts if not isinstance(part, Table) or (part.person and part.rows)]
+    footer: tuple[str, ...] = ()
+    for part in parts:
+        yield from beside(footer, style)
+        if begun:
+            yield ()
+        begun = True
+        yield from part_lines(part, style)
+        footer = part_footer(part, style)
+    yield from _ending(footer, report.next, style)
+
+
+def part_lines(part: Part, style: Style) -> Iterator[Line]:
+    """The lines of one part, without its footer; each kind of part is drawn by the file named after it."""
+    drawn: Iterator[Line] = _drawer(part).lines(part, style)
+    return drawn
+
+
+def part_footer(part: Part, style: Style) -> tuple[str, ...]:
+    """What stands under a part: how much of it is seen."""
+    drawer = _drawer(part)
+    footer: tuple[str, ...] = drawer.footer(part, style) if hasattr(drawer, "footer") else ()
+    return footer
+
+
+def _drawer(part: Part) -> ModuleType:
+    return import_module(f"hlo_cli.render.draw.{type(part).__name__.lower()}")
+
+
+def _ending(footer: tuple[str, ...], following: tuple[str, ...], style: Style) -> Iterator[Line]:
+    """The last footer and the next commands, in one line if that holds both."""
+    commands = (NEXT + following[0], *following[1:]) if following else ()
+    if cell_width(style.show(BETWEEN.join(footer + commands))) <= style.prose_room:
+        yield from beside(footer + commands, style)
+        return
+    yield from beside(footer, style)
+    yield from beside(commands, style)

@@ -1,0 +1,60 @@
+"""Facts: a few labelled lines that say how much there is of what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column, Unit
+from hlo_cli.report.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number with its name and unit: `Amount("count", 63)`, `Amount("bytes", 5872025, "bytes")`.
+
+    >>> Amount("bytes", 64, "bytes").unit
+    'bytes'
+    """
+
+    name: str
+    value: Cell
+    unit: Unit = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line: a label, amounts that align with those above and below, and a remark.
+
+    >>> Fact("arguments", (Amount("count", 63),), "61 are overwritten").label
+    'arguments'
+    """
+
+    label: str
+    amounts: tuple[Amount, ...] = ()
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Several facts under each other.
+
+    >>> Facts("module", (Fact("results", (Amount("count", 62),)),)).as_table().rows
+    (('results', 62, ''),)
+    """
+
+    name: str
+    facts: tuple[Fact, ...]
+    title: str = ""
+
+    def as_table(self) -> Table:
+        """One row a fact, one column for every amount that any of them has."""
+        units = {amount.name: amount.unit for fact in self.facts for amount in fact.amounts}
+        amounts = tuple(Column(name, name, unit) for name, unit in units.items())
+        columns = (Column("fact", "fact"), *amounts, Column("remark", "remark"))
+        return Table(self.name, columns, tuple(_row(fact, tuple(units)) for fact in self.facts), main=False)
+
+
+def _row(fact: Fact, names: tuple[str, ...]) -> tuple[Cell, ...]:
+    values = {amount.name: amount.value for amount in fact.amounts}
+    return (fact.label, *(values.get(name) for name in names), fact.remark)

@@ -1,0 +1,42 @@
+"""Drawings: lines of glyphs for the eye, and the data behind them for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.text import Line, Text, line_of
+
+Draw: TypeAlias = Callable[[int], tuple[Line, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Something drawn. `draw(room)` gives its lines, as wide as it likes up to `room` cells.
+
+    `data` says the same to machines; without it they get the lines. Lines that come out wider are cut.
+
+    >>> figure = Figure("tile", fixed("0 1", "2 3"))
+    >>> [run.text for line in figure.draw(80) for run in line]
+    ['0 1', '2 3']
+    """
+
+    name: str
+    draw: Draw
+    title: str = ""
+    data: Mapping[str, Cell] = field(default_factory=dict)
+
+    def as_table(self) -> None:
+        """Nothing: a figure has no rows."""
+
+
+def fixed(*lines: Text) -> Draw:
+    """A drawing that is the same at any width.
+
+    >>> fixed("= 17")(40)
+    ((Run(text='= 17', role='plain'),),)
+    """
+    drawn = tuple(line_of(line) for line in lines)
+    return lambda _room: drawn

@@ -1,0 +1,79 @@
+"""The report: what a command found, in words that every renderer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:  # a report of tables need not load the other kinds of parts
+    from hlo_cli.report.anatomy import Anatomy
+    from hlo_cli.report.facts import Facts
+    from hlo_cli.report.figure import Figure
+    from hlo_cli.report.text import Passage
+    from hlo_cli.report.tree import Tree
+
+Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An answer in one sentence, its numbers, and the parts that prove it.
+
+    `next` are commands that can be pasted, `notes` facts about the reading, `input` says what was read.
+
+    >>> report = Report("layout", "no padding in 3 values", numbers={"values": 3, "padding_bytes": 0})
+    >>> report.schema
+    'hlo.layout/1'
+    """
+
+    command: str
+    answer: str
+    _: KW_ONLY
+    version: int = 1
+    numbers: Mapping[str, Cell] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+    next: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+    input: Mapping[str, Cell] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> str:
+        """The name and version of what JSON readers get; the version grows when a field changes its meaning."""
+        return f"hlo.{self.command}/{self.version}"
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The parts that have rows, as tables."""
+        return tuple(table for part in self.parts if (table := part.as_table()) is not None)
+
+    @property
+    def main_table(self) -> Table:
+        """The table that row formats write: the first main one, else the rows of the first part that has rows."""
+        for table in sorted(self.tables, key=lambda table: not table.main):
+            return table
+        raise HloError(f"{self.command} found no rows to write here", hint="--format json has what it found")
+
+    def arrange(
+        self, *, columns: Iterable[str] = (), sort: str | None = None, descending: bool | None = None
+    ) -> Report:
+        """The same report with its main table sorted and reduced to some columns, as the user asked.
+
+        >>> Report("schedule", "nothing waits").arrange(sort="bytes")
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: schedule has no table to arrange here
+        """
+        wanted = tuple(columns)
+        if not wanted and sort is None:
+            return self
+        table = next((part for part in self.parts if isinstance(part, Table) and part.main), None)
+        if table is None:
+            raise HloError(f"{self.command} has no table to arrange here")
+        arranged = table if sort is None else table.sort(sort, descending=descending)
+        arranged = arranged.select(wanted) if wanted else arranged
+        return replace(self, parts=tuple(arranged if part is table else part for part in self.parts))

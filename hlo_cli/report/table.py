@@ -1,0 +1,132 @@
+"""Tables: columns, rows of raw cells, and the sums that stand for rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
+from hlo_cli.report.choice import not_among
+from hlo_cli.report.column import Column, Share
+
+ROWS_FOR_A_PERSON = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of everything that was found; a renderer decides how many rows it shows.
+
+    `noun` is what the rows are, in the plural. `limit` is how many a person gets unless they ask for more;
+    `total_row` replaces the computed row `all`. `marked` rows are those that decide the answer. A report's
+    first table with `main` is the one that `--columns`, `--sort`, CSV and jsonl mean. A table with
+    `person=False` is for machines alone.
+
+    >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 8)))
+    >>> table.sort("bytes").rows
+    (('a', 8), ('b', 4))
+    >>> table.select(["bytes"]).visible(person=True)
+    (1,)
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    _: KW_ONLY
+    title: str = ""
+    noun: str = "rows"
+    sorted_by: str = ""
+    limit: int = ROWS_FOR_A_PERSON
+    total_row: Row | None = None
+    footnote: str = ""
+    main: bool = True
+    person: bool = True
+    marked: frozenset[int] = frozenset()
+    selected: tuple[str, ...] = ()
+
+    def as_table(self) -> Table:
+        """Itself, as every part of a report that has rows can say."""
+        return self
+
+    def column_index(self, name: str) -> int:
+        """Where the column of that name stands; an error that lists the names if there is none."""
+        for index, column in enumerate(self.columns):
+            if column.name == name:
+                return index
+        raise not_among("column", name, (column.name for column in self.columns))
+
+    def visible(self, *, person: bool) -> tuple[int, ...]:
+        """Which columns a reader gets: the selected ones, else those meant for people or for machines."""
+        if self.selected:
+            return tuple(self.column_index(name) for name in self.selected)
+        return tuple(i for i, column in enumerate(self.columns) if (column.person if person else column.machine))
+
+    def select(self, names: Iterable[str]) -> Table:
+        """The same table showing only these columns, in this order."""
+        wanted = tuple(dict.fromkeys(names))
+        for name in wanted:
+            self.column_index(name)
+        return replace(self, selected=wanted)
+
+    def sort(self, name: str, *, descending: bool | None = None) -> Table:
+        """The same table in the order of a column: numbers fall and texts rise unless said otherwise.
+
+        Ties go by the label column; cells without a value come last either way.
+        """
+        at = self.column_index(name)
+        falls = self.columns[at].is_numeric if descending is None else descending
+        label = self.label_index(range(len(self.columns)))
+        order = sorted(range(len(self.rows)), key=self._order(label)) if label is not None else range(len(self.rows))
+        there = [row for row in order if not is_missing(self.rows[row][at])]
+        missing = [row for row in order if is_missing(self.rows[row][at])]
+        placed = sorted(there, key=self._order(at), reverse=falls) + missing
+        marked = frozenset(new for new, old in enumerate(placed) if old in self.marked)
+        return replace(self, rows=tuple(self.rows[row] for row in placed), sorted_by=name, marked=marked)
+
+    def label_index(self, indices: Iterable[int]) -> int | None:
+        """Of the given columns the one that says what a row is: the first name or shape, else the first text."""
+        among = tuple(indices)
+        named = [i for i in among if self.columns[i].unit in ("name", "shape")]
+        texts = [i for i in among if not self.columns[i].is_numeric and self.columns[i].unit != "change"]
+        return next(iter(named or texts), None)
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether any column can be summed."""
+        return any(column.total is not None for column in self.columns)
+
+    def total_of(self, rows: Sequence[Row]) -> Row:
+        """The sums of the columns over some rows; None where a column has none, unknown if any part of it is."""
+        sums: dict[str, Cell] = {}
+
+        def sum_of(name: str) -> Cell:
+            if name not in sums:
+                at = self.column_index(name)
+                sums[name] = _sum(row[at] for row in rows)
+            return sums[name]
+
+        return tuple(_total(column, sum_of) for column in self.columns)
+
+    def _order(self, at: int) -> Callable[[int], tuple[int, object]]:
+        return lambda row: order_of(self.rows[row][at])
+
+
+def _total(column: Column, sum_of: Callable[[str], Cell]) -> Cell:
+    match column.total:
+        case "sum":
+            return sum_of(column.name)
+        case Share(part=part, whole=whole) as share:
+            parts, wholes = number_of(sum_of(part)), number_of(sum_of(whole))
+            return UNKNOWN if parts is None or wholes is None else share.of(parts, wholes)
+        case _:
+            return None
+
+
+def _sum(cells: Iterable[Cell]) -> Cell:
+    total: int | float = 0
+    for cell in cells:
+        if cell is not None:
+            value = number_of(cell)
+            if value is None:
+                return UNKNOWN
+            total += value
+    return total

@@ -1,0 +1,160 @@
+"""Text with places in it: sources, spans, errors and diagnostics, shared by parser, lint and command line."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of character offsets in one source.
+
+    >>> Span(3, 7).length
+    4
+    """
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Number of characters covered."""
+        return self.end - self.start
+
+
+class Position(NamedTuple):
+    """A place as editors count it: line and column both start at 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """A text and the name the user knows it by; `first_line` is where a part begins in its file.
+
+    >>> source = Source("m.hlo", "HloModule m\\nENTRY e {")
+    >>> source.position(12)
+    Position(line=2, column=1)
+    >>> source.line(2)
+    'ENTRY e {'
+    >>> Source("m.hlo", "HloModule m\\nENTRY e {", first_line=40).position(12)
+    Position(line=41, column=1)
+    """
+
+    name: str
+    text: str
+    first_line: int = 1
+    _line_starts: list[int] | None = field(default=None, repr=False)
+
+    def position(self, offset: int) -> Position:
+        """The line and column of a character offset; offsets past the end count as the end."""
+        starts = self._starts()
+        offset = min(max(offset, 0), len(self.text))
+        line = bisect_right(starts, offset)
+        return Position(line + self.first_line - 1, offset - starts[line - 1] + 1)
+
+    def line(self, number: int) -> str:
+        """The text of a line, counted as in the file, without its line break."""
+        start, end = self.line_span(number)
+        return self.text[start:end].removesuffix("\r")
+
+    def line_span(self, number: int) -> tuple[int, int]:
+        """The offsets at which a line, counted as in the file, starts and ends."""
+        starts = self._starts()
+        index = number - self.first_line
+        end = starts[index + 1] - 1 if index + 1 < len(starts) else len(self.text)
+        return starts[index], end
+
+    def slice(self, span: Span) -> str:
+        """The text that a span covers."""
+        return self.text[span.start : span.end]
+
+    def _starts(self) -> list[int]:
+        if self._line_starts is None:
+            starts, at, text = [0], self.text.find("\n"), self.text
+            while at >= 0:
+                starts.append(at + 1)
+                at = text.find("\n", at + 1)
+            self._line_starts = starts
+        return self._line_starts
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing to tell the user about a source: what it is, where, and what to do about it.
+
+    `code` names a lint rule or a kind of note; it is empty for plain syntax errors.
+    """
+
+    severity: Severity
+    message: str
+    source: Source | None = None
+    span: Span | None = None
+    hint: str | None = None
+    code: str = ""
+
+    @property
+    def position(self) -> Position | None:
+        """Line and column where the span starts, or None when the diagnostic has no place."""
+        if self.source is None or self.span is None:
+            return None
+        return self.source.position(self.span.start)
+
+    def __str__(self) -> str:
+        """The diagnostic on one line, as `file:line:column: severity: message`.
+
+        >>> print(Diagnostic("error", "no module", Source("a.txt", ""), Span(0, 0)))
+        a.txt:1:1: error: no module
+        """
+        where = ""
+        if self.source is not None:
+            place = self.position
+            where = f"{self.source.name}:{place.line}:{place.column}: " if place else f"{self.source.name}: "
+        return f"{where}{self.severity}: {self.message}"
+
+
+class HloError(Exception):
+    """Something the user can mend: bad input, a bad option, a name that is not there.
+
+    Carries one diagnostic or, when a whole file was read past its first error, all of them.
+
+    >>> raise HloError("the order lists 3 dimensions, the shape has 2")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: the order lists 3 dimensions, the shape has 2
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __init__(
+        self,
+        message: str,
+        span: Span | None = None,
+        *,
+        source: Source | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.diagnostics = (Diagnostic("error", message, source, span, hint),)
+        super().__init__(message)
+
+    @classmethod
+    def of(cls, diagnostics: Iterable[Diagnostic]) -> HloError:
+        """An error that carries several diagnostics; the first one is its message."""
+        listed = tuple(diagnostics)
+        error = cls(listed[0].message)
+        error.diagnostics = listed
+        return error
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The first, and usually the only, diagnostic."""
+        return self.diagnostics[0]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.diagnostics))

@@ -1,0 +1,224 @@
+"""Rows and statements into computations: names become instructions, and operands point at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+from hlo_cli.ir.computation import Computation, NoText
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
+from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.metadata import parse_metadata
+from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.lines import Row, RowReader
+from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.shapes import read_shape
+from hlo_cli.syntax.statements import ARGUMENT_OPCODES, OperandText, Statement, read_operands
+
+_CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}}))")
+_INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
+_REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+Named = dict[str, Instruction]
+CALLERS: Final = frozenset(
+    """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
+    reduce-scatter reduce-window scan scatter select-and-scatter sort while""".split()
+)
+"""Opcodes that call computations, sugared asynchronous ones aside."""
+
+_PLAIN, _PARAMETER, _CONSTANT, _CALLER = range(4)
+_ROW_KIND: Final = {
+    **dict.fromkeys(OPCODE_ARITY, _PLAIN),
+    **dict.fromkeys(CALLERS, _CALLER),
+    "parameter": _PARAMETER,
+    "constant": _CONSTANT,
+}
+"""How the fast path treats an opcode; one that is not here may call computations."""
+
+
+@dataclass(slots=True)
+class Call:
+    """That an instruction calls a computation by name, to be linked when all computations are known."""
+
+    instruction: Instruction
+    attribute: str
+    name: str
+
+
+@dataclass(slots=True)
+class Builder:
+    """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
+
+    `failed` are names of instructions that could not be read: using one of them is not a second error.
+    """
+
+    source: Source
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+
+    def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
+        """Fill a computation with the rows that stand between two offsets of the source."""
+        reader = computation.reader = RowReader(self.source, start, end)
+        named: Named = {}
+        parameters: list[tuple[int, Instruction]] = []
+        root, shapes, kind_of = None, self.shapes, _ROW_KIND.get
+        for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
+            shape = shapes.get(shape_text) or self._shape(shape_text, reader, index)
+            instruction = Instruction(name, shape, opcode, (), computation, index)
+            kind = kind_of(opcode, _CALLER)
+            if kind == _PARAMETER:
+                parameters.append((_number(operands), instruction))
+            elif operands and kind != _CONSTANT:
+                if "/" in operands:
+                    operands = _INDEX_MARK.sub("", operands)
+                names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
+                try:
+                    instruction.operands = tuple([named[operand] for operand in names])
+                except KeyError:
+                    self._read_operands(instruction, reader, named)
+            if tail and kind == _CALLER:
+                self._find_calls(instruction, tail, reader)
+            if is_root:
+                root = instruction
+            named[name] = instruction
+        instructions = list(named.values())
+        if len(instructions) != len(rows):
+            raise NotRows
+        _finish(computation, instructions, parameters, root)
+
+    def from_statements(self, computation: Computation, statements: Sequence[Statement]) -> None:
+        """Fill a computation with statements that were read one by one."""
+        computation.reader = NoText()
+        named: Named = {}
+        instructions: list[Instruction] = []
+        root = None
+        for statement in statements:
+            instruction = self._instruction(computation, statement, named, instructions)
+            if statement.is_root:
+                if root is not None:
+                    self.report("a second ROOT in this computation", statement.start, statement.start + 4)
+                root = instruction
+        parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
+        _finish(computation, instructions, parameters, root)
+
+    def report(self, message: str, start: int, end: int, hint: str | None = None) -> None:
+        """Note an error at a place."""
+        self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
+
+    def _shape(self, text: str, reader: RowReader, index: int) -> Shape:
+        scanner = Scanner(Source(self.source.name, text))
+        try:
+            shape = read_shape(scanner)
+            if not scanner.at_end():
+                raise scanner.error("expected the end of the shape")
+        except HloError as error:
+            at = self.source.text.index(text, reader.span(index).start)
+            span = error.diagnostic.span or Span(0, len(text))
+            self.report(error.diagnostic.message, at + span.start, at + span.end, error.diagnostic.hint)
+            shape = UnknownShape(text)
+        self.shapes[text] = shape
+        return shape
+
+    def _find_calls(self, instruction: Instruction, tail: str, reader: RowReader) -> None:
+        if tail.count("{") != tail.count("}"):
+            raise NotRows
+        before_strings, quote, rest = tail.partition('"')
+        if "'" in before_strings or (quote and _CALLS.search(rest)):
+            self._link_attributes(instruction, reader.read(instruction.index).attributes)
+            return
+        for attribute, name, listed in _CALLS.findall(before_strings):
+            self._call(instruction, attribute, (name,) if name else _REFERENCE.findall(listed))
+
+    def _link_attributes(self, instruction: Instruction, attributes: Sequence[Attribute]) -> None:
+        for attribute in attributes:
+            if attribute.name in CALLING_ATTRIBUTES:
+                self._call(instruction, attribute.name, _REFERENCE.findall(attribute.value))
+
+    def _call(self, instruction: Instruction, attribute: str, names: Sequence[str]) -> None:
+        self.calls.extend(Call(instruction, attribute, name) for name in names)
+
+    def _read_operands(self, instruction: Instruction, reader: RowReader, named: Named) -> None:
+        """Operands that are not plain names of instructions above: with shapes, elements, or unknown."""
+        statement = Statement(0, opcode=instruction.opcode)
+        try:
+            read_operands(reader.operands(instruction.index), statement, 0)
+        except HloError as error:
+            self.diagnostics.append(error.diagnostic)
+            return
+        if any(operand.nested is not None or not operand.name for operand in statement.operands):
+            raise NotRows
+        self._resolve(instruction, statement.operands, named)
+
+    def _instruction(
+        self, computation: Computation, statement: Statement, named: Named, instructions: list[Instruction]
+    ) -> Instruction:
+        """The instruction of a statement, appended behind those that are nested in its operands."""
+        for operand in statement.operands:
+            if operand.nested is not None:
+                operand.nested.name = operand.name = _free_name(f"{operand.nested.opcode}.anon", named)
+                self._instruction(computation, operand.nested, named, instructions)
+        text = InstructionText(tuple(statement.attributes), statement.argument, Span(statement.start, statement.end))
+        instruction = Instruction(
+            statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
+        )
+        self._resolve(instruction, statement.operands, named)
+        self._link_attributes(instruction, [a for a in statement.attributes if a.name not in statement.blocks])
+        named[statement.name] = instruction
+        instructions.append(instruction)
+        return instruction
+
+    def _resolve(self, instruction: Instruction, operands: Sequence[OperandText], named: Named) -> None:
+        found = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]
+        instruction.operands = tuple(operand for operand, _ in found)
+        if any(elements for _, elements in found):
+            instruction.computation.operand_indices[instruction.index] = tuple(elements for _, elements in found)
+        for operand in operands:
+            if operand.name not in named and operand.name not in self.failed:
+                self._undefined(operand, instruction.computation, named)
+
+    def _undefined(self, operand: OperandText, computation: Computation, named: Named) -> None:
+        close = get_close_matches(operand.name, named, 1)
+        hint = None
+        if close and (span := named[close[0]].span) is not None:
+            hint = f"{close[0]} is defined on line {self.source.position(span.start).line}"
+        what = f"%{operand.name}" if operand.name else "an operand without a name"
+        self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)
+
+
+class NotRows(Exception):
+    """A body that looked like rows holds something that only the exact path reads."""
+
+
+def _finish(
+    computation: Computation,
+    instructions: list[Instruction],
+    parameters: list[tuple[int, Instruction]],
+    root: Instruction | None,
+) -> None:
+    computation.instructions = tuple(instructions)
+    computation.root = root if root is not None else (instructions[-1] if instructions else None)
+    computation.parameters = tuple(instruction for _, instruction in sorted(parameters, key=_first))
+
+
+def _first(numbered: tuple[int, Instruction]) -> int:
+    return numbered[0]
+
+
+def _number(argument: str) -> int:
+    argument = argument.strip()
+    return int(argument) if argument.isdecimal() and len(argument) < 10 else 0
+
+
+def _free_name(wanted: str, named: Named) -> str:
+    name, number = wanted, 0
+    while name in named:
+        number += 1
+        name = f"{wanted}.{number}"
+    return name

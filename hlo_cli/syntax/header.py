@@ -1,0 +1,111 @@
+"""The head of a module: its name, header attributes and stack tables.
+
+Mirrors `ParseHloModule` and `ParseStackFrameIndex` of xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
+from hlo_cli.ir.module import Alias
+from hlo_cli.syntax.values import read_attribute
+from hlo_cli.syntax.scanner import STRING, Scanner, unquote
+
+SECTIONS: Final = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
+_TABLES = re.compile(
+    rf"(?:(?:{'|'.join(SECTIONS)})\b[ \t\n\r]*+(?:[0-9]++[ \t]++(?:{STRING}|\{{[^{{}}]*+\}})[ \t\n\r]*+)*+)++",
+    re.DOTALL,
+)
+_SECTION = re.compile(rf"({'|'.join(SECTIONS)})|[0-9]++[ \t]++({STRING}|\{{[^{{}}]*+\}})", re.DOTALL)
+_NUMBER = re.compile(r"([a-z_]++)=([0-9]++)")
+_INDEX = r"\{([0-9, \t\n\r]*+)\}"
+_ALIAS = re.compile(
+    rf"{_INDEX}[ \t\n\r]*+:[ \t\n\r]*+\([ \t]*+([0-9]++)[ \t]*+,[ \t]*+{_INDEX}(?:[ \t]*+,[ \t]*+([a-z\-]++))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before the first computation."""
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    stack_frames: StackFrames
+
+    def get(self, name: str) -> str | None:
+        """The text of one header attribute."""
+        return next((a.value for a in self.attributes if a.name == name), None)
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether the order of instructions is the schedule."""
+        return self.get("is_scheduled") == "true"
+
+    @property
+    def input_output_alias(self) -> tuple[Alias, ...]:
+        """Which results overwrite which parameters."""
+        return tuple(
+            Alias(_index(output), int(parameter), _index(index), kind or "may-alias")
+            for output, parameter, index, kind in _ALIAS.findall(self.get("input_output_alias") or "")
+        )
+
+
+def read_header(scanner: Scanner) -> Header:
+    """`HloModule name, attribute=value, …` and the stack tables behind it."""
+    scanner.accept_word("HloModule")
+    name = scanner.name("the name of the module")
+    attributes = []
+    while scanner.accept(","):
+        attributes.append(read_attribute(scanner))
+    return Header(name, tuple(attributes), read_stack_frames(scanner))
+
+
+def read_stack_frames(scanner: Scanner) -> StackFrames:
+    """The four tables, if they come next."""
+    match = _TABLES.match(scanner.text, scanner.skip(), scanner.end)
+    if match is None:
+        return StackFrames()
+    scanner.pos = match.end()
+    rows: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    current: list[str] = []
+    for section, row in _SECTION.findall(match[0]):
+        if section:
+            current = rows[section]
+        else:
+            current.append(row)
+    return StackFrames(
+        tuple(map(unquote, rows["FileNames"])),
+        tuple(map(unquote, rows["FunctionNames"])),
+        tuple(map(_file_location, rows["FileLocations"])),
+        tuple(map(_stack_frame, rows["StackFrames"])),
+        match[0].strip(),
+    )
+
+
+def _file_location(row: str) -> FileLocation:
+    numbers = _numbers(row)
+    return FileLocation(
+        numbers.get("file_name_id", 0),
+        numbers.get("function_name_id", 0),
+        numbers.get("line", 0),
+        numbers.get("end_line", 0),
+        numbers.get("column", 0),
+        numbers.get("end_column", 0),
+    )
+
+
+def _stack_frame(row: str) -> StackFrame:
+    numbers = _numbers(row)
+    return StackFrame(numbers.get("file_location_id", 0), numbers.get("parent_frame_id", 0))
+
+
+def _numbers(row: str) -> dict[str, int]:
+    return {key: int(value) for key, value in _NUMBER.findall(row)}
+
+
+def _index(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.replace(",", " ").split())

@@ -1,0 +1,132 @@
+"""The fast path: all instructions of a computation cut out by one regular expression.
+
+The expression matches whole lines whose strings and operands close on the line. If there are as many matches as
+lines, the body has been read without a gap; if not, the exact path reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import Final
+
+from hlo_cli.ir.instruction import Attribute, InstructionText
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.source import Source, Span
+from hlo_cli.syntax.metadata import parse_metadata
+from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.statements import ARGUMENT_OPCODES
+
+Row = tuple[str, str, str, str, str, str]
+"""ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""
+
+_QUOTED: Final = r"(?:\"[^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\[^\n][^'\\\n]*+)*+')"
+
+
+def _nested(depth: int) -> str:
+    """What may stand between parentheses that close on the same line, up to a depth."""
+    plain = r"[^()\"'\n]*+"
+    inner = rf"{plain}(?:{_QUOTED}{plain})*+"
+    for _ in range(depth):
+        inner = rf"{plain}(?:(?:\({inner}\)|{_QUOTED}){plain})*+"
+    return inner
+
+
+_SHAPE: Final = r"(?:b\()?+[^( {=\"'\n]++(?:\{[^ \"'\n]*+)?+|\((?>[^\"'\n]*?\)(?=[ ][a-z][a-z0-9\-]*+\())"
+_OPERANDS: Final = rf"[^()\"'\n]*+(?=\))|{_nested(5)}"
+_LINE: Final = rf"\n[ ]*+(ROOT[ ])?%?([^ =\"'\n]++)[ ]=[ ]({_SHAPE})[ ]([a-z][a-z0-9\-]*+)\(({_OPERANDS})\)"
+_ROW: Final = re.compile(rf"{_LINE}((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)")
+_ROW_WITHOUT_ESCAPES: Final = re.compile(rf"{_LINE}((?:,.*+)?+)(?=\n)")
+_TAIL: Final = re.compile(
+    rf"\n[ ]*+(?:ROOT[ ])?%?[^ =\"'\n]++[ ]=[ ]{_SHAPE}[ ]([a-z][a-z0-9\-]*+)\((?:{_OPERANDS})\)"
+    rf"((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)"
+)
+_NAME_BYTES: Final = bytes(range(48, 58)) + bytes(range(65, 91)) + bytes(range(97, 123)) + b"_.-"
+
+
+def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
+    """The instructions between two offsets, or None where the lines do not prove to be one instruction each.
+
+    `start` lies before the line break of the first line, `end` at the line break before the closing brace. The
+    caller must still look for braces left open where an instruction may hold a body written in place.
+    """
+    text = source.text
+    if text.find("\\", start, end) < 0 and text.find("'", start, end) < 0:
+        rows: list[Row] = _ROW_WITHOUT_ESCAPES.findall(text, start, end + 1)
+        if any([row[5].count('"') & 1 for row in rows]):
+            return None
+    else:
+        rows = _ROW.findall(text, start, end + 1)
+    if not rows or len(rows) != text.count("\n", start, end) or text.find("{\n", start, end) >= 0:
+        return None
+    names = "".join([row[1] for row in rows])
+    if not names.isascii() or names.encode().translate(None, _NAME_BYTES):
+        return None
+    return rows
+
+
+class RowReader:
+    """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
+
+    __slots__ = ("_end", "_offsets", "_source", "_start")
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self._source = source
+        self._start = start
+        self._end = end
+        self._offsets: array[int] | None = None
+
+    def read(self, index: int) -> InstructionText:
+        """Attributes and argument of the instruction on this line."""
+        match = self._match(index)
+        argument = match[5] if match[4] in ARGUMENT_OPCODES else ""
+        return InstructionText(self._attributes(match), argument, self._span(match))
+
+    def span(self, index: int) -> Span:
+        """The line without its indentation."""
+        return self._span(self._match(index))
+
+    def operands(self, index: int) -> Scanner:
+        """A scanner before the parenthesis that opens the operands."""
+        match = self._match(index)
+        return Scanner(self._source, match.start(5) - 1, match.end(5) + 1)
+
+    def tails(self) -> list[tuple[str, str]]:
+        """Opcode and attributes with their leading comma, of every line."""
+        found: list[tuple[str, str]] = _TAIL.findall(self._source.text, self._start, self._end + 1)
+        return found
+
+    def tail(self, index: int) -> Scanner:
+        """A scanner before the attributes, which ends behind them."""
+        return Scanner(self._source, *self._match(index).span(6))
+
+    def metadata(self, value: str) -> Metadata:
+        """What a metadata attribute says."""
+        return parse_metadata(value)
+
+    def _attributes(self, match: re.Match[str]) -> tuple[Attribute, ...]:
+        if match.start(6) == match.end(6):
+            return ()
+        return read_attributes(Scanner(self._source, *match.span(6)))
+
+    def _span(self, match: re.Match[str]) -> Span:
+        text = self._source.text
+        start = match.start(1) if match[1] else match.start(2) - (text[match.start(2) - 1] == "%")
+        return Span(start, match.end())
+
+    def _match(self, index: int) -> re.Match[str]:
+        if self._offsets is None:
+            self._offsets = _line_breaks(self._source.text, self._start, self._end)
+        match = _ROW.match(self._source.text, self._offsets[index])
+        assert match is not None
+        return match
+
+
+def _line_breaks(text: str, start: int, end: int) -> array[int]:
+    found = array("Q")
+    at = text.find("\n", start, end)
+    while at >= 0:
+        found.append(at)
+        at = text.find("\n", at + 1, end)
+    return found

@@ -1,0 +1,38 @@
+"""Calls by name become calls of computations, once all computations of a module are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.source import Span
+from hlo_cli.syntax.build import Builder, Call
+
+
+def link_calls(builder: Builder, computations: Sequence[Computation]) -> None:
+    """Set the called computations of every instruction; a name that no computation has is an error."""
+    named = {computation.name: computation for computation in reversed(computations)}
+    calls: dict[Instruction, list[Call]] = {}
+    for call in builder.calls:
+        calls.setdefault(call.instruction, []).append(call)
+    for instruction, made in calls.items():
+        made.sort(key=_call_order)
+        instruction.called_computations = tuple(named[call.name] for call in made if call.name in named)
+        for call in made:
+            if call.name not in named:
+                _undefined(builder, call, named)
+
+
+def _call_order(call: Call) -> int:
+    return CALLING_ATTRIBUTES.index(call.attribute)
+
+
+def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> None:
+    span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
+    span = span or call.instruction.span or Span(0, 0)
+    close = get_close_matches(call.name, named, 1)
+    hint = f"did you mean {close[0]}?" if close else None
+    builder.report(f"there is no computation {call.name}", span.start, span.end, hint)

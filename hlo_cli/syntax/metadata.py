@@ -1,0 +1,38 @@
+"""Metadata read from the text of its attribute. Mirrors `ParseMetadata` of xla/hlo/parser/hlo_parser.cc."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.syntax.scanner import STRING, unquote
+
+_FIELD = re.compile(rf"([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
+_KINDS: Final = {
+    "op_type": str,
+    "op_name": str,
+    "source_file": str,
+    "source_line": int,
+    "source_end_line": int,
+    "source_column": int,
+    "source_end_column": int,
+    "deduplicated_name": str,
+    "scheduling_name": str,
+    "stack_frame_id": int,
+}
+
+
+def parse_metadata(value: str) -> Metadata:
+    """What a metadata attribute says; keys that `Metadata` has no field for are passed over.
+
+    >>> parse_metadata('{op_name="jit(f)/add" source_file="a.py" source_line=3}').source_line
+    3
+    """
+    fields: dict[str, str | int] = {}
+    for key, text in _FIELD.findall(value):
+        if (kind := _KINDS.get(key)) is not None and text:
+            quoted = text[0] in "\"'"
+            if quoted == (kind is str):
+                fields[key] = unquote(text) if quoted else int(text[:18])
+    return Metadata(**fields)  # type: ignore[arg-type]

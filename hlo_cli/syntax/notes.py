@@ -1,0 +1,35 @@
+"""Notes on a text: one for each distinct thing, with how often it was seen and where first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hlo_cli.source import Diagnostic, Source, Span
+
+
+@dataclass(slots=True)
+class Notes:
+    """Collects notes on one source.
+
+    >>> notes = Notes(Source("m.hlo", "frob"))
+    >>> notes.add("opcode", "opcode frob is not known", Span(0, 4))
+    >>> notes.add("opcode", "opcode frob is not known", Span(9, 13))
+    >>> [note.message for note in notes.diagnostics()]
+    ['opcode frob is not known, 2 times']
+    """
+
+    source: Source
+    _seen: dict[tuple[str, str], tuple[Span, int]] = field(default_factory=dict)
+
+    def add(self, code: str, message: str, span: Span, times: int = 1) -> None:
+        """Count a thing; the place of the first one is kept."""
+        first, before = self._seen.get((code, message), (span, 0))
+        self._seen[code, message] = first, before + times
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """A diagnostic for each distinct thing, in the order of the text."""
+        found = [
+            Diagnostic("note", message + (f", {times} times" if times > 1 else ""), self.source, span, code=code)
+            for (code, message), (span, times) in self._seen.items()
+        ]
+        return tuple(sorted(found, key=lambda note: note.span.start if note.span else 0))

@@ -1,0 +1,288 @@
+"""From text to a module: the driver that takes the fast path where it can prove itself and the exact one elsewhere.
+
+Mirrors `HloParserImpl::ParseHloModule` of xla/hlo/parser/hlo_parser.cc, but reads on after an error, keeps what it
+does not know, and reports all of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.metadata import StackFrames
+from hlo_cli.ir.module import Module
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.build import Builder, NotRows
+from hlo_cli.syntax.check import check_module
+from hlo_cli.syntax.header import Header, read_header
+from hlo_cli.syntax.lines import read_rows
+from hlo_cli.syntax.link import link_calls
+from hlo_cli.syntax.scanner import Scanner, unquote
+from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
+from hlo_cli.syntax.single import read_single_instruction
+from hlo_cli.syntax.statements import Block, Statement, read_statement
+from hlo_cli.syntax.strict import check_strictly
+
+MAX_ERRORS: Final = 100
+"""Reading stops after so many errors in one text."""
+
+_PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
+_HEAD = re.compile(
+    rf"(ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) (?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{(?=\n)"
+)
+_RESUME = re.compile(r"\n[ \t]*+(?:(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]|\})")
+_STATEMENT_NAME = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
+_NEXT_COMPUTATION = re.compile(r"\n(?=(?:ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+ (?:\(|\{)))")
+_STARTS_MODULE = re.compile(r"HloModule\b|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()")
+
+
+def parse_module(text: str | Source, *, strict: bool = False) -> Module:
+    """The module that an HLO text holds, or a single instruction as a module of its own.
+
+    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
+    as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Text in
+    which there is no instruction at all raises HloError either way.
+
+    >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
+    >>> [instruction.name for instruction in module.entry.instructions], module.errors
+    (['x', 'y'], ())
+    """
+    source = text if isinstance(text, Source) else Source("text", text)
+    with _no_garbage_collection():
+        module = _Reader(source, strict=strict).read()
+    if strict and module.errors:
+        raise HloError.of(module.errors)
+    return module
+
+
+class _TooManyErrors(Exception):
+    pass
+
+
+class _Reader:
+    """Reads one module; its state is what has been read so far."""
+
+    def __init__(self, source: Source, *, strict: bool) -> None:
+        self.source = source
+        self.strict = strict
+        self.builder = Builder(source)
+        self.computations: list[Computation] = []
+        self.statements: list[tuple[Computation, list[Statement]]] = []
+        self.names: set[str] = set()
+
+    def read(self) -> Module:
+        scanner = Scanner(self.source)
+        header = Header("", (), StackFrames())
+        if scanner.at_end():
+            raise HloError("the text is empty", Span(0, 0), source=self.source)
+        try:
+            if not _STARTS_MODULE.match(scanner.text, scanner.pos):
+                self._read_single(scanner)
+            else:
+                header = self._read_header(scanner)
+                self._read_computations(scanner)
+        except _TooManyErrors:
+            pass
+        return self._module(header)
+
+    def _module(self, header: Header) -> Module:
+        link_calls(self.builder, self.computations)
+        if not any(computation.instructions for computation in self.computations):
+            diagnostics = self.builder.diagnostics
+            raise HloError.of(
+                diagnostics or [Diagnostic("error", "no instruction in this text", self.source, Span(0, 0))]
+            )
+        entries = [computation for computation in self.computations if computation.is_entry]
+        entry = entries[0] if entries else self.computations[-1]
+        entry.is_entry = True
+        module = Module(
+            header.name or f"module_{entry.name}",
+            tuple(self.computations),
+            entry,
+            self.source,
+            header.attributes,
+            header.is_scheduled,
+            header.input_output_alias,
+            header.stack_frames,
+            tuple(self.builder.diagnostics),
+            check_module,
+        )
+        if self.strict:
+            check_strictly(module, header, self.statements)
+        return module
+
+    def _read_header(self, scanner: Scanner) -> Header:
+        if not scanner.at("HloModule"):
+            return Header("", (), StackFrames())
+        start = scanner.skip()
+        try:
+            return read_header(scanner)
+        except HloError as error:
+            self._note(error)
+            self._resume_at_computation(scanner, start)
+            return Header("", (), StackFrames())
+
+    def _read_single(self, scanner: Scanner) -> None:
+        computation = self._computation("entry_computation", is_entry=True)
+        try:
+            statements = read_single_instruction(scanner)
+        except HloError as error:
+            self._note(error)
+            return
+        self._fill(computation, statements, 0)
+
+    def _read_computations(self, scanner: Scanner) -> None:
+        while not scanner.at_end():
+            start = scanner.pos
+            try:
+                self._read_computation(scanner)
+            except HloError as error:
+                self._note(error)
+                self._resume_at_computation(scanner, start)
+
+    def _read_computation(self, scanner: Scanner) -> None:
+        start = scanner.skip()
+        match = _HEAD.match(scanner.text, start)
+        if match is not None:
+            scanner.pos = match.end()
+            is_entry, name = match[1] is not None, match[2]
+        else:
+            is_entry, name = _read_head(scanner)
+        computation = self._computation(name, is_entry=is_entry)
+        if match is None or self.strict or not self._read_fast(scanner, computation):
+            self._fill(computation, self._read_body(scanner, computation), 0)
+        computation.span = Span(start, scanner.pos)
+        for attribute in read_attributes(scanner):
+            self._computation_attribute(computation, attribute)
+
+    def _computation(self, name: str, *, is_entry: bool = False) -> Computation:
+        computation = Computation(self._free(name or "computation"), is_entry=is_entry)
+        self.computations.append(computation)
+        return computation
+
+    def _computation_attribute(self, computation: Computation, attribute: Attribute) -> None:
+        if attribute.name == "execution_thread":
+            computation.execution_thread = unquote(attribute.value)
+        elif attribute.span is not None:
+            self.builder.report(
+                f"{attribute.name} is no attribute of a computation", attribute.span.start, attribute.span.end
+            )
+
+    def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
+        start, end = scanner.pos, scanner.text.find("\n}", scanner.pos, scanner.end)
+        rows = read_rows(self.source, start, end) if end >= 0 else None
+        if rows is None:
+            return False
+        calls, diagnostics = len(self.builder.calls), len(self.builder.diagnostics)
+        try:
+            self.builder.from_rows(computation, rows, start, end)
+        except NotRows:
+            del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]
+            return False
+        scanner.pos = end + 2
+        return True
+
+    def _read_body(self, scanner: Scanner, computation: Computation) -> list[Statement]:
+        """The statements up to the closing brace, which the scanner moves over."""
+        statements: list[Statement] = []
+        while not scanner.accept("}"):
+            if scanner.at_end():
+                self.builder.report(f"the text ends inside computation {computation.name}", scanner.pos, scanner.pos)
+                break
+            start = scanner.pos
+            try:
+                statements.append(read_statement(scanner))
+            except HloError as error:
+                self._note(error)
+                if not self._resume_at_statement(scanner, start):
+                    break
+        return statements
+
+    def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
+        for statement in statements:
+            for attribute, blocks in statement.blocks.items():
+                self._read_blocks(computation, statement, attribute, blocks, depth + 1)
+        self.builder.from_statements(computation, statements)
+        self.statements.append((computation, statements))
+
+    def _read_blocks(
+        self, caller: Computation, statement: Statement, attribute: str, blocks: list[Block], depth: int
+    ) -> None:
+        """Bodies written in place become computations of their own, before their caller; names take their place."""
+        if depth > MAX_NESTING:
+            raise HloError("bodies are nested too deep", Span(blocks[0].start, blocks[0].start + 1), source=self.source)
+        names = []
+        at = self.computations.index(caller)
+        for block in blocks:
+            body = Computation(self._free(f"{statement.name}.{attribute}"), span=Span(block.start, block.end))
+            names.append(f"%{body.name}")
+            self.computations.insert(at, body)
+            at += 1
+            scanner = Scanner(self.source, block.start + 1, block.end)
+            self._fill(body, self._read_body(scanner, body), depth)
+            at = self.computations.index(caller)
+        value = names[0] if len(names) == 1 and attribute != "branch_computations" else "{" + ", ".join(names) + "}"
+        statement.attributes = [
+            Attribute(a.name, value, a.span) if a.name == attribute else a for a in statement.attributes
+        ]
+
+    def _free(self, wanted: str) -> str:
+        name, number = wanted, 0
+        while name in self.names:
+            number += 1
+            name = f"{wanted}.{number}"
+        self.names.add(name)
+        return name
+
+    def _note(self, error: HloError) -> None:
+        self.builder.diagnostics.extend(error.diagnostics)
+        if len(self.builder.diagnostics) >= MAX_ERRORS:
+            raise _TooManyErrors
+
+    def _resume_at_statement(self, scanner: Scanner, start: int) -> bool:
+        """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
+        if (failed := _STATEMENT_NAME.match(scanner.text, start)) is not None:
+            self.builder.failed.add(failed[1])
+        match = _RESUME.search(scanner.text, start, scanner.end)
+        scanner.pos = match.start() if match else scanner.end
+        return match is not None
+
+    def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
+        match = _NEXT_COMPUTATION.search(scanner.text, max(start + 1, scanner.pos))
+        scanner.pos = match.end() if match else scanner.end
+
+
+def _read_head(scanner: Scanner) -> tuple[bool, str]:
+    """`ENTRY? name? (signature)? {`, however it is spaced."""
+    is_entry = scanner.accept_word("ENTRY")
+    name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
+    if scanner.at("("):
+        scanner.balanced()
+        scanner.expect("->", "after the parameters")
+        read_shape(scanner)
+    scanner.expect("{", "before the instructions")
+    return is_entry, name
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nothing that is made while reading is garbage; looking for it would take a third of the time.
+
+    Freezing for a moment moves what was made to the oldest generation, so that the next collection leaves it alone.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
+        if enabled:
+            gc.enable()

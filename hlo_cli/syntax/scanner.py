@@ -1,0 +1,186 @@
+"""The scanner: words, strings, comments and brackets of HLO text, each found in time linear in its length.
+
+Mirrors xla/hlo/parser/hlo_lexer.h. Every regular expression is possessive, so none backtracks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hlo_cli.source import HloError, Source, Span
+
+STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
+_SPACE = re.compile(r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+")
+_SPACE_STARTS: Final = frozenset(" \t\n\r/")
+_STRING = re.compile(STRING, re.DOTALL)
+_NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_INTEGER = re.compile(r"-?[0-9]++")
+_BRACKET = re.compile(r"[\"'()\[\]{}]|/[*/]")
+_JSON_BRACKET = re.compile(r"[\"{}]")
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+
+
+class Scanner:
+    """A position in a source that moves forward over tokens; what does not fit raises an HloError with its place."""
+
+    __slots__ = ("end", "pos", "source", "text")
+
+    def __init__(self, source: Source, pos: int = 0, end: int | None = None) -> None:
+        self.source = source
+        self.text = source.text
+        self.pos = pos
+        self.end = len(source.text) if end is None else end
+
+    def skip(self) -> int:
+        """Move over white space and comments; the new position."""
+        if self.text[self.pos : self.pos + 1] in _SPACE_STARTS and (
+            match := _SPACE.match(self.text, self.pos, self.end)
+        ):
+            self.pos = match.end()
+        return self.pos
+
+    def at_end(self) -> bool:
+        """Whether only white space and comments are left."""
+        return self.skip() >= self.end
+
+    def at(self, literal: str) -> bool:
+        """Whether the next token begins with these characters."""
+        return self.text.startswith(literal, self.skip(), self.end)
+
+    def accept(self, literal: str) -> bool:
+        """Move over these characters if they come next."""
+        if not self.at(literal):
+            return False
+        self.pos += len(literal)
+        return True
+
+    def expect(self, literal: str, where: str) -> None:
+        """Move over these characters, which must come next."""
+        if not self.accept(literal):
+            raise self.error(f"expected {literal} {where}")
+
+    def accept_word(self, word: str) -> bool:
+        """Move over a whole word if it comes next and is not the beginning of a longer one, or a name before `=`."""
+        match = _WORD.match(self.text, self.skip(), self.end)
+        if match is None or match[0] != word:
+            return False
+        if _SPACE.match(self.text, match.end()) and self.text.startswith("=", _after_space(self.text, match.end())):
+            return False
+        self.pos = match.end()
+        return True
+
+    def word(self) -> str | None:
+        """The next word, or None; moves over it."""
+        return self._take(_WORD)
+
+    def integer(self, what: str) -> int:
+        """The next whole number, which must be there."""
+        digits = self._take(_INTEGER)
+        if digits is None:
+            raise self.error(f"expected {what}, a whole number,")
+        if len(digits) > 20:
+            raise self.error(f"{digits[:20]}… does not fit in 64 bits", self.pos - len(digits), self.pos)
+        return int(digits)
+
+    def name(self, what: str) -> str:
+        """The next name without its %, which must be there; as in XLA, one without % takes a colon with it."""
+        match = _NAME.match(self.text, self.skip(), self.end)
+        if match is None:
+            raise self.error(f"expected {what}")
+        self.pos = match.end() + (self.text[match.end() : match.end() + 1] == ":" and self.text[match.start()] != "%")
+        return match[1]
+
+    def string(self, what: str) -> str:
+        """The next quoted string, still quoted, which must be there."""
+        taken = self._take(_STRING)
+        if taken is None:
+            unclosed = self.pos < self.end and self.text[self.pos] in "\"'"
+            raise self.error("the string is not closed" if unclosed else f"expected {what}, a string,")
+        return taken
+
+    def balanced(self, *, json: bool = False) -> tuple[int, int]:
+        """Move over a bracket with all that it holds; where it starts and ends.
+
+        In JSON only braces and double quotes count, as XLA reads dictionaries.
+        """
+        start, expected, pos = self.skip(), [], self.pos
+        pattern = _JSON_BRACKET if json else _BRACKET
+        while (match := pattern.search(self.text, pos, self.end)) is not None:
+            token, pos = match[0], match.end()
+            if token in _CLOSING:
+                expected.append(_CLOSING[token])
+            elif token in ")]}":
+                if not expected or expected.pop() != token:
+                    raise self.error(f"{token} closes nothing", match.start(), pos)
+                if not expected:
+                    self.pos = pos
+                    return start, pos
+            else:
+                pos = self._end_of_quoted(match.start())
+        raise self.error(f"{self.text[start]} is not closed", start, start + 1)
+
+    def error(self, message: str, start: int | None = None, end: int | None = None) -> HloError:
+        """An error at a place, or at the next token, which the message then names as found."""
+        if start is not None:
+            return HloError(message, Span(start, end if end is not None else start + 1), source=self.source)
+        start = self.skip()
+        if self.text.startswith("/*", start, self.end):
+            return HloError("the comment is not closed", Span(start, start + 2), source=self.source)
+        end, found = self._token()
+        return HloError(f"{message.removesuffix(',')}, found {found}", Span(start, end), source=self.source)
+
+    def _token(self) -> tuple[int, str]:
+        if self.pos >= self.end:
+            return self.pos, "the end of the text"
+        match = _WORD.match(self.text, self.pos, self.end) or _INTEGER.match(self.text, self.pos, self.end)
+        end = min(match.end() if match else self.pos + 1, self.pos + 60)
+        return end, self.text[self.pos : end]
+
+    def _take(self, pattern: re.Pattern[str]) -> str | None:
+        match = pattern.match(self.text, self.skip(), self.end)
+        if match is None:
+            return None
+        self.pos = match.end()
+        return match[0]
+
+    def _end_of_quoted(self, start: int) -> int:
+        match = (_SPACE if self.text[start] == "/" else _STRING).match(self.text, start, self.end)
+        if match is None or match.end() == start:
+            what = "comment" if self.text[start] == "/" else "string"
+            raise self.error(f"the {what} is not closed", start, start + 1)
+        return match.end()
+
+
+def _after_space(text: str, pos: int) -> int:
+    match = _SPACE.match(text, pos)
+    return match.end() if match else pos
+
+
+def unquote(quoted: str) -> str:
+    r"""The text that a quoted string stands for, with C escapes undone; octal escapes are bytes of UTF-8.
+
+    >>> unquote(r'"a\"b\n\303\251"')
+    'a"b\né'
+    """
+    inner = quoted[1:-1]
+    if "\\" not in inner:
+        return inner
+    data = _ESCAPE.sub(_unescape, inner.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
+
+
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_SIMPLE: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    octal, short, four, eight, simple = match.groups()
+    if octal is not None:
+        return bytes((int(octal, 8) & 255,))
+    if short is not None:
+        return bytes((int(short, 16),))
+    if simple is not None:
+        return _SIMPLE.get(simple, simple)
+    return chr(min(int(four or eight, 16), 0x10FFFF)).encode("utf-8", "surrogatepass")

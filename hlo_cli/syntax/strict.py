@@ -1,0 +1,7 @@
+"""Strict."""
+
+from __future__ import annotations
+
+
+def check_strictly(module, header, statements) -> None:
+    pass

@@ -1,0 +1,163 @@
+"""Holds the package to its plan: which part imports which, where each library lives, and how files are cut."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "hlo_cli"
+FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST_FILE = 300
+
+# part → the parts that it may import, besides itself; the names are those of the packages and files in hlo_cli/
+ARROWS: dict[str, set[str]] = {
+    "source": set(),
+    "ir": {"source"},
+    "syntax": {"source", "ir"},
+    "inputs": {"source"},
+    "analysis": {"source", "ir"},
+    "transform": {"source", "ir", "analysis"},
+    "lint": {"source", "ir", "analysis"},
+    "report": {"source"},
+    "render": {"source", "report"},
+    "commands": {"source", "ir", "syntax", "inputs", "analysis", "transform", "lint", "report", "render"},
+    "cli": {"source", "commands"},
+}
+FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need
+LEAF = "_version"  # imports nothing, and everything may import it
+
+HOMES = {"pyparsing": {"syntax"}, "numpy": {"analysis"}, "rich": {"render"}, "click": {"commands", "cli"}}
+NUMPY_ON_USE = "hlo_cli.syntax.literals"  # may import numpy in a function, to read a literal as an array
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported module, and whether it is imported with its importer, when a function runs, or for types only."""
+
+    module: str
+    line: int
+    on_use: bool
+    types_only: bool
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    parts = ("hlo_cli", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(module: str) -> str:
+    """The part of the package that a module belongs to, as ARROWS names it."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Everything that a file imports; `from package import module` counts as the module."""
+    return tuple(_walk(ast.parse(path.read_text(encoding="utf-8")), on_use=False, types_only=False))
+
+
+def _walk(node: ast.AST, *, on_use: bool, types_only: bool) -> Iterator[Import]:
+    match node:
+        case ast.Import():
+            yield from (Import(alias.name, node.lineno, on_use, types_only) for alias in node.names)
+        case ast.ImportFrom():
+            assert node.module, f"a relative import in line {node.lineno}"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield Import(inner if inner in MODULES else node.module, node.lineno, on_use, types_only)
+        case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+            for statement in node.body:
+                yield from _walk(statement, on_use=on_use, types_only=True)
+            for statement in node.orelse:
+                yield from _walk(statement, on_use=on_use, types_only=types_only)
+        case _:
+            on_use = on_use or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for child in ast.iter_child_nodes(node):
+                yield from _walk(child, on_use=on_use, types_only=types_only)
+
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+
+
+@each_file
+def test_every_part_is_in_the_plan(path: Path) -> None:
+    assert part_of(module_name(path)) in ARROWS.keys() | FREE | {LEAF}
+
+
+@each_file
+def test_imports_follow_the_arrows(path: Path) -> None:
+    part = part_of(module_name(path))
+    if part in FREE:
+        return
+    allowed = ARROWS.get(part, set()) | {part, LEAF}
+    against = [
+        f"line {found.line}: {found.module}"
+        for found in imports_of(path)
+        if found.module.split(".")[0] == "hlo_cli" and part_of(found.module) not in allowed
+    ]
+    assert not against, f"{part} may import only {sorted(allowed - {part, LEAF})}"
+
+
+@each_file
+def test_each_library_has_one_home(path: Path) -> None:
+    module = module_name(path)
+    away = [
+        f"line {found.line}: {found.module}"
+        for found in imports_of(path)
+        if part_of(module) not in HOMES.get(found.module.split(".")[0], {part_of(module)})
+        and not (module == NUMPY_ON_USE and found.module == "numpy" and (found.on_use or found.types_only))
+    ]
+    assert not away, f"the homes are {HOMES}"
+
+
+def test_no_import_cycles() -> None:
+    graph = {
+        module: {found.module for found in imports_of(path) if found.module in MODULES and not found.types_only}
+        for module, path in MODULES.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(reversed(error.args[1])))
+
+
+@each_file
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
+
+
+@each_file
+def test_files_say_what_they_are(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    if path.name == "__init__.py" and path.parent != PACKAGE:
+        assert text == "", "the __init__ of a part is empty"
+    else:
+        assert (ast.get_docstring(ast.parse(text)) or "").strip()
+
+
+def test_the_reader_of_imports_sees_all_kinds(tmp_path: Path) -> None:
+    source = tmp_path / "sample.py"
+    source.write_text(
+        "import os.path\n"
+        "from hlo_cli import source\n"
+        "from hlo_cli.source import Span\n"
+        "if TYPE_CHECKING:\n    import rich\n"
+        "class C:\n    def f(self):\n        import numpy\n"
+    )
+    assert imports_of(source) == (
+        Import("os.path", 1, on_use=False, types_only=False),
+        Import("hlo_cli.source", 2, on_use=False, types_only=False),
+        Import("hlo_cli.source", 3, on_use=False, types_only=False),
+        Import("rich", 5, on_use=False, types_only=True),
+        Import("numpy", 8, on_use=True, types_only=False),
+    )

@@ -1,0 +1,314 @@
+"""The command line around the commands: screens, lazy imports, completion, errors and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from hlo_cli import cli
+from hlo_cli.source import HloError, Source, Span
+
+HEAVY = ("numpy", "rich", "pyparsing")
+
+Run = Callable[..., int]
+
+
+def interpreter(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python apart from this process, so that what it imported can be seen."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent), **environment},
+    )
+
+
+def hlo(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `hlo` as a shell would."""
+    return interpreter("-m", "hlo_cli", *arguments, **environment)
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], Run]:
+    """Gives a runner of `hlo` whose command `probe` does what the test says."""
+
+    def with_body(body: Callable[[], object]) -> Run:
+        @click.command("probe")
+        @click.option("--size", type=int)
+        @click.option("--format", type=click.Choice(["table", "json"]))
+        @click.argument("inputs", nargs=-1, required=True)
+        def command(size: int | None, format: str | None, inputs: tuple[str, ...]) -> object:
+            return body()
+
+        module = types.ModuleType("probe_command")
+        module.command = command  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "probe_command", module)
+        monkeypatch.setitem(cli.COMMANDS, "probe", ("probe_command", "does what a test says"))
+        return lambda *arguments: cli.main(list(arguments), standalone=False)
+
+    return with_body
+
+
+def nothing() -> None:
+    """A command that finds nothing to say."""
+
+
+def failing(error: BaseException) -> Callable[[], None]:
+    """A command that ends in an error."""
+
+    def body() -> None:
+        raise error
+
+    return body
+
+
+def test_alone_it_lists_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([], standalone=False) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("hlo answers questions about XLA dumps.\n")
+    assert "hlo layout SHAPE" in out
+
+
+def test_questions_name_commands_that_exist() -> None:
+    assert {line.split()[1] for _, line in cli.QUESTIONS} <= cli.COMMANDS.keys()
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_every_command(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([option], standalone=False) == 0
+    out = capsys.readouterr().out
+    for name, (_, summary) in cli.COMMANDS.items():
+        assert f"  {name:<12}{summary}\n" in out
+
+
+def test_screens_fit_eighty_columns_of_ascii() -> None:
+    for screen in (cli.questions_screen(), cli.help_screen()):
+        assert screen.isascii()
+        assert max(map(len, screen.splitlines())) <= 80
+
+
+def test_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
+    import hlo_cli
+
+    assert cli.main(["--version"], standalone=False) == 0
+    assert capsys.readouterr().out == f"hlo {hlo_cli.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
+def test_screens_import_next_to_nothing(arguments: list[str]) -> None:
+    done = interpreter(
+        "-c",
+        "import sys; from hlo_cli.cli import main\n"
+        f"main({arguments!r}, standalone=False)\n"
+        f"print(sorted({{*{HEAVY!r}, 'click', 'typing', 're', 'dataclasses'}} & sys.modules.keys()))",
+    )
+    assert done.stdout.endswith("\n[]\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_of_a_command_imports_nothing_heavy(name: str) -> None:
+    done = interpreter(
+        "-c",
+        "import sys; from hlo_cli.cli import main\n"
+        f"main([{name!r}, '--help'], standalone=False)\n"
+        f"print(sorted({set(HEAVY)!r} & sys.modules.keys()))",
+    )
+    assert done.stdout.endswith("\n[]\n"), done.stdout + done.stderr
+    assert f"Usage: hlo {name} " in done.stdout
+    assert "Examples:" in done.stdout
+
+
+def test_library_imports_nothing_heavy() -> None:
+    heavy = f"sorted({{*{HEAVY!r}, 'click', 'typing'}} & sys.modules.keys())"
+    assert interpreter("-c", f"import sys, hlo_cli; print({heavy})").stdout == "[]\n"
+
+
+def test_library_gives_every_public_name() -> None:
+    done = interpreter("-c", "from hlo_cli import *; import hlo_cli; assert set(hlo_cli.__all__) <= set(dir(hlo_cli))")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_library_knows_no_other_name() -> None:
+    import hlo_cli
+
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        getattr(hlo_cli, "nothing")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("", [*cli.COMMANDS]), ("la", ["layout"]), ("--v", ["--version"]), ("x", [])],
+)
+def test_completion_offers_what_can_follow(line: str, offered: list[str]) -> None:
+    done = hlo(_HLO_COMPLETE="bash_complete", COMP_WORDS=f"hlo {line}", COMP_CWORD="1")
+    assert [row.split(",")[1] for row in done.stdout.split()] == offered
+
+
+def test_completion_reaches_into_commands() -> None:
+    done = hlo(_HLO_COMPLETE="bash_complete", COMP_WORDS="hlo help --h", COMP_CWORD="2")
+    assert done.stdout == "plain,--help\n"
+
+
+def test_command_is_run(probe: Callable[[Callable[[], object]], Run], capsys: pytest.CaptureFixture[str]) -> None:
+    run = probe(lambda: click.echo("ran"))
+    assert run("probe", "x") == 0
+    assert capsys.readouterr() == ("ran\n", "")
+
+
+def test_what_a_command_returns_is_the_exit_code(probe: Callable[[Callable[[], object]], Run]) -> None:
+    assert probe(lambda: 1)("probe", "x") == 1
+
+
+def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -> None:
+    assert probe(lambda: click.get_current_context().exit(1))("probe", "x") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prboe", "x"], "error: no command prboe; did you mean probe?\n"),
+        (["zzz"], "error: no command zzz\n  help: hlo --help lists the commands\n"),
+        (["--nope"], "error: no option --nope\n  help: hlo --help\n"),
+        (["probe", "x", "--sise", "1"], "error: no option --sise; did you mean --size?\n  help: hlo probe --help\n"),
+        (["probe"], "error: missing argument 'INPUTS...'\n  help: hlo probe --help\n"),
+        (
+            ["probe", "x", "--size", "big"],
+            "error: invalid value for '--size': 'big' is not a valid integer\n  help: hlo probe --help\n",
+        ),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str],
+    message: str,
+    probe: Callable[[Callable[[], object]], Run],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert probe(nothing)(*arguments) == 2
+    assert capsys.readouterr() == ("", message)
+
+
+def test_a_file_in_place_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump = tmp_path / "dump.txt"
+    dump.touch()
+    assert cli.main([str(dump)], standalone=False) == 2
+    assert f"help: hlo parse {dump}\n" in capsys.readouterr().err
+
+
+def test_an_error_shows_its_place(
+    probe: Callable[[Callable[[], object]], Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = Source("m.hlo", "HloModule m\nENTRY e {}\n")
+    run = probe(failing(HloError("no root", Span(18, 19), source=source, hint="mark one ROOT")))
+    assert run("probe", "x") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    for part in ("no root", "m.hlo:2:7", "help: mark one ROOT"):
+        assert part in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (MemoryError(), 2, "error: there is not enough memory for this\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(), 0, ""),
+        (OSError(28, "No space left on device"), 2, "error: output: No space left on device\n"),
+        (PermissionError(13, "Permission denied", "out.json"), 2, "error: out.json: Permission denied\n"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_the_machine_refuses(
+    error: BaseException,
+    code: int,
+    message: str,
+    probe: Callable[[Callable[[], object]], Run],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert probe(failing(error))("probe", "x") == code
+    assert capsys.readouterr() == ("", message)
+
+
+@pytest.mark.parametrize("error", [RecursionError(), ZeroDivisionError()], ids=lambda error: type(error).__name__)
+def test_bugs_are_not_caught(error: Exception, probe: Callable[[Callable[[], object]], Run]) -> None:
+    with pytest.raises(type(error)):
+        probe(failing(error))("probe", "x")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
+def test_a_closed_pipe_ends_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hlo_cli", "--help"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN),
+    )
+    os.close(writing)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_an_error() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hlo_cli", "--help"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"error: output: ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shell")
+@pytest.mark.parametrize(("redirection", "code"), [("--help >&-", 0), ("nothing 2>&-", 2), ("--help <&-", 0)])
+def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m hlo_cli {redirection}', sys.executable], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert b"error" not in done.stdout
+
+
+def test_standing_alone_it_ends_the_process_with_the_code() -> None:
+    done = hlo("nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no command nothing\n")
+
+
+def test_help_lists_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help"], standalone=False) == 0
+    assert "hlo help dump" in capsys.readouterr().out
+
+
+def test_help_explains_how_to_make_a_dump(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help", "dump"], standalone=False) == 0
+    out = capsys.readouterr().out
+    for words in ("--xla_dump_to=DIR", ".compile().as_text()", "PyTorch/XLA", "TensorFlow"):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_help_of_a_command_is_its_own(
+    probe: Callable[[Callable[[], object]], Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = probe(nothing)
+    assert run("probe", "--help") == 0
+    own = capsys.readouterr().out
+    assert own.startswith("Usage: hlo probe [OPTIONS] INPUTS...\n")
+    assert run("help", "probe") == 0
+    assert capsys.readouterr().out == own
+
+
+def test_help_of_nothing_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help", "dmup"], standalone=False) == 2
+    assert capsys.readouterr().err == "error: no topic dmup; did you mean dump?\n"

@@ -1,0 +1,64 @@
+"""What is installed: the wheel holds the package, its types and the command, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import hlo_cli
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as installers build it."""
+    pytest.importorskip("hatchling")
+    target = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(target)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (built,) = target.iterdir()
+    return built
+
+
+def test_wheel_runs_everywhere(wheel: Path) -> None:
+    assert wheel.name == f"hlo_cli-{hlo_cli.__version__}-py3-none-any.whl"
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    information = f"hlo_cli-{hlo_cli.__version__}.dist-info/"
+    assert {name.split("/")[0] + "/" for name in names} == {"hlo_cli/", information}
+    modules = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "hlo_cli").rglob("*.py")}
+    assert {name for name in names if name.startswith("hlo_cli/")} == modules | {"hlo_cli/py.typed"}
+    assert f"{information}licenses/LICENSE" in names
+
+
+def test_wheel_says_what_it_needs(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    information = f"hlo_cli-{hlo_cli.__version__}.dist-info/"
+    metadata = archive.read(information + "METADATA").decode()
+    assert "\nRequires-Python: >=3.11\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+    needed = [line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    runtime = {line.split(">")[0] for line in needed if "extra ==" not in line}
+    assert runtime == {"click", "numpy", "pyparsing", "rich"}
+    assert "hlo = hlo_cli.cli:main" in archive.read(information + "entry_points.txt").decode()
+
+
+def test_wheel_answers(wheel: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hlo_cli", "--version"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(wheel)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"hlo {hlo_cli.__version__}\n"

@@ -1,0 +1,168 @@
+"""Laws of reading and printing: one is the inverse of the other, however the text is spelled and whoever reads it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape
+from hlo_cli.source import HloError
+from hlo_cli.syntax.lines import RowReader
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.shapes import parse_shape
+from strategies import Model, dump_text, dumps, models, name_of, shapes, spaced, structure
+
+seeds = st.integers(0, 2**32)
+each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
+thorough = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def exactly(text: str) -> Module:
+    """The module as the exact path reads all of it."""
+    with patch("hlo_cli.syntax.parser.read_rows", lambda *_: None):
+        return parse_module(text)
+
+
+@given(shapes)
+@thorough
+def test_a_shape_reads_as_it_prints(shape: Shape) -> None:
+    read = parse_shape(str(shape))
+    assert read == shape
+    assert str(read) == str(shape)
+
+
+@given(shapes, seeds)
+@thorough
+def test_a_shape_reads_the_same_however_it_is_spaced(shape: Shape, seed: int) -> None:
+    assert parse_shape(spaced(str(shape), Random(seed))) == shape
+
+
+@given(models())
+@thorough
+def test_a_module_prints_as_it_was_written(model: Model) -> None:
+    text = model.canonical()
+    module = parse_module(text)
+    assert module.errors == ()
+    assert str(module) == text
+
+
+@given(models())
+@thorough
+def test_both_paths_read_the_same(model: Model) -> None:
+    text = model.canonical()
+    fast = parse_module(text)
+    assert all(isinstance(computation.reader, RowReader) for computation in fast.computations)
+    exact = exactly(text)
+    assert not any(isinstance(computation.reader, RowReader) for computation in exact.computations)
+    assert structure(fast) == structure(exact)
+    assert [c.name for c in fast.computations] == [c.name for c in exact.computations]
+    assert [i.span for i in fast.instructions] == [i.span for i in exact.instructions]
+    assert [c.span for c in fast.computations] == [c.span for c in exact.computations]
+
+
+@given(models(), seeds)
+@thorough
+def test_every_spelling_reads_the_same(model: Model, seed: int) -> None:
+    text = model.spelled(seed)
+    module = parse_module(text)
+    assert module.errors == ()
+    assert structure(module) == structure(parse_module(model.canonical()))
+    printed = str(module)
+    assert structure(parse_module(printed)) == structure(module)
+    assert str(parse_module(printed)) == printed
+
+
+@given(models(), seeds)
+@thorough
+def test_what_was_read_says_where_it_stands(model: Model, seed: int) -> None:
+    module = parse_module(model.spelled(seed))
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            span = instruction.span
+            assert span is not None
+            text = module.source.slice(span)
+            assert text.removeprefix("ROOT").strip(" \t\n%").startswith(instruction.name) or text.startswith("ROOT")
+            for attribute in instruction.attributes:
+                assert attribute.span is not None
+                assert span.start < attribute.span.start < attribute.span.end <= span.end
+
+
+@each_dump
+def test_a_dump_prints_as_it_is(path: Path) -> None:
+    text = dump_text(path)
+    assert str(parse_module(text)) == text
+
+
+@each_dump
+def test_both_paths_read_a_dump_the_same(path: Path) -> None:
+    fast, exact = parse_module(dump_text(path)), exactly(dump_text(path))
+    assert structure(fast) == structure(exact)
+    assert [c.name for c in fast.computations] == [c.name for c in exact.computations]
+    assert [i.span for i in fast.instructions] == [i.span for i in exact.instructions]
+
+
+@each_dump
+def test_a_dump_has_no_errors(path: Path) -> None:
+    assert parse_module(dump_text(path)).errors == ()
+
+
+@pytest.mark.oracle
+@each_dump
+def test_xla_reads_our_print_as_the_same_module(path: Path) -> None:
+    hlo = pytest.importorskip("jaxlib._hlo")
+    text = dump_text(path)
+    try:
+        theirs = hlo.hlo_module_from_text(text)
+    except Exception as error:  # noqa: BLE001 # jaxlib is older than some dumps; it has no exception of its own
+        pytest.skip(str(error).splitlines()[0])
+    ours = hlo.hlo_module_from_text(str(parse_module(text)))
+    assert _printed(hlo, ours) == _printed(hlo, theirs)
+    assert ours.as_serialized_hlo_module_proto() == theirs.as_serialized_hlo_module_proto()
+
+
+@pytest.mark.oracle
+@given(models(elements=False), seeds)
+@thorough
+def test_xla_reads_every_spelling_as_the_same_module(model: Model, seed: int) -> None:
+    hlo = pytest.importorskip("jaxlib._hlo")
+    theirs = _printed(hlo, hlo.hlo_module_from_text(model.canonical()))
+    spelled = model.spelled(seed)
+    ours = parse_module(spelled)
+    assert _printed(hlo, hlo.hlo_module_from_text(str(ours))).count("\n") == theirs.count("\n")
+    assert _printed(hlo, hlo.hlo_module_from_text(spelled)).count("\n") == theirs.count("\n")
+
+
+@pytest.mark.oracle
+@given(models(elements=False))
+@thorough
+def test_xla_reads_what_we_print_of_a_made_up_module(model: Model) -> None:
+    hlo = pytest.importorskip("jaxlib._hlo")
+    text = model.canonical()
+    theirs, ours = hlo.hlo_module_from_text(text), hlo.hlo_module_from_text(str(exactly(text)))
+    assert _printed(hlo, ours) == _printed(hlo, theirs)
+
+
+def _printed(hlo: Any, module: Any) -> str:
+    options = hlo.HloPrintOptions()
+    options.print_large_constants = options.print_operand_shape = True
+    text: str = module.to_string(options)
+    return text
+
+
+def test_strict_reads_what_xla_prints() -> None:
+    for path in dumps():
+        if os.environ.get("HLO_STRICT"):
+            try:
+                parse_module(dump_text(path), strict=True)
+            except HloError as error:
+                pytest.fail(f"{name_of(path)}: {error}")

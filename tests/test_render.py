@@ -1,0 +1,119 @@
+"""The laws of rendering: they hold for every report, width and kind of reader."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_reports import DRAWING, LAYOUT, REPORTS, screen
+
+from hlo_cli.render.formats import FORMATS, renderer
+from hlo_cli.render.style import Style
+from hlo_cli.render.terminal import render, screen_lines
+from hlo_cli.render.width import cell_width
+from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
+from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.column import Column, Unit
+from hlo_cli.report.facts import Amount, Fact, Facts
+from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, plain_text
+from hlo_cli.report.tree import Branch, Tree
+from hlo_cli.source import HloError
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.answer[:12])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_no_line_is_ever_wider_than_the_screen(report: Report, ascii_only: bool) -> None:
+    for width in range(40, 251):
+        for line in screen(report, Style(width=width, ascii=ascii_only)).splitlines():
+            assert cell_width(line) <= width, (width, line)
+            assert line == line.rstrip()
+            assert line.isascii() or not ascii_only
+
+
+@pytest.mark.parametrize("width", range(40, 251, 7))
+def test_columns_stand_under_each_other(width: int) -> None:
+    lines = [plain_text(line) for line in screen_lines(replace(LAYOUT, parts=LAYOUT.parts[:1], next=()), Style(width))]
+    rule = next(line for line in lines if line.startswith("─"))
+    table = lines[lines.index(rule) - 2 : -1]
+    gaps = [at for at, glyph in enumerate(rule) if glyph == " "]
+    for line in table:
+        assert all(line[at] == " " for at in gaps if at < len(line)), line
+    assert all(line[rule.index("  ", 4) - 1] not in " …" for line in table[3:]), "numbers end at the edge"
+
+
+def test_numbers_and_the_sorted_column_stay_when_it_gets_narrow() -> None:
+    header = screen(LAYOUT, Style(width=40)).splitlines()
+    table = next(line for line in header if "KiB" in line and "shape" in line)
+    assert table.split() == ["n", "KiB", "%", "KiB", "shape"]
+
+
+units: st.SearchStrategy[Unit] = st.sampled_from(get_args(Unit))
+texts = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("(){}[],./…·層\x1b\t\n")), max_size=60)
+values: st.SearchStrategy[Cell] = st.one_of(
+    st.none(), st.just(UNKNOWN), st.integers(-(10**15), 10**15), st.floats(-1e12, 1e12), st.booleans(), texts,
+    st.tuples(st.integers(), st.integers()), st.just(float("nan")),
+)  # fmt: skip
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    totals: list[None] = [None]
+    columns = tuple(
+        Column(
+            f"c{at}", draw(st.text(max_size=12)), draw(units), rank=draw(st.integers(1, 9)),
+            total=draw(st.sampled_from([*totals, "sum"])), inline=draw(st.booleans()),
+            group=draw(st.sampled_from(["", "group"])),
+        )
+        for at in range(draw(st.integers(1, 6)))
+    )  # fmt: skip
+    rows = draw(st.lists(st.tuples(*(values for _ in columns)), max_size=6))
+    return Table(
+        "t", columns, tuple(rows), title=draw(texts), noun=draw(st.text(max_size=8)), limit=draw(st.integers(1, 4))
+    )
+
+
+@settings(deadline=None)
+@given(tables(), texts, st.integers(40, 250), st.booleans())
+def test_whatever_a_table_holds_it_fits_and_harms_nothing(
+    table: Table, answer: str, width: int, ascii_only: bool
+) -> None:
+    report = Report("x", answer, parts=(table, Passage("p", (answer,))), next=(answer, answer))
+    for line in render(report, Style(width=width, ascii=ascii_only)):
+        assert line.endswith("\n")
+        assert cell_width(line[:-1]) <= width
+        assert not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in line[:-1])
+        assert line.isascii() or not ascii_only
+
+
+@settings(deadline=None)
+@given(tables(), texts)
+def test_no_format_lets_control_characters_through(table: Table, text: str) -> None:
+    tree = Tree("tree", table.columns, tuple(Branch(row) for row in table.rows))
+    facts = Facts("facts", (Fact(text, (Amount("count", 3),), text),))
+    anatomy = Anatomy("anatomy", (Segment(text, 0),), (Explanation(0, text, text, text),))
+    parts = (table, tree, facts, anatomy, Figure("figure", fixed(text)), Passage("words", (text,)))
+    report = Report("x", text, parts=parts, next=(text,), input={"path": text})
+    for format_name in FORMATS:
+        for person in (True, False):
+            written = "".join(renderer(format_name, person=person)(report, Style()))
+            assert "\x1b" not in written
+            assert not any(
+                unicodedata.category(each) in ("Cc", "Cf", "Cs", "Zl", "Zp") for each in written if each not in "\n\t"
+            )
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.answer[:12])
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_same_report_is_always_the_same_bytes(report: Report, format_name: str) -> None:
+    if report is DRAWING and format_name in ("csv", "tsv", "jsonl"):
+        with pytest.raises(HloError, match="no rows"):
+            list(renderer(format_name, person=False)(report, Style()))
+        return
+    assert len({"".join(renderer(format_name, person=False)(report, Style(width=width))) for width in (40, 200)}) == 1
