@@ -5,7 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+_MOST_COMPARED: Final = 2000
 
 Severity = Literal["error", "warning", "note"]
 
@@ -158,3 +161,16 @@ class HloError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.diagnostics))
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, or None if none is like it. Looks at a bounded number of words.
+
+    >>> nearest("layuot", ["parse", "layout"]), nearest("x", ["parse", "layout"])
+    ('layout', None)
+    """
+    from difflib import get_close_matches
+
+    similar = (other for other in known if abs(len(other) - len(word)) <= 1 + len(word) // 4)
+    close = get_close_matches(word, list(islice(similar, _MOST_COMPARED)), 1)
+    return close[0] if close else None

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
 from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import (
     UNBOUNDED,
     ArrayShape,
@@ -29,6 +29,9 @@ from hlo_cli.ir.shape import (
     TupleShape,
     with_index_marks,
 )
+from hlo_cli.syntax.shapes import parse_shape
+
+_T = TypeVar("_T")
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -52,75 +55,71 @@ def name_of(path: Path) -> str:
     return path.relative_to(FIXTURES).as_posix()
 
 
-# Layouts and shapes
+# Layouts and shapes. They are made by a `Random`: hypothesis, choosing every field itself, takes a hundred times as long.
 
-types = st.sampled_from(sorted(PRIMITIVE_TYPES.values(), key=str))
-_unsigned = st.sampled_from([PRIMITIVE_TYPES[name] for name in ("u8", "u16", "u32", "u64")])
-_tile_sizes = st.sampled_from((1, 2, 3, 4, 8, 16, 32, 128, 256, 1024))
+seeds = st.integers(0, 2**32)
+_SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 100, 128, 300, 4096, 2**31)
+_TILE_SIZES = (1, 2, 3, 4, 8, 16, 32, 128, 256, 1024)
+_UNSIGNED = tuple(PRIMITIVE_TYPES[name] for name in ("u8", "u16", "u32", "u64"))
+TYPES = tuple(PRIMITIVE_TYPES.values())
 
 
-@st.composite
-def tiles(draw: st.DrawFn, longest: int = 4) -> Tile:
+def a_tile(random: Random, longest: int = 4, sizes: Sequence[int] = _TILE_SIZES) -> Tile:
     """A tile that no layout is refused for: it does not end in `*`."""
-    front = draw(st.lists(st.one_of(_tile_sizes, st.just(COMBINE)), max_size=longest - 1))
-    return Tile((*front, draw(_tile_sizes)))
+    front = random.choices((*sizes, COMBINE, COMBINE), k=random.randrange(longest))
+    return Tile((*front, random.choice(sizes)))
 
 
-@st.composite
-def layouts(draw: st.DrawFn, sizes: Sequence[int], *, every_field: bool = True) -> Layout:
-    """A valid layout for an array of these sizes; without `every_field` no more than order, tiles, L, E and S."""
-    order = tuple(draw(st.permutations(range(len(sizes)))))
-    plain = Layout(
+def a_layout(random: Random, sizes: Sequence[int]) -> Layout:
+    """A valid layout of an array of these sizes; each field is there once in a while."""
+
+    def maybe(default: _T, *others: _T) -> _T:
+        return random.choice(others) if random.random() < 0.3 else default
+
+    order = tuple(random.sample(range(len(sizes)), len(sizes)))
+    return Layout(
         order,
-        tuple(draw(st.lists(tiles(), max_size=3))),
-        tail_padding_alignment_in_elements=draw(st.sampled_from((1, 1, 2, 100, 1024))),
-        element_size_in_bits=draw(st.sampled_from((0, 0, 1, 2, 4, 8, 32))),
-        memory_space=draw(st.sampled_from((0, 0, 1, 5, 127))),
-    )
-    if not every_field:
-        return plain
-    return replace(
-        plain,
-        index_primitive_type=draw(st.none() | _unsigned),
-        pointer_primitive_type=draw(st.none() | _unsigned),
-        split_configs=draw(_splits([sizes[d] for d in reversed(order)])),
-        dynamic_shape_metadata_prefix_bytes=draw(st.sampled_from((0, 0, 16, 1024))),
+        tuple(a_tile(random) for _ in range(maybe(0, 1, 2, 3))),
+        tail_padding_alignment_in_elements=maybe(1, 2, 100, 1024),
+        index_primitive_type=maybe(None, *_UNSIGNED),
+        pointer_primitive_type=maybe(None, *_UNSIGNED),
+        element_size_in_bits=maybe(0, 1, 2, 4, 8, 32),
+        memory_space=maybe(0, 1, 5, 127),
+        split_configs=maybe((), _splits(random, [sizes[d] for d in reversed(order)])),
+        dynamic_shape_metadata_prefix_bytes=maybe(0, 16, 1024),
     )
 
 
-@st.composite
-def _splits(draw: st.DrawFn, physical: Sequence[int]) -> tuple[SplitConfig, ...]:
+def _splits(random: Random, physical: Sequence[int]) -> tuple[SplitConfig, ...]:
     """Some physical dimensions with split points that rise within them."""
     able = [d for d, size in enumerate(physical) if size > 1]
-    chosen = draw(st.lists(st.sampled_from(able), unique=True, max_size=2)) if able else []
-    points = [draw(st.lists(st.integers(1, physical[d] - 1), unique=True, min_size=1, max_size=3)) for d in chosen]
-    return tuple(SplitConfig(d, tuple(sorted(at))) for d, at in zip(chosen, points, strict=True))
+    chosen = random.sample(able, min(len(able), random.randrange(3)))
+    return tuple(SplitConfig(d, tuple(sorted({random.randrange(1, physical[d]) for _ in range(3)}))) for d in chosen)
 
 
-sizes_of_arrays = st.lists(
-    st.one_of(st.integers(0, 9), st.sampled_from((16, 100, 128, 300, 4096, 2**31))), max_size=5
-).map(tuple)
-
-
-@st.composite
-def arrays(
-    draw: st.DrawFn, *, every_field: bool = True, dynamic: bool = True, kind: PrimitiveType | None = None
-) -> ArrayShape:
+def an_array(random: Random, rank: int) -> ArrayShape:
     """An array of any type and layout, with bounded and unbounded dynamic dimensions."""
-    sizes = draw(sizes_of_arrays)
-    layout = draw(layouts(sizes, every_field=every_field))
-    marks = draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))) if dynamic else [False] * len(sizes)
-    dims = list(sizes)
-    for i, mark in enumerate(marks):
-        if mark and not layout.split_configs and draw(st.integers(0, 3)) == 0:
-            dims[i] = UNBOUNDED
-    return ArrayShape(kind or draw(types), tuple(dims), tuple(marks), layout)
+    sizes = random.choices(_SIZES, k=rank)
+    layout = a_layout(random, sizes)
+    dynamic = tuple(random.random() < 0.2 for _ in sizes)
+    unbounded = not layout.split_configs and random.random() < 0.3
+    dimensions = tuple(UNBOUNDED if d and unbounded else size for d, size in zip(dynamic, sizes, strict=True))
+    return ArrayShape(random.choice(TYPES), dimensions, dynamic, layout)
 
 
-_leaves = st.one_of(arrays(), arrays(), st.just(TokenShape()), st.just(OpaqueShape()), arrays().map(BufferShape))
-shapes: st.SearchStrategy[Shape] = st.recursive(
-    _leaves, lambda inner: st.lists(inner, max_size=7).map(lambda elements: TupleShape(tuple(elements))), max_leaves=12
-)
+def a_shape(random: Random, size: int) -> Shape:
+    """Any shape; `size` bounds the rank, the nesting and the number of elements."""
+    kind = random.randrange(10)
+    if kind == 0:
+        return random.choice((TokenShape(), OpaqueShape()))
+    if kind == 1:
+        return BufferShape(an_array(random, random.randrange(size + 1)))
+    if kind < 5 and size:
+        return TupleShape(tuple(a_shape(random, size - 1) for _ in range(random.randrange(size + 4))))
+    return an_array(random, random.randrange(size + 1))
+
+
+shapes: st.SearchStrategy[Shape] = st.builds(lambda seed, size: a_shape(Random(seed), size), seeds, st.integers(0, 4))
 
 
 def spaced(text: str, random: Random) -> str:
@@ -289,193 +288,199 @@ class _Spelling:
         return f"{{{self.some()}{listed}{self.some()}}}" if several else listed
 
 
-_words = st.from_regex(r"[a-z_][a-zA-Z0-9_.\-]{0,12}", fullmatch=True).filter(
-    lambda word: word not in _RESERVED and not word.startswith("__")
-)
-_odd_texts = st.text(st.sampled_from("ab/ \\\"'\n\t{}()[],=%é☃\x1b\x7f*#:;"), max_size=12)
-_F32 = ArrayShape(PRIMITIVE_TYPES["f32"], (), (), Layout(()))
-_PRED = replace(_F32, element_type=PRIMITIVE_TYPES["pred"])
-_S32 = replace(_F32, element_type=PRIMITIVE_TYPES["s32"])
+_POOL: tuple[Shape, ...] = tuple(
+    parse_shape(text)
+    for text in (
+        "f32[]", "pred[]", "s32[]", "bf16[]{:T(256)}", "f32[4]{0}", "f32[4,5]{1,0}", "f32[4,5]{0,1:T(8,128)}",
+        "bf16[300,70]{1,0:T(8,128)(2,1)}", "s4[8,8]{1,0:T(8,128)(8,1)E(4)S(1)}", "u8[0]{0}", "c64[2,3,4]{0,2,1}",
+        "f32[16]{0:T(1)L(128)S(4)}", "f8e4m3fn[2,2,2,2]{3,1,2,0:T(*,8,128)S(5)}", "s32[7]{0:SC(0:3)M(1024)}",
+        "(f32[4]{0}, s32[])", "(f32[], f32[], f32[], f32[], f32[], s32[3]{0}, f32[])", "()", "((f32[]), ())",
+        "(pred[], token[])",
+    )
+)  # fmt: skip
+_F32, _PRED, _S32 = _POOL[:3]
+_WITH_ARGUMENT: tuple[tuple[str, str], ...] = (
+    ("f32[]", "1.5"), ("f32[]", "-inf"), ("f32[]", "nan"), ("pred[]", "true"), ("s32[]", "-7"), ("c64[]", "(1, -2)"),
+    ("s32[3]{0}", "{1, 2, 3}"), ("f32[2,2]{1,0}", "{ { 1, 2 }, { 3, 4.5 } }"), ("f32[40]{0}", "{...}"), ("f32[0]{0}", "{}"),
+)  # fmt: skip
 _UNARY = ("negate", "abs", "exponential", "copy", "log-plus-one", "round-nearest-even")
 _BINARY = ("add", "multiply", "maximum", "power")
+_STEMS = ("x", "fusion", "add", "w_1", "a-b", "Tensor", "_p", "param.0", "f32", "true", "ROOT", "nan", "body", "ENTRY", "calls")
+_ODD = "ab/ \\\"'\n\t{}()[],=%é☃\x1b\x7f*#:;"
 
 
 def quoted(text: str) -> str:
     """A string as XLA prints it: C escapes, bytes beyond ASCII in octal.
 
-    >>> quoted("a\\"é")
-    '"a\\\\"\\\\303\\\\251"'
+    >>> quoted("a'é")
+    '"a\\\\\'\\\\303\\\\251"'
     """
     simple = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
     return '"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in text.encode()) + '"'
 
 
 class _Maker:
-    """Draws one module; every name in it is used once."""
+    """Makes one module of about `size` instructions a computation; every name in it is used once.
 
-    def __init__(self, draw: st.DrawFn, *, elements: bool) -> None:
-        self.draw = draw
+    Only `size` shrinks.
+    """
+
+    def __init__(self, random: Random, size: int, *, elements: bool) -> None:
+        self.random = random
+        self.size = size
         self.elements = elements
         self.names: set[str] = set()
         self.bodies: list[Body] = []
 
     def model(self) -> Model:
-        name = self.name()
-        self.body(self.draw(st.lists(self.operand_shapes(), max_size=3)), depth=0)
-        header = self.draw(st.sampled_from(((), ("is_scheduled=true",), ("replica_count=2", "num_partitions=4"))))
-        return Model(name, header, tuple(self.bodies))
+        self.body(self.random.choices(_POOL, k=self.random.randrange(4)), depth=0)
+        headers = ((), ("is_scheduled=true",), ("replica_count=2", "num_partitions=4"))
+        return Model(self.name("m"), self.random.choice(headers), tuple(self.bodies))
 
-    def operand_shapes(self) -> st.SearchStrategy[Shape]:
-        array = arrays(every_field=False, dynamic=False)
-        pair = st.lists(array, max_size=7).map(lambda elements: TupleShape(tuple(elements)))
-        return st.one_of(array, array, pair)
+    def rarely(self, one_in: int = 6) -> bool:
+        return self.random.randrange(one_in) == 0
 
-    def name(self) -> str:
-        word = self.draw(_words)
-        name, number = word, 0
+    def name(self, stem: str = "") -> str:
+        """A name that is not used yet; a stem that is a keyword gets a number, as in XLA."""
+        stem = stem or self.random.choice(_STEMS)
+        number = 1 if stem in _RESERVED else 0
+        name = f"{stem}.{number}" if number else stem
         while name in self.names:
             number += 1
-            name = f"{word}.{number}"
+            name = f"{stem}.{number}"
         self.names.add(name)
         return name
+
+    def text(self) -> str:
+        return quoted("".join(self.random.choices(_ODD, k=self.random.randrange(12))))
 
     def body(self, parameters: Iterable[Shape], depth: int, result: Shape | None = None) -> Body:
         """A new body with these parameters and, if it is given, this shape of result."""
         name = self.name()
         ops = [Op(self.name(), shape, "parameter", argument=str(i)) for i, shape in enumerate(parameters)]
-        for _ in range(self.draw(st.integers(0 if ops else 1, 5))):
+        for _ in range(self.random.randrange(0 if ops else 1, self.size + 2)):
             ops.append(self.dressed(self.op(ops, depth), ops))
         if result is not None and ops[-1].shape != result:
             ops.append(self.custom_call(ops, result))
-        thread = "main" if depth or not self.draw(st.booleans()) else "main"
-        root = ops[-1] if result is not None else self.draw(st.sampled_from(ops))
-        self.bodies.append(Body(name, tuple(ops), root, thread))
-        return self.bodies[-1]
+        root = ops[-1] if result is not None else self.random.choice(ops)
+        body = Body(name, tuple(ops), root)
+        self.bodies.append(body)
+        return body
 
     def op(self, ops: Sequence[Op], depth: int) -> Op:
-        makers = [self.constant, self.custom_call]
+        makers: list[Callable[[Sequence[Op]], Op]] = [self.constant, self.custom_call]
         if ops:
-            makers += [self.elementwise, self.tuple, self.tuple]
-        if any(isinstance(op.shape, TupleShape) and op.shape.elements for op in ops):
+            makers += [self.elementwise, self.elementwise, self.tuple]
+        if any(_elements_of(op) for op in ops):
             makers += [self.element, self.element]
-        if ops and depth < 2:
+        made = self.random.choice(makers)
+        if ops and depth < 2 and self.rarely(3):
             calling = (self.fusion, self.reduce, self.while_loop, self.conditional, self.call)
-            makers += [lambda ops, make=make: make(ops, depth + 1) for make in calling]
-        return self.draw(st.sampled_from(makers))(ops)
+            return self.random.choice(calling)(ops, depth + 1)
+        return made(ops)
 
     def operand(self, ops: Sequence[Op]) -> Operand:
-        op = self.draw(st.sampled_from(ops))
-        if self.elements and isinstance(op.shape, TupleShape) and op.shape.elements and self.draw(st.booleans()):
-            return Operand(op, (self.draw(st.integers(0, len(op.shape.elements) - 1)),))
+        op = self.random.choice(ops)
+        if self.elements and _elements_of(op) and self.rarely(2):
+            return Operand(op, (self.random.randrange(len(_elements_of(op))),))
         return Operand(op)
 
+    def some(self, ops: Sequence[Op], most: int) -> list[Op]:
+        return self.random.choices(ops, k=self.random.randrange(most + 1)) if ops else []
+
     def constant(self, ops: Sequence[Op]) -> Op:
-        vector = replace(_S32, dimensions=(3,), dynamic_dimensions=(False,), layout=Layout((0,)))
-        matrix = replace(_F32, dimensions=(2, 2), dynamic_dimensions=(False,) * 2, layout=Layout((1, 0)))
-        large = replace(_F32, dimensions=(40,), dynamic_dimensions=(False,), layout=Layout((0,)))
-        choices: tuple[tuple[Shape, str], ...] = (
-            (_F32, "1.5"), (_F32, "-inf"), (_F32, "nan"), (_PRED, "true"), (_S32, "-7"), (vector, "{1, 2, 3}"),
-            (matrix, "{ { 1, 2 }, { 3, 4.5 } }"), (large, "{...}"),
-        )  # fmt: skip
-        shape, literal = self.draw(st.sampled_from(choices))
-        return Op(self.name(), shape, "constant", argument=literal)
+        shape, literal = self.random.choice(_WITH_ARGUMENT)
+        return Op(self.name(), parse_shape(shape), "constant", argument=literal)
 
     def custom_call(self, ops: Sequence[Op], shape: Shape | None = None) -> Op:
-        operands = tuple(self.operand(ops) for _ in range(self.draw(st.integers(0, 7)))) if ops else ()
-        shape = shape or self.draw(st.one_of(self.operand_shapes(), st.just(TokenShape()), st.just(OpaqueShape())))
-        target = ("custom_call_target", quoted(self.draw(_odd_texts)))
-        return Op(self.name(), shape, "custom-call", operands, attributes=(target,))
+        operands = tuple(self.operand(ops) for _ in self.some(ops, 7))
+        shape = shape or self.random.choice((*_POOL, TokenShape(), OpaqueShape()))
+        return Op(self.name(), shape, "custom-call", operands, attributes=(("custom_call_target", self.text()),))
 
     def elementwise(self, ops: Sequence[Op]) -> Op:
-        op = self.draw(st.sampled_from(ops))
+        op = self.random.choice(ops)
         if not isinstance(op.shape, ArrayShape):
             return Op(self.name(), op.shape, "opt-barrier", (Operand(op),))
-        alike = [Operand(other) for other in ops if other.shape == op.shape]
-        if self.draw(st.booleans()):
-            return Op(self.name(), op.shape, self.draw(st.sampled_from(_UNARY)), (Operand(op),))
-        return Op(
-            self.name(), op.shape, self.draw(st.sampled_from(_BINARY)), (Operand(op), self.draw(st.sampled_from(alike)))
-        )
+        if self.rarely(2):
+            return Op(self.name(), op.shape, self.random.choice(_UNARY), (Operand(op),))
+        other = self.random.choice([other for other in ops if other.shape == op.shape])
+        return Op(self.name(), op.shape, self.random.choice(_BINARY), (Operand(op), Operand(other)))
 
     def tuple(self, ops: Sequence[Op]) -> Op:
-        chosen = self.draw(st.lists(st.sampled_from(ops), max_size=7))
+        chosen = self.some(ops, 7)
         return Op(self.name(), TupleShape(tuple(op.shape for op in chosen)), "tuple", tuple(map(Operand, chosen)))
 
     def element(self, ops: Sequence[Op]) -> Op:
-        op = self.draw(st.sampled_from([o for o in ops if isinstance(o.shape, TupleShape) and o.shape.elements]))
-        assert isinstance(op.shape, TupleShape)
-        index = self.draw(st.integers(0, len(op.shape.elements) - 1))
+        op = self.random.choice([op for op in ops if _elements_of(op)])
+        index = self.random.randrange(len(_elements_of(op)))
         attributes = (("index", str(index)),)
-        return Op(self.name(), op.shape.elements[index], "get-tuple-element", (Operand(op),), attributes=attributes)
+        return Op(self.name(), _elements_of(op)[index], "get-tuple-element", (Operand(op),), attributes=attributes)
 
     def fusion(self, ops: Sequence[Op], depth: int) -> Op:
-        chosen = self.draw(st.lists(st.sampled_from(ops), max_size=3))
+        chosen = self.some(ops, 3)
         body = self.body([op.shape for op in chosen], depth)
-        kind = self.draw(st.sampled_from(("kLoop", "kInput", "kOutput", "kCustom")))
+        kind = self.random.choice(("kLoop", "kInput", "kOutput", "kCustom"))
         operands = tuple(map(Operand, chosen))
         return Op(self.name(), body.root.shape, "fusion", operands, attributes=(("kind", kind), ("calls", (body,))))
 
     def call(self, ops: Sequence[Op], depth: int) -> Op:
-        chosen = self.draw(st.lists(st.sampled_from(ops), max_size=3))
+        chosen = self.some(ops, 3)
         body = self.body([op.shape for op in chosen], depth)
-        return Op(
-            self.name(), body.root.shape, "call", tuple(map(Operand, chosen)), attributes=(("to_apply", (body,)),)
-        )
+        return Op(self.name(), body.root.shape, "call", tuple(map(Operand, chosen)), attributes=(("to_apply", (body,)),))
 
     def reduce(self, ops: Sequence[Op], depth: int) -> Op:
         flat = [op for op in ops if isinstance(op.shape, ArrayShape) and not op.shape.dimensions]
         if not flat:
             return self.fusion(ops, depth)
-        op = self.draw(st.sampled_from(flat))
+        op = self.random.choice(flat)
         body = self.body([op.shape, op.shape], depth, op.shape)
         operands = (Operand(op), Operand(op))
         return Op(self.name(), op.shape, "reduce", operands, attributes=(("dimensions", "{}"), ("to_apply", (body,))))
 
     def while_loop(self, ops: Sequence[Op], depth: int) -> Op:
-        op = self.draw(st.sampled_from(ops))
-        condition = self.body([op.shape], depth, _PRED)
-        body = self.body([op.shape], depth, op.shape)
+        op = self.random.choice(ops)
+        condition, body = self.body([op.shape], depth, _PRED), self.body([op.shape], depth, op.shape)
         attributes = (("condition", (condition,)), ("body", (body,)))
         return Op(self.name(), op.shape, "while", (Operand(op),), attributes=attributes)
 
     def conditional(self, ops: Sequence[Op], depth: int) -> Op:
-        op, which = self.draw(st.sampled_from(ops)), next((o for o in ops if o.shape in (_PRED, _S32)), None)
+        op, which = self.random.choice(ops), next((o for o in ops if o.shape in (_PRED, _S32)), None)
         if which is None:
             return self.call(ops, depth)
-        branches = [self.body([op.shape], depth, op.shape) for _ in range(2)]
-        attributes: tuple[tuple[str, tuple[Body, ...]], ...] = (("branch_computations", tuple(branches)),)
+        first, second = (self.body([op.shape], depth, op.shape) for _ in range(2))
+        attributes: tuple[tuple[str, tuple[Body, ...]], ...] = (("branch_computations", (first, second)),)
         if which.shape == _PRED:
-            attributes = (("true_computation", (branches[0],)), ("false_computation", (branches[1],)))
-        return Op(
-            self.name(), op.shape, "conditional", (Operand(which), Operand(op), Operand(op)), attributes=attributes
-        )
+            attributes = (("true_computation", (first,)), ("false_computation", (second,)))
+        return Op(self.name(), op.shape, "conditional", (Operand(which), Operand(op), Operand(op)), attributes=attributes)
 
     def dressed(self, op: Op, ops: Sequence[Op]) -> Op:
         """The instruction with attributes that any may have."""
         more: list[tuple[str, str]] = []
-        draw = self.draw
-        if draw(st.integers(0, 5)) == 0 and not isinstance(op.shape, TupleShape):
-            more.append(("sharding", draw(st.sampled_from(("{replicated}", "{maximal device=0}", "{manual}")))))
-        if draw(st.integers(0, 5)) == 0:
-            values = st.one_of(_odd_texts.map(quoted), st.just('{"a": {"b": [1, "}"]}}'))
-            more.append(("frontend_attributes", f"{{k={draw(values)}}}"))
-        if ops and draw(st.integers(0, 5)) == 0:
-            before = draw(st.lists(st.sampled_from(ops), min_size=1, max_size=3, unique=True))
-            more.append(("control-predecessors", "{" + ", ".join(f"%{o.name}" for o in before) + "}"))
-        if draw(st.integers(0, 2)) == 0:
-            name, file = quoted(draw(_odd_texts) + "x"), quoted(draw(_odd_texts) + "y")
-            more.append(
-                ("metadata", f"{{op_name={name} source_file={file} source_line={draw(st.integers(1, 10**6))}}}")
-            )
-        if draw(st.integers(0, 5)) == 0:
-            more.append(("backend_config", draw(st.sampled_from(('{"a":{"b":[1,2]},"c":"}{"}', quoted("x{\n'"))))))
+        choice = self.random.choice
+        if self.rarely() and not isinstance(op.shape, TupleShape):
+            more.append(("sharding", choice(("{replicated}", "{maximal device=0}", "{manual}"))))
+        if self.rarely():
+            value = choice((self.text(), '{"a": {"b": [1, "}"]}}', '{"a":\n  "b  c"\n}'))
+            more.append(("frontend_attributes", f"{{k={value}}}"))
+        if ops and self.rarely():
+            more.append(("control-predecessors", "{" + ", ".join(f"%{o.name}" for o in {*self.some(ops, 3), ops[0]}) + "}"))
+        if self.rarely(2):
+            name, file, line = self.text(), self.text(), self.random.randrange(1, 10**6)
+            more.append(("metadata", f'{{op_name="x{name[1:]} source_file="y{file[1:]} source_line={line}}}'))
+        if self.rarely():
+            more.append(("backend_config", choice(('{"a":{"b":[1,2]},"c":"}{"}', quoted("x{\n'")))))
         return replace(op, attributes=(*op.attributes, *more))
 
 
-@st.composite
-def models(draw: st.DrawFn, *, elements: bool = True) -> Model:
-    """A whole module, valid by construction; without `elements` none is taken of a tuple by `%t#0`."""
-    return _Maker(draw, elements=elements).model()
+def _elements_of(op: Op) -> tuple[Shape, ...]:
+    return op.shape.elements if isinstance(op.shape, TupleShape) else ()
+
+
+def models(*, elements: bool = True) -> st.SearchStrategy[Model]:
+    """Whole modules, valid by construction; without `elements` none is taken of a tuple by `%t#0`."""
+    return st.builds(
+        lambda size, seed: _Maker(Random(seed), size, elements=elements).model(), st.integers(0, 8), seeds
+    )
 
 
 # The same module?
@@ -522,7 +527,3 @@ def _nameless(value: str, computations: set[str]) -> str:
         return f"{len(names)} computations"
     return value.replace("%", "")
 
-
-def ascending(values: Sequence[int]) -> bool:
-    """Whether every value is larger than the one before."""
-    return all(a < b for a, b in pairwise(values))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,17 +9,14 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
-from hlo_cli.source import HloError
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape
-from strategies import Model, dump_text, dumps, models, name_of, shapes, spaced, structure
+from strategies import Model, dump_text, dumps, models, name_of, seeds, shapes, spaced, structure
 
-seeds = st.integers(0, 2**32)
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 thorough = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -60,9 +56,7 @@ def test_a_module_prints_as_it_was_written(model: Model) -> None:
 @thorough
 def test_both_paths_read_the_same(model: Model) -> None:
     text = model.canonical()
-    fast = parse_module(text)
-    assert all(isinstance(computation.reader, RowReader) for computation in fast.computations)
-    exact = exactly(text)
+    fast, exact = parse_module(text), exactly(text)
     assert not any(isinstance(computation.reader, RowReader) for computation in exact.computations)
     assert structure(fast) == structure(exact)
     assert [c.name for c in fast.computations] == [c.name for c in exact.computations]
@@ -116,53 +110,52 @@ def test_a_dump_has_no_errors(path: Path) -> None:
     assert parse_module(dump_text(path)).errors == ()
 
 
+# The options that change what XLA prints of a module without losing what it means.
+SPELLINGS: dict[str, dict[str, bool]] = {
+    "default": {},
+    "without percent": {"print_percent": False},
+    "operand shapes": {"print_operand_shape": True, "print_percent": False},
+    "without signatures": {"print_program_shape": False, "print_metadata": False},
+    "large constants": {"print_large_constants": True, "print_ids": True},
+}
+
+
 @pytest.mark.oracle
+@pytest.mark.parametrize("spelling", SPELLINGS)
 @each_dump
-def test_xla_reads_our_print_as_the_same_module(path: Path) -> None:
+def test_xla_reads_our_print_as_the_same_module(path: Path, spelling: str) -> None:
     hlo = pytest.importorskip("jaxlib._hlo")
-    text = dump_text(path)
     try:
+        text = _printed(hlo, hlo.hlo_module_from_text(dump_text(path)), **SPELLINGS[spelling])
         theirs = hlo.hlo_module_from_text(text)
-    except Exception as error:  # noqa: BLE001 # jaxlib is older than some dumps; it has no exception of its own
+    except Exception as error:  # noqa: BLE001 # what jaxlib raises has no better name; it is older than some dumps
         pytest.skip(str(error).splitlines()[0])
     ours = hlo.hlo_module_from_text(str(parse_module(text)))
     assert _printed(hlo, ours) == _printed(hlo, theirs)
-    assert ours.as_serialized_hlo_module_proto() == theirs.as_serialized_hlo_module_proto()
 
 
 @pytest.mark.oracle
 @given(models(elements=False), seeds)
 @thorough
-def test_xla_reads_every_spelling_as_the_same_module(model: Model, seed: int) -> None:
+def test_xla_reads_our_print_of_every_spelling(model: Model, seed: int) -> None:
     hlo = pytest.importorskip("jaxlib._hlo")
-    theirs = _printed(hlo, hlo.hlo_module_from_text(model.canonical()))
-    spelled = model.spelled(seed)
-    ours = parse_module(spelled)
-    assert _printed(hlo, hlo.hlo_module_from_text(str(ours))).count("\n") == theirs.count("\n")
-    assert _printed(hlo, hlo.hlo_module_from_text(spelled)).count("\n") == theirs.count("\n")
+    text = model.spelled(seed)
+    module = parse_module(text)
+    assert module.errors == ()  # XLA ends the process on some modules, if parts of them are missing
+    theirs, ours = hlo.hlo_module_from_text(text), hlo.hlo_module_from_text(str(module))
+    assert [_rows(c) for c in ours.computations()] == [_rows(c) for c in theirs.computations()]
+    canonical = hlo.hlo_module_from_text(model.canonical())
+    assert _printed(hlo, hlo.hlo_module_from_text(str(exactly(model.canonical())))) == _printed(hlo, canonical)
 
 
-@pytest.mark.oracle
-@given(models(elements=False))
-@thorough
-def test_xla_reads_what_we_print_of_a_made_up_module(model: Model) -> None:
-    hlo = pytest.importorskip("jaxlib._hlo")
-    text = model.canonical()
-    theirs, ours = hlo.hlo_module_from_text(text), hlo.hlo_module_from_text(str(exactly(text)))
-    assert _printed(hlo, ours) == _printed(hlo, theirs)
+def _rows(computation: Any) -> list[tuple[str, str, list[str]]]:
+    """What XLA has read, less the names of computations."""
+    return [(i.name, i.opcode.name, [o.name for o in i.operands()]) for i in computation.instructions()]
 
 
-def _printed(hlo: Any, module: Any) -> str:
+def _printed(hlo: Any, module: Any, **chosen: bool) -> str:
     options = hlo.HloPrintOptions()
-    options.print_large_constants = options.print_operand_shape = True
+    for name, value in ({"print_large_constants": True} | chosen).items():
+        setattr(options, name, value)
     text: str = module.to_string(options)
     return text
-
-
-def test_strict_reads_what_xla_prints() -> None:
-    for path in dumps():
-        if os.environ.get("HLO_STRICT"):
-            try:
-                parse_module(dump_text(path), strict=True)
-            except HloError as error:
-                pytest.fail(f"{name_of(path)}: {error}")

@@ -1,4 +1,4 @@
-"""How often a loop runs, where its text tells. After `ComputeWhileLoopTripCount` of xla/service/while_loop_analysis.h."""
+"""How often a loop runs, where its text tells. Mirrors xla/service/while_loop_analysis.h."""
 
 from __future__ import annotations
 

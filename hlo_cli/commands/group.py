@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 
 import click
 from click.shell_completion import CompletionItem
 
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 
 
 class CommandTable(click.Group):
@@ -44,8 +44,9 @@ class CommandTable(click.Group):
         command = self.get_command(ctx, name)
         if command is None:
             hint = f"hlo parse {name}" if os.path.exists(name) else "hlo --help lists the commands"
-            meant = did_you_mean(name, self.table)
-            raise HloError(f"no command {name}{meant}", hint=None if meant else hint)
+            meant = nearest(name, self.table)
+            question = f"; did you mean {meant}?" if meant else ""
+            raise HloError(f"no command {name}{question}", hint=None if meant else hint)
         return name, command, args[1:]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -54,18 +55,6 @@ class CommandTable(click.Group):
         if incomplete.startswith("-"):
             items = [CompletionItem("--help"), CompletionItem("--version")]
         return [item for item in items if item.value.startswith(incomplete)]
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown word: the known word that it resembles, if there is one.
-
-    >>> did_you_mean("layuot", ["layout", "parse"])
-    '; did you mean layout?'
-    """
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def error_of(error: click.ClickException) -> HloError:
@@ -82,8 +71,7 @@ def error_of(error: click.ClickException) -> HloError:
 
 
 def show(error: HloError) -> None:
-    """Write an error to standard error, with the places in the text that it is about."""
-    for diagnostic in error.diagnostics:
-        click.echo(str(diagnostic), err=True)
-        if diagnostic.hint:
-            click.echo(f"  help: {diagnostic.hint}", err=True)
+    """Write an error to standard error, with the quoted lines of the text that it is about."""
+    from hlo_cli.commands.options import Output, complain
+
+    complain((), error.diagnostics, Output())

@@ -6,8 +6,7 @@ from typing import Final
 
 import click
 
-from hlo_cli.commands.group import did_you_mean
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 
 DUMP: Final = """\
 Everything that a process compiles, as files in DIR; set it before the
@@ -78,5 +77,6 @@ def _text(context: click.Context, topic: str | None) -> str:
     if found := parent.command.get_command(parent, topic):
         return found.get_help(click.Context(found, parent=parent, info_name=topic))
     known = [*TOPICS, *parent.command.list_commands(parent)]
-    meant = did_you_mean(topic, known)
-    raise HloError(f"no topic {topic}{meant}", hint=None if meant else "hlo help lists the topics")
+    meant = nearest(topic, known)
+    question = f"; did you mean {meant}?" if meant else ""
+    raise HloError(f"no topic {topic}{question}", hint=None if meant else "hlo help lists the topics")

@@ -176,10 +176,14 @@ def _what_becomes_minor(shape: ArrayShape, better: Better) -> str:
 
 def _copy_into(instruction: Instruction, better: Better) -> Instruction | None:
     for user in instruction.computation.instructions[instruction.index + 1 :]:
-        if user.opcode == "copy" and user.operands[:1] == (instruction,) and isinstance(user.shape, ArrayShape):
-            if user.shape.layout.minor_to_major == better.layout.minor_to_major:
-                return user
+        copies = user.opcode == "copy" and user.operands[:1] == (instruction,)
+        if copies and isinstance(user.shape, ArrayShape) and _order(user.shape) == better.layout.minor_to_major:
+            return user
     return None
+
+
+def _order(shape: ArrayShape) -> tuple[int, ...]:
+    return shape.layout.minor_to_major
 
 
 def _next(argument: str, shapes: Sequence[Footprint], grouping: Grouping) -> tuple[str, ...]:

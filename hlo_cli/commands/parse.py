@@ -1,4 +1,4 @@
-"""`hlo parse`: what is in a dump, its instructions, its loops and branches, its text again, one instruction explained."""
+"""`hlo parse`: what is in a dump, its instructions and loops, its text again, one instruction taken apart."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
 
 def what_was_read(module: Module) -> str:
     """What to say beside errors: how much was read in spite of them."""
-    return f"the other {counted(module.instruction_count, 'instructions')} were read" if module.errors else ""
+    return f"{counted(module.instruction_count, 'instructions')} were read" if module.errors else ""
 
 
 def _answer(module: Module, target: str | None) -> str:

@@ -6,10 +6,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import MappingProxyType
 
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 
 SIBLING_KINDS = ("buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report")
 
@@ -142,11 +141,11 @@ def no_such(kind: str, wanted: str, known: Iterable[str | None], place: str) -> 
     hlo_cli.source.HloError: error: there is no stage befor in d/, only after_codegen, before_optimizations
     """
     names = sorted({name for name in known if name})
-    near = get_close_matches(wanted, names, 1)
+    near = nearest(wanted, names)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     there_are = f", only {', '.join(names[:_SHOWN])}{more}" if names else f"; the file names do not tell the {kind}"
     return HloError(
-        f"there is no {kind} {wanted} in {place}{there_are}", hint=f"did you mean {near[0]}?" if near else None
+        f"there is no {kind} {wanted} in {place}{there_are}", hint=f"did you mean {near}?" if near else None
     )
 
 

@@ -6,11 +6,10 @@ import codecs
 import os
 import re
 import sys
-from difflib import get_close_matches
 from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 
 STDIN = "<stdin>"
 _HEAD = 1 << 16
@@ -109,8 +108,8 @@ def missing(path: str) -> HloError:
     except OSError:
         names = []
     longer = [name for name in names if base and name.startswith(base)]
-    near = longer[:1] or get_close_matches(base[:255], names, 1)
-    hint = f"did you mean {os.path.join(folder, near[0])}?" if near else None
+    near = longer[0] if longer else nearest(base[:255], names)
+    hint = f"did you mean {os.path.join(folder, near)}?" if near else None
     return HloError(f"there is no file {path or 'with an empty name'}", hint=hint)
 
 

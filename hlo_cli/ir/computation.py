@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
 from hlo_cli.ir.metadata import Metadata
@@ -26,6 +28,9 @@ class NoText:
         return Metadata()
 
 
+NO_TEXT: Final = NoText()
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Computation:
     """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
@@ -41,8 +46,8 @@ class Computation:
     is_entry: bool = False
     execution_thread: str = "main"
     span: Span | None = None
-    reader: TextReader = field(default_factory=NoText)
-    operand_indices: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+    reader: TextReader = NO_TEXT
+    operand_indices: Mapping[int, tuple[ShapeIndex, ...]] | None = None
 
     def instruction(self, name: str) -> Instruction | None:
         """The instruction of this name, with or without a leading %, or None."""

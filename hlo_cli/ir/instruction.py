@@ -136,7 +136,8 @@ class Instruction:
 
     def operand_index(self, position: int) -> ShapeIndex:
         """Which element of the operand at `position` is taken; () for the operand itself."""
-        taken = self.computation.operand_indices.get(self.index)
+        indices = self.computation.operand_indices
+        taken = indices.get(self.index) if indices is not None else None
         return taken[position] if taken else ()
 
     def operand_shape(self, position: int) -> Shape:

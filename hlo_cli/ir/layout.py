@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Layout:
                 return f"SC names physical dimension {at}, which the shape has not, or twice"
             seen.add(at)
             cuts = (0, *split.split_indices, dimensions[self.minor_to_major[::-1][at]])
-            if any(a >= b for a, b in zip(cuts, cuts[1:], strict=False)):
+            if any(a >= b for a, b in pairwise(cuts)):
                 return f"the split points {split} must rise within the dimension"
         return None
 

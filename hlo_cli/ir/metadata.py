@@ -5,7 +5,7 @@ Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,6 @@ class StackFrames:
     function_names: tuple[str, ...] = ()
     file_locations: tuple[FileLocation, ...] = ()
     frames: tuple[StackFrame, ...] = ()
-    text: str = field(default="", repr=False, compare=False)
 
     def stack(self, frame_id: int) -> tuple[SourceLocation, ...]:
         """The calls behind a frame, innermost first; empty for 0 and for frames that are not in the table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.source import Diagnostic, HloError, Source, nearest
 
 _T = TypeVar("_T")
 
@@ -39,6 +39,7 @@ class Module:
     """A parsed module: header, computations, and what the reader had to say about the text.
 
     `header` keeps every header attribute as text in its order; those that analyses need have fields of their own.
+    `stack_tables` is the text of the tables behind it. What costs time and is rarely asked for is read when it is.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
@@ -53,9 +54,15 @@ class Module:
     header: tuple[Attribute, ...] = ()
     is_scheduled: bool = False
     input_output_alias: tuple[Alias, ...] = ()
-    stack_frames: StackFrames = field(default_factory=StackFrames)
+    stack_tables: str = ""
+    read_stack_tables: Callable[[str], StackFrames] | None = None
     read_errors: tuple[Diagnostic, ...] = ()
     check: Callable[[Module], Findings] | None = None
+
+    @cached_property
+    def stack_frames(self) -> StackFrames:
+        """The tables behind the header, which say where in the user's program instructions come from."""
+        return self.read_stack_tables(self.stack_tables) if self.read_stack_tables is not None else StackFrames()
 
     @cached_property
     def _findings(self) -> Findings:
@@ -64,7 +71,7 @@ class Module:
     @cached_property
     def errors(self) -> tuple[Diagnostic, ...]:
         """What could not be read, in the order of the text; attributes are looked through on first use."""
-        found = {d: None for d in (*self.read_errors, *self._findings.errors)}
+        found = dict.fromkeys((*self.read_errors, *self._findings.errors))
         return tuple(sorted(found, key=lambda d: d.span.start if d.span else 0))
 
     @property
@@ -113,10 +120,8 @@ class Module:
         return f"<module {self.name}: {len(self.computations)} computations>"
 
     def _named(self, name: str, named: dict[str, _T], what: str) -> _T:
-        from difflib import get_close_matches
-
         name = name.removeprefix("%")
         if name in named:
             return named[name]
-        close = get_close_matches(name, named, 1)
-        raise HloError(f"no {what} {name} in {self.name}", hint=f"did you mean {close[0]}?" if close else None)
+        close = nearest(name, named)
+        raise HloError(f"no {what} {name} in {self.name}", hint=f"did you mean {close}?" if close else None)

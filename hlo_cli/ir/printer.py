@@ -25,8 +25,8 @@ def print_module(module: Module) -> str:
 def module_chunks(module: Module) -> Iterator[str]:
     """The module's text piece by piece, for writing without holding it whole."""
     yield ", ".join((f"HloModule {module.name}", *map(str, module.header))) + "\n\n"
-    if module.stack_frames.text:
-        yield module.stack_frames.text + "\n\n\n"
+    if module.stack_tables:
+        yield module.stack_tables + "\n\n\n"
     for computation in module.computations:
         yield print_computation(computation) + "\n\n"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Final
 
@@ -89,7 +90,7 @@ class ArrayShape:
 
     @property
     def slots(self) -> int:
-        """Element slots in memory: the tiled size, rounded up to `L(n)`; the elements alone if the layout does not fit."""
+        """Element slots in memory: tiled, and rounded up to `L(n)`; the elements alone if the layout does not fit."""
         layout = self.layout
         if not layout.tiles or layout.problem(self.sizes):
             return self.elements
@@ -126,7 +127,7 @@ class ArrayShape:
         for split in layout.split_configs:
             logical = layout.minor_to_major[::-1][split.dimension]
             cuts = (0, *split.split_indices, sizes[logical])
-            sizes[logical] = max(b - a for a, b in zip(cuts, cuts[1:], strict=False))
+            sizes[logical] = max(b - a for a, b in pairwise(cuts))
         return tuple(sizes)
 
 

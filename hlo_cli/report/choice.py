@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 
 
 def not_among(noun: str, given: str, known: Iterable[str]) -> HloError:
@@ -16,11 +16,9 @@ def not_among(noun: str, given: str, known: Iterable[str]) -> HloError:
     >>> error.diagnostic.hint
     'columns: shape, padded_bytes'
     """
-    from difflib import get_close_matches
-
     names = tuple(known)
     begins = [name for name in names if given and name.startswith(given)]
-    near = begins or get_close_matches(given, names, n=1)
-    question = f"; did you mean {near[0]}?" if near else ""
+    near = begins[0] if begins else nearest(given, names)
+    question = f"; did you mean {near}?" if near else ""
     hint = f"{noun}s: {', '.join(names)}" if names else None
     return HloError(f"no {noun} {given}{question}", hint=hint)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
-from hlo_cli.ir.computation import Computation, NoText
+from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
-from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
-from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.metadata import parse_metadata
-from hlo_cli.syntax.values import read_attributes
+from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.lines import Row, RowReader
+from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import read_shape
-from hlo_cli.syntax.statements import ARGUMENT_OPCODES, OperandText, Statement, read_operands
+from hlo_cli.syntax.shapes import plain_shape, read_shape
+from hlo_cli.syntax.statements import OperandText, Statement, read_operands
 
 _CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}}))")
 _INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
@@ -41,8 +39,7 @@ _ROW_KIND: Final = {
 """How the fast path treats an opcode; one that is not here may call computations."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(NamedTuple):
     """That an instruction calls a computation by name, to be linked when all computations are known."""
 
     instruction: Instruction
@@ -54,7 +51,9 @@ class Call:
 class Builder:
     """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
 
-    `failed` are names of instructions that could not be read: using one of them is not a second error.
+    `failed` are names of instructions that could not be read: using one of them is not a second error. `nameless`
+    says that computations were printed without their names, so that calls cannot be linked. `elements` are the
+    operand indices of computations that have any.
     """
 
     source: Source
@@ -62,30 +61,50 @@ class Builder:
     calls: list[Call] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
+    notes: Notes = field(init=False)
+    nameless: bool = False
+    elements: dict[Computation, dict[int, tuple[ShapeIndex, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.notes = Notes(self.source)
 
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
         """Fill a computation with the rows that stand between two offsets of the source."""
         reader = computation.reader = RowReader(self.source, start, end)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
-        root, shapes, kind_of = None, self.shapes, _ROW_KIND.get
+        root, shapes, kind_of, instruction_of = None, self.shapes, _ROW_KIND.get, named.__getitem__
+        new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
         for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
             shape = shapes.get(shape_text) or self._shape(shape_text, reader, index)
-            instruction = Instruction(name, shape, opcode, (), computation, index)
+            instruction = new(Instruction)
+            instruction.name = name
+            instruction.shape = shape
+            instruction.opcode = opcode
+            instruction.operands = instruction.called_computations = ()
+            instruction.computation = computation
+            instruction.index = index
+            instruction._text = None
             kind = kind_of(opcode, _CALLER)
             if kind == _PARAMETER:
-                parameters.append((_number(operands), instruction))
+                parameters.append((int(operands) if operands.isdecimal() and len(operands) < 10 else 0, instruction))
             elif operands and kind != _CONSTANT:
                 if "/" in operands:
                     operands = _INDEX_MARK.sub("", operands)
-                names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
                 try:
-                    instruction.operands = tuple([named[operand] for operand in names])
+                    if "," not in operands:
+                        instruction.operands = (named[operands[1:] if operands[0] == "%" else operands],)
+                    elif operands[0] == "%":
+                        instruction.operands = tuple(map(instruction_of, operands[1:].split(", %")))
+                    else:
+                        instruction.operands = tuple(map(instruction_of, operands.split(", ")))
                 except KeyError:
                     self._read_operands(instruction, reader, named)
             if tail and kind == _CALLER:
                 self._find_calls(instruction, tail, reader)
             if is_root:
+                if root is not None:
+                    raise NotRows
                 root = instruction
             named[name] = instruction
         instructions = list(named.values())
@@ -95,7 +114,6 @@ class Builder:
 
     def from_statements(self, computation: Computation, statements: Sequence[Statement]) -> None:
         """Fill a computation with statements that were read one by one."""
-        computation.reader = NoText()
         named: Named = {}
         instructions: list[Instruction] = []
         root = None
@@ -113,6 +131,9 @@ class Builder:
         self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
 
     def _shape(self, text: str, reader: RowReader, index: int) -> Shape:
+        if (plain := plain_shape(text)) is not None:
+            self.shapes[text] = plain
+            return plain
         scanner = Scanner(Source(self.source.name, text))
         try:
             shape = read_shape(scanner)
@@ -134,7 +155,10 @@ class Builder:
             self._link_attributes(instruction, reader.read(instruction.index).attributes)
             return
         for attribute, name, listed in _CALLS.findall(before_strings):
-            self._call(instruction, attribute, (name,) if name else _REFERENCE.findall(listed))
+            if name:
+                self.calls.append(Call(instruction, attribute, name))
+            else:
+                self._call(instruction, attribute, _REFERENCE.findall(listed))
 
     def _link_attributes(self, instruction: Instruction, attributes: Sequence[Attribute]) -> None:
         for attribute in attributes:
@@ -154,7 +178,7 @@ class Builder:
             return
         if any(operand.nested is not None or not operand.name for operand in statement.operands):
             raise NotRows
-        self._resolve(instruction, statement.operands, named)
+        self._resolve(instruction, statement, named)
 
     def _instruction(
         self, computation: Computation, statement: Statement, named: Named, instructions: list[Instruction]
@@ -168,26 +192,35 @@ class Builder:
         instruction = Instruction(
             statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
         )
-        self._resolve(instruction, statement.operands, named)
+        self._resolve(instruction, statement, named)
         self._link_attributes(instruction, [a for a in statement.attributes if a.name not in statement.blocks])
+        if statement.name in named:
+            several = f"{computation.name} has several instructions named {statement.name}"
+            message = f"{several}; uses take the last before them"
+            self.notes.add("duplicate-name", message, Span(statement.start, statement.end))
         named[statement.name] = instruction
         instructions.append(instruction)
         return instruction
 
-    def _resolve(self, instruction: Instruction, operands: Sequence[OperandText], named: Named) -> None:
+    def _resolve(self, instruction: Instruction, statement: Statement, named: Named) -> None:
+        operands = statement.operands
+        if statement.elided:
+            span = instruction.span or statement.opcode_span
+            self.notes.add("elided", f"operands of {instruction.opcode} are left out", span)
         found = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]
         instruction.operands = tuple(operand for operand, _ in found)
         if any(elements for _, elements in found):
-            instruction.computation.operand_indices[instruction.index] = tuple(elements for _, elements in found)
+            self.elements.setdefault(instruction.computation, {})[instruction.index] = tuple(e for _, e in found)
+            instruction.computation.operand_indices = self.elements[instruction.computation]
         for operand in operands:
             if operand.name not in named and operand.name not in self.failed:
                 self._undefined(operand, instruction.computation, named)
 
     def _undefined(self, operand: OperandText, computation: Computation, named: Named) -> None:
-        close = get_close_matches(operand.name, named, 1)
+        close = nearest(operand.name, named)
         hint = None
-        if close and (span := named[close[0]].span) is not None:
-            hint = f"{close[0]} is defined on line {self.source.position(span.start).line}"
+        if close is not None and (span := named[close].span) is not None:
+            hint = f"{close} is defined on line {self.source.position(span.start).line}"
         what = f"%{operand.name}" if operand.name else "an operand without a name"
         self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)
 
@@ -204,11 +237,7 @@ def _finish(
 ) -> None:
     computation.instructions = tuple(instructions)
     computation.root = root if root is not None else (instructions[-1] if instructions else None)
-    computation.parameters = tuple(instruction for _, instruction in sorted(parameters, key=_first))
-
-
-def _first(numbered: tuple[int, Instruction]) -> int:
-    return numbered[0]
+    computation.parameters = tuple(instruction for _, instruction in sorted(parameters, key=itemgetter(0)))
 
 
 def _number(argument: str) -> int:

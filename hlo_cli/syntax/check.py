@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
@@ -73,14 +72,14 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
 
 
 def _look_at_rows(computation: Computation, reader: RowReader, seen: Seen, errors: list[Diagnostic]) -> None:
-    """Split the attributes of every row; the exact reader judges what the expression could not split."""
+    """Split the attributes off every line; the exact reader judges where that leaves more than an instruction's head."""
     instructions, split = computation.instructions, _ATTRIBUTE.split
     keys = []
-    for index, (opcode, tail) in enumerate(reader.tails()):
-        parts = split(tail) if tail else [""]
-        if "".join(parts[::2]):
+    for index, line in enumerate(reader.lines()):
+        head, *parts = split(line)
+        if "".join(parts[1::2]) or head[-1:] != ")" or ")," in head:
             parts = _read_exactly(reader, index, errors)
-        keys.append((opcode, *parts[1::2]))
+        keys.append((instructions[index].opcode, *parts[::2]))
     for key, times in Counter(keys).items():
         first, before = seen[key] if key in seen else (instructions[keys.index(key)], 0)
         seen[key] = first, before + times
@@ -94,8 +93,8 @@ def _read_exactly(reader: RowReader, index: int, errors: list[Diagnostic]) -> li
             raise scanner.error("expected a comma before the next attribute")
     except HloError as error:
         errors.extend(error.diagnostics)
-        return [""]
-    return ["", *(part for attribute in attributes for part in (attribute.name, ""))]
+        return []
+    return [part for attribute in attributes for part in (attribute.name, "")]
 
 
 def _see(seen: Seen, key: tuple[str, ...], instruction: Instruction) -> None:

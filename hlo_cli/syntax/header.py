@@ -12,8 +12,8 @@ from typing import Final
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
 from hlo_cli.ir.module import Alias
-from hlo_cli.syntax.values import read_attribute
 from hlo_cli.syntax.scanner import STRING, Scanner, unquote
+from hlo_cli.syntax.values import read_attribute
 
 SECTIONS: Final = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _TABLES = re.compile(
@@ -34,7 +34,7 @@ class Header:
 
     name: str
     attributes: tuple[Attribute, ...]
-    stack_frames: StackFrames
+    stack_tables: str = ""
 
     def get(self, name: str) -> str | None:
         """The text of one header attribute."""
@@ -57,22 +57,31 @@ class Header:
 def read_header(scanner: Scanner) -> Header:
     """`HloModule name, attribute=value, …` and the stack tables behind it."""
     scanner.accept_word("HloModule")
-    name = scanner.name("the name of the module")
+    name = "" if scanner.at(",") else scanner.name("the name of the module")
     attributes = []
     while scanner.accept(","):
         attributes.append(read_attribute(scanner))
-    return Header(name, tuple(attributes), read_stack_frames(scanner))
+    return Header(name, tuple(attributes), read_stack_tables(scanner))
 
 
-def read_stack_frames(scanner: Scanner) -> StackFrames:
-    """The four tables, if they come next."""
+def read_stack_tables(scanner: Scanner) -> str:
+    """The text of the four tables, if they come next."""
     match = _TABLES.match(scanner.text, scanner.skip(), scanner.end)
     if match is None:
-        return StackFrames()
+        return ""
     scanner.pos = match.end()
+    return match[0].strip()
+
+
+def parse_stack_tables(text: str) -> StackFrames:
+    """What the four tables say.
+
+    >>> parse_stack_tables('FileNames 1 "a.py"').file_names
+    ('a.py',)
+    """
     rows: dict[str, list[str]] = {section: [] for section in SECTIONS}
     current: list[str] = []
-    for section, row in _SECTION.findall(match[0]):
+    for section, row in _SECTION.findall(text):
         if section:
             current = rows[section]
         else:
@@ -82,7 +91,6 @@ def read_stack_frames(scanner: Scanner) -> StackFrames:
         tuple(map(unquote, rows["FunctionNames"])),
         tuple(map(_file_location, rows["FileLocations"])),
         tuple(map(_stack_frame, rows["StackFrames"])),
-        match[0].strip(),
     )
 
 

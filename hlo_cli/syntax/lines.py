@@ -14,9 +14,9 @@ from hlo_cli.ir.instruction import Attribute, InstructionText
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.metadata import parse_metadata
-from hlo_cli.syntax.values import read_attributes
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
+from hlo_cli.syntax.values import read_attributes
 
 Row = tuple[str, str, str, str, str, str]
 """ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""
@@ -35,14 +35,9 @@ def _nested(depth: int) -> str:
 
 _SHAPE: Final = r"(?:b\()?+[^( {=\"'\n]++(?:\{[^ \"'\n]*+)?+|\((?>[^\"'\n]*?\)(?=[ ][a-z][a-z0-9\-]*+\())"
 _OPERANDS: Final = rf"[^()\"'\n]*+(?=\))|{_nested(5)}"
-_LINE: Final = rf"\n[ ]*+(ROOT[ ])?%?([^ =\"'\n]++)[ ]=[ ]({_SHAPE})[ ]([a-z][a-z0-9\-]*+)\(({_OPERANDS})\)"
+_LINE: Final = rf"\n[ ]*+(ROOT[ ])?%?([A-Za-z0-9_.\-]++)[ ]=[ ]({_SHAPE})[ ]([a-z][a-z0-9\-]*+)\(({_OPERANDS})\)"
 _ROW: Final = re.compile(rf"{_LINE}((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)")
 _ROW_WITHOUT_ESCAPES: Final = re.compile(rf"{_LINE}((?:,.*+)?+)(?=\n)")
-_TAIL: Final = re.compile(
-    rf"\n[ ]*+(?:ROOT[ ])?%?[^ =\"'\n]++[ ]=[ ]{_SHAPE}[ ]([a-z][a-z0-9\-]*+)\((?:{_OPERANDS})\)"
-    rf"((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)"
-)
-_NAME_BYTES: Final = bytes(range(48, 58)) + bytes(range(65, 91)) + bytes(range(97, 123)) + b"_.-"
 
 
 def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
@@ -54,14 +49,11 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     text = source.text
     if text.find("\\", start, end) < 0 and text.find("'", start, end) < 0:
         rows: list[Row] = _ROW_WITHOUT_ESCAPES.findall(text, start, end + 1)
-        if any([row[5].count('"') & 1 for row in rows]):
+        if 1 in [row[5].count('"') & 1 for row in rows]:
             return None
     else:
         rows = _ROW.findall(text, start, end + 1)
-    if not rows or len(rows) != text.count("\n", start, end) or text.find("{\n", start, end) >= 0:
-        return None
-    names = "".join([row[1] for row in rows])
-    if not names.isascii() or names.encode().translate(None, _NAME_BYTES):
+    if not rows or len(rows) != text.count("\n", start, end):
         return None
     return rows
 
@@ -92,10 +84,9 @@ class RowReader:
         match = self._match(index)
         return Scanner(self._source, match.start(5) - 1, match.end(5) + 1)
 
-    def tails(self) -> list[tuple[str, str]]:
-        """Opcode and attributes with their leading comma, of every line."""
-        found: list[tuple[str, str]] = _TAIL.findall(self._source.text, self._start, self._end + 1)
-        return found
+    def lines(self) -> list[str]:
+        """The lines, one an instruction."""
+        return self._source.text[self._start : self._end].split("\n")[1:]
 
     def tail(self, index: int) -> Scanner:
         """A scanner before the attributes, which ends behind them."""

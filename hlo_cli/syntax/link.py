@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
-from hlo_cli.source import Span
+from hlo_cli.source import Span, nearest
 from hlo_cli.syntax.build import Builder, Call
 
 
 def link_calls(builder: Builder, computations: Sequence[Computation]) -> None:
-    """Set the called computations of every instruction; a name that no computation has is an error."""
+    """Set the called computations of every instruction; a name that no computation has is an error, unless names were left out."""
     named = {computation.name: computation for computation in reversed(computations)}
     calls: dict[Instruction, list[Call]] = {}
     for call in builder.calls:
@@ -33,6 +32,10 @@ def _call_order(call: Call) -> int:
 def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> None:
     span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
     span = span or call.instruction.span or Span(0, 0)
-    close = get_close_matches(call.name, named, 1)
-    hint = f"did you mean {close[0]}?" if close else None
+    close = nearest(call.name, named)
+    hint = f"did you mean {close}?" if close else None
+    if builder.nameless:
+        message = f"calls of {call.instruction.opcode} stay unresolved, for computations are printed without names"
+        builder.notes.add("unresolved", message, span)
+        return
     builder.report(f"there is no computation {call.name}", span.start, span.end, hint)

@@ -10,31 +10,33 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.computation import NO_TEXT, Computation
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.ir.metadata import StackFrames
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Findings, Module
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.values import read_attributes
 from hlo_cli.syntax.build import Builder, NotRows
 from hlo_cli.syntax.check import check_module
-from hlo_cli.syntax.header import Header, read_header
+from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
+from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.scanner import Scanner, unquote
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
 from hlo_cli.syntax.strict import check_strictly
+from hlo_cli.syntax.values import read_attributes
 
 MAX_ERRORS: Final = 100
 """Reading stops after so many errors in one text."""
 
 _PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
 _HEAD = re.compile(
-    rf"(ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) (?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{(?=\n)"
+    r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
+    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n)"
 )
 _RESUME = re.compile(r"\n[ \t]*+(?:(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]|\})")
 _STATEMENT_NAME = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
@@ -78,7 +80,7 @@ class _Reader:
 
     def read(self) -> Module:
         scanner = Scanner(self.source)
-        header = Header("", (), StackFrames())
+        header = Header("", ())
         if scanner.at_end():
             raise HloError("the text is empty", Span(0, 0), source=self.source)
         try:
@@ -109,9 +111,10 @@ class _Reader:
             header.attributes,
             header.is_scheduled,
             header.input_output_alias,
-            header.stack_frames,
+            header.stack_tables,
+            parse_stack_tables,
             tuple(self.builder.diagnostics),
-            check_module,
+            partial(_look_through, self.builder.notes),
         )
         if self.strict:
             check_strictly(module, header, self.statements)
@@ -119,17 +122,21 @@ class _Reader:
 
     def _read_header(self, scanner: Scanner) -> Header:
         if not scanner.at("HloModule"):
-            return Header("", (), StackFrames())
+            return Header("", ())
         start = scanner.skip()
         try:
-            return read_header(scanner)
+            header = read_header(scanner)
+            if not header.name:
+                self.builder.notes.add("nameless", "the module has no name; it is given one", Span(start, start + 9))
+            return header
         except HloError as error:
             self._note(error)
             self._resume_at_computation(scanner, start)
-            return Header("", (), StackFrames())
+            return Header("", ())
 
     def _read_single(self, scanner: Scanner) -> None:
-        computation = self._computation("entry_computation", is_entry=True)
+        computation = Computation("entry_computation", is_entry=True)
+        self.computations.append(computation)
         try:
             statements = read_single_instruction(scanner)
         except HloError as error:
@@ -138,33 +145,41 @@ class _Reader:
         self._fill(computation, statements, 0)
 
     def _read_computations(self, scanner: Scanner) -> None:
-        while not scanner.at_end():
+        while (match := _HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():
             start = scanner.pos
             try:
-                self._read_computation(scanner)
+                self._read_computation(scanner, match)
             except HloError as error:
                 self._note(error)
                 self._resume_at_computation(scanner, start)
 
-    def _read_computation(self, scanner: Scanner) -> None:
-        start = scanner.skip()
-        match = _HEAD.match(scanner.text, start)
+    def _read_computation(self, scanner: Scanner, match: re.Match[str] | None) -> None:
+        """The computation whose head was matched, or any other that comes next, or an attribute of the last one."""
         if match is not None:
-            scanner.pos = match.end()
-            is_entry, name = match[1] is not None, match[2]
+            start, scanner.pos = match.start(1), match.end()
+            is_entry, name = match[2] is not None, match[3]
+        elif self.computations and scanner.at(","):
+            for attribute in read_attributes(scanner):
+                self._computation_attribute(self.computations[-1], attribute)
+            return
         else:
+            start = scanner.skip()
             is_entry, name = _read_head(scanner)
-        computation = self._computation(name, is_entry=is_entry)
+        if not name or name in self.names:
+            self._note_name(name, Span(start, scanner.pos))
+        computation = Computation(self._free(name or "computation"), is_entry=is_entry)
+        self.computations.append(computation)
         if match is None or self.strict or not self._read_fast(scanner, computation):
             self._fill(computation, self._read_body(scanner, computation), 0)
         computation.span = Span(start, scanner.pos)
-        for attribute in read_attributes(scanner):
-            self._computation_attribute(computation, attribute)
 
-    def _computation(self, name: str, *, is_entry: bool = False) -> Computation:
-        computation = Computation(self._free(name or "computation"), is_entry=is_entry)
-        self.computations.append(computation)
-        return computation
+    def _note_name(self, name: str, head: Span) -> None:
+        if not name:
+            self.builder.nameless = True
+            self.builder.notes.add("nameless", "the computation has no name; it is given one", head)
+        else:
+            message = f"several computations are named {name}; uses take the first"
+            self.builder.notes.add("duplicate-name", message, head)
 
     def _computation_attribute(self, computation: Computation, attribute: Attribute) -> None:
         if attribute.name == "execution_thread":
@@ -184,6 +199,7 @@ class _Reader:
             self.builder.from_rows(computation, rows, start, end)
         except NotRows:
             del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]
+            computation.reader = NO_TEXT
             return False
         scanner.pos = end + 2
         return True
@@ -268,6 +284,11 @@ def _read_head(scanner: Scanner) -> tuple[bool, str]:
         read_shape(scanner)
     scanner.expect("{", "before the instructions")
     return is_entry, name
+
+
+def _look_through(notes: Notes, module: Module) -> Findings:
+    with _no_garbage_collection():
+        return check_module(module, notes)
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError, Span
-from hlo_cli.syntax.values import one_line, read_attribute
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
+from hlo_cli.syntax.values import one_line, read_attribute
 
 _SHAPE_STARTS = re.compile(r"[a-z][a-z0-9]*+[ \t\n\r]*+\[|\(|b[ \t\n\r]*+\(")
 _OPCODE = re.compile(r"([A-Za-z][A-Za-z0-9_\-]*+)[ \t\n\r]*+\(")

@@ -17,7 +17,7 @@ from hlo_cli.syntax.shapes import read_shape
 _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
 _ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
 _CONTINUES = re.compile(r"[{\[(]|<=")
-_PLAIN: Final = re.compile(rf"(?s){STRING}|[ \t\r]*+\n[ \t\n\r]*+|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+")
+_PLAIN: Final = re.compile(rf"(?s){STRING}|(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++")
 
 
 def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
@@ -92,4 +92,4 @@ def one_line(text: str) -> str:
 
 def _plain(match: re.Match[str]) -> str:
     found = match[0]
-    return found if found[0] in "\"'" else " " if "\n" in found and found[0] != "/" else ""
+    return " " if found[0] not in "\"'" and ("\n" in found or "//" in found) else found

@@ -1,0 +1,222 @@
+"""`hlo layout SHAPE`: what a shape's layout means, step by step and with every number, or drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hlo_cli.analysis.default_tiles import default_layout
+from hlo_cli.analysis.footprint import better_order
+from hlo_cli.analysis.layout_steps import culprit, overflows
+from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
+from hlo_cli.commands.shape_parts import Explained, drawing_answer, drawing_parts, explaining_parts, shape_numbers
+from hlo_cli.commands.shape_tables import leaves_answer, leaves_numbers, leaves_table, shapes_answer, shapes_table
+from hlo_cli.ir.layout import default_layout as row_major_layout
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.render.numbers import percent
+from hlo_cli.report.report import Part, Report
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.shapes import read_shape
+
+_NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
+
+Elements = Sequence[tuple[int, ...]]
+
+
+def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: str | None = None) -> Report:
+    """The report of one shape, or a table that sets several beside each other.
+
+    >>> report_of_shapes(["f32[3,5]{1,0:T(2,2)}", "f32[3,5]{0,1:T(2,2)}"]).answer
+    '192 bytes hold 120 in 2 shapes: 38% is padding'
+    """
+    if len(texts) == 1:
+        return report_of_shape(texts[0], draw=draw, generation=generation)
+    explained = [explained_of(text, generation=generation) for text in texts]
+    shapes = [each.shape for each in explained]
+    arrays = [("", array) for shape in shapes for array in arrays_of(shape)]
+    return Report(
+        "layout",
+        shapes_answer(shapes),
+        numbers=leaves_numbers(shapes),
+        parts=tuple(drawing_parts(arrays)) if draw else (shapes_table(shapes),),
+        notes=tuple(note for each in explained for note in each.notes),
+    )
+
+
+def report_of_shape(text: str, *, draw: bool = False, generation: str | None = None, elements: Elements = ()) -> Report:
+    """What a shape, or the shape of an instruction, means; with `draw` its picture, `elements` marked in it.
+
+    `generation` names a TPU whose default tiles the shape gets. HloError, with the place, for what is no shape or
+    has a layout that does not fit.
+
+    >>> report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").answer
+    '77,824 bytes hold 42,000: 46% is padding; order {0,1} would take 55,296'
+    """
+    explained = explained_of(text, generation=generation)
+    shape = explained.shape
+    array = shape.array if isinstance(shape, BufferShape) else shape
+    if not isinstance(array, ArrayShape):
+        return _of_leaves(explained, draw=draw)
+    if draw:
+        answer, parts = drawing_answer(array), drawing_parts([("", array)], elements)
+    else:
+        answer, parts = _answer(array, generation), explaining_parts(explained, array)
+    return Report(
+        "layout",
+        answer,
+        numbers=shape_numbers(array),
+        parts=tuple(parts),
+        next=_next(explained, array, draw=draw),
+        notes=explained.notes,
+    )
+
+
+def explained_of(text: str, *, generation: str | None = None) -> Explained:
+    """The shape that a text writes, checked, with what there is to say about the reading.
+
+    >>> explained_of("y = f32[3,5]{-1,-2} negate(x)").shape
+    ArrayShape(element_type=PrimitiveType(name='f32', bits=32, kind='float'), dimensions=(3, 5), \
+dynamic_dimensions=(False, False), layout=Layout(minor_to_major=(1, 0), tiles=(), \
+tail_padding_alignment_in_elements=1, index_primitive_type=None, pointer_primitive_type=None, \
+element_size_in_bits=0, memory_space=0, split_configs=(), dynamic_shape_metadata_prefix_bytes=0))
+    """
+    source = Source("shape", text)
+    given = _read(source)
+    shape = _from_the_end(given)
+    notes = []
+    if shape != given:
+        notes.append(Diagnostic("note", f"negative numbers count from the last dimension: {shape}"))
+    for index, leaf in shape.leaves:
+        for array in arrays_of(leaf):
+            _check(array, subshape(given, index) or given, source)
+    if generation is not None:
+        shape = _tiled_for(shape, generation)
+    if any(overflows(array) for array in arrays_of(shape)):
+        notes.append(Diagnostic("note", "XLA counts slots and bytes in 64 bits, which are too few for this array"))
+    bare = "".join(given.to_string(layout=False).split()).removesuffix(")")
+    written = generation is not None or bare + "{" in "".join(text.split())
+    return Explained(shape, written, generation, tuple(notes))
+
+
+def _of_leaves(explained: Explained, *, draw: bool) -> Report:
+    """Tuples as a table of their leaves; tokens and the like in a sentence."""
+    shape = explained.shape
+    arrays = [(_at(index), array) for index, leaf in shape.leaves for array in arrays_of(leaf)]
+    parts: list[Part] = [leaves_table(shape)] if isinstance(shape, TupleShape) else []
+    if draw and arrays:
+        parts = drawing_parts(arrays)
+    return Report(
+        "layout", leaves_answer(shape), numbers=leaves_numbers([shape]), parts=tuple(parts), notes=explained.notes
+    )
+
+
+def _read(source: Source) -> Shape:
+    """The shape in a text that is one, or an instruction of that shape."""
+    scanner = Scanner(source)
+    if not _NAMED.match(source.text):
+        shape = read_shape(scanner)
+        if scanner.at_end():
+            return shape
+        if not _OPERATION.match(source.text, scanner.pos):
+            raise scanner.error("expected the end of the shape")
+    module = parse_module(source)
+    if module.errors:
+        raise HloError.of(module.errors)
+    root = module.entry.root or module.entry.instructions[-1]
+    if root.shape == UnknownShape():
+        raise HloError(f"{root.name} is written without its shape", Span(0, len(source.text)), source=source)
+    return root.shape
+
+
+def _from_the_end(shape: Shape) -> Shape:
+    """The shape with negative dimension numbers in its orders counted from the last dimension, as in Python."""
+    match shape:
+        case TupleShape(elements=elements):
+            return TupleShape(tuple(map(_from_the_end, elements)))
+        case ArrayShape(layout=layout):
+            order = tuple(d + shape.rank if -shape.rank <= d < 0 else d for d in layout.minor_to_major)
+            return replace(shape, layout=replace(layout, minor_to_major=order))
+        case _:
+            return shape
+
+
+def arrays_of(shape: Shape) -> list[ArrayShape]:
+    """The arrays among the leaves of a shape, those of buffers too."""
+    leaves = [leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in shape.leaves]
+    return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
+
+
+def _check(array: ArrayShape, given: Shape, source: Source) -> None:
+    """HloError if the layout does not fit the array; `given` is what was written for it, somewhere in the source."""
+    problem, (role, number) = array.problem, culprit(array)
+    if problem is None and array.layout.element_size_in_bits < 0:
+        problem, role = "E(n) must be a positive number of bits", "element_size"
+    if problem is None:
+        return
+    hint = f"row-major is {_braces(range(array.rank - 1, -1, -1))}" if role == "order" else None
+    for pieces in (shape_pieces(given), shape_pieces(given, layout=False)):
+        for at, spans in _places(source.text, pieces):
+            found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
+            span = next(found, Span(0, spans[-1].end))
+            raise HloError(problem, Span(at + span.start, at + span.end), source=source, hint=hint)
+    raise HloError(problem, Span(0, len(source.text)), source=source, hint=hint)
+
+
+def _places(text: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, tuple[Span, ...]]]:
+    """Where in a text the pieces stand, and the spans of each, counted from there."""
+    at = text.find(pieces[0].text)
+    while at >= 0:
+        if (spans := piece_spans(text[at:], pieces)) is not None:
+            yield at, spans
+        at = text.find(pieces[0].text, at + 1)
+
+
+def _tiled_for(shape: Shape, generation: str) -> Shape:
+    match shape:
+        case TupleShape(elements=elements):
+            return TupleShape(tuple(_tiled_for(element, generation) for element in elements))
+        case BufferShape(array=array):
+            return BufferShape(replace(array, layout=default_layout(array, generation=generation)))
+        case ArrayShape():
+            return replace(shape, layout=default_layout(shape, generation=generation))
+        case _:
+            return shape
+
+
+def _answer(shape: ArrayShape, generation: str | None) -> str:
+    padded, logical = shape.padded_bytes, shape.logical_bytes
+    start = f"{generation} gives it {shape.layout}: " if generation else ""
+    if not padded:
+        return f"{start or 'No bytes: '}{'no bytes, as ' if generation else ''}a size is 0"
+    if padded == logical:
+        what = "1 element" if shape.elements == 1 else f"{shape.elements:,} elements"
+        return f"{start}{padded:,} {'byte' if padded == 1 else 'bytes'}, no padding: {what} of {shape.element_type}"
+    answer = f"{start}{padded:,} bytes hold {logical:,}: {percent(1 - logical / padded)}% is padding"
+    better = better_order(shape, generation=generation or "v5e")
+    if better is None or UNBOUNDED in shape.dimensions:
+        return answer
+    what = f"order {_braces(better.layout.minor_to_major)}"
+    if better.layout.minor_to_major == shape.layout.minor_to_major:
+        what = "the default tile T" + "".join(map(str, better.layout.tiles))
+    return f"{answer}; {what} would take {better.padded_bytes:,}"
+
+
+def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
+    shape, bare = explained.shape, array.to_string(layout=False)
+    other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
+    row_major = replace(array, layout=row_major_layout(array.rank))
+    if explained.generation or draw or default_layout(row_major) == array.layout:
+        return (other,)
+    return (other, f"hlo layout --for v5e '{bare}'")
+
+
+def _at(index: tuple[int, ...]) -> str:
+    return _braces(index) if index else ""
+
+
+def _braces(numbers: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
