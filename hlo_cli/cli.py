@@ -76,6 +76,9 @@ Answers questions about XLA HLO dumps.
 
 {rows}
 
+  --format FORMAT  table screen json jsonl csv tsv md     -o FILE
+  --top N --sort COLUMN --columns LIST --color WHEN --ascii
+
 Examples:
   hlo layout 'bf16[300,70]{{1,0:T(8,128)(2,1)}}'
   hlo help dump

@@ -118,7 +118,8 @@ class Diagnostic:
         where = ""
         if self.source is not None:
             place = self.position
-            where = f"{self.source.name}:{place.line}:{place.column}: " if place else f"{self.source.name}: "
+            name = f"{self.source.name}:" if self.source.name else ""
+            where = f"{name}{place.line}:{place.column}: " if place else f"{name} "
         return f"{where}{self.severity}: {self.message}"
 
 

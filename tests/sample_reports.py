@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hlo_cli.render.screen import render
 from hlo_cli.render.style import Style
-from hlo_cli.render.terminal import render
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column, Share

@@ -305,7 +305,23 @@ _WITH_ARGUMENT: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 _UNARY = ("negate", "abs", "exponential", "copy", "log-plus-one", "round-nearest-even")
 _BINARY = ("add", "multiply", "maximum", "power")
-_STEMS = ("x", "fusion", "add", "w_1", "a-b", "Tensor", "_p", "param.0", "f32", "true", "ROOT", "nan", "body", "ENTRY", "calls")
+_STEMS = (
+    "x",
+    "fusion",
+    "add",
+    "w_1",
+    "a-b",
+    "Tensor",
+    "_p",
+    "param.0",
+    "f32",
+    "true",
+    "ROOT",
+    "nan",
+    "body",
+    "ENTRY",
+    "calls",
+)
 _ODD = "ab/ \\\"'\n\t{}()[],=%é☃\x1b\x7f*#:;"
 
 
@@ -426,7 +442,9 @@ class _Maker:
     def call(self, ops: Sequence[Op], depth: int) -> Op:
         chosen = self.some(ops, 3)
         body = self.body([op.shape for op in chosen], depth)
-        return Op(self.name(), body.root.shape, "call", tuple(map(Operand, chosen)), attributes=(("to_apply", (body,)),))
+        return Op(
+            self.name(), body.root.shape, "call", tuple(map(Operand, chosen)), attributes=(("to_apply", (body,)),)
+        )
 
     def reduce(self, ops: Sequence[Op], depth: int) -> Op:
         flat = [op for op in ops if isinstance(op.shape, ArrayShape) and not op.shape.dimensions]
@@ -451,7 +469,9 @@ class _Maker:
         attributes: tuple[tuple[str, tuple[Body, ...]], ...] = (("branch_computations", (first, second)),)
         if which.shape == _PRED:
             attributes = (("true_computation", (first,)), ("false_computation", (second,)))
-        return Op(self.name(), op.shape, "conditional", (Operand(which), Operand(op), Operand(op)), attributes=attributes)
+        return Op(
+            self.name(), op.shape, "conditional", (Operand(which), Operand(op), Operand(op)), attributes=attributes
+        )
 
     def dressed(self, op: Op, ops: Sequence[Op]) -> Op:
         """The instruction with attributes that any may have."""
@@ -463,7 +483,9 @@ class _Maker:
             value = choice((self.text(), '{"a": {"b": [1, "}"]}}', '{"a":\n  "b  c"\n}'))
             more.append(("frontend_attributes", f"{{k={value}}}"))
         if ops and self.rarely():
-            more.append(("control-predecessors", "{" + ", ".join(f"%{o.name}" for o in {*self.some(ops, 3), ops[0]}) + "}"))
+            more.append(
+                ("control-predecessors", "{" + ", ".join(f"%{o.name}" for o in {*self.some(ops, 3), ops[0]}) + "}")
+            )
         if self.rarely(2):
             name, file, line = self.text(), self.text(), self.random.randrange(1, 10**6)
             more.append(("metadata", f'{{op_name="x{name[1:]} source_file="y{file[1:]} source_line={line}}}'))
@@ -478,9 +500,7 @@ def _elements_of(op: Op) -> tuple[Shape, ...]:
 
 def models(*, elements: bool = True) -> st.SearchStrategy[Model]:
     """Whole modules, valid by construction; without `elements` none is taken of a tuple by `%t#0`."""
-    return st.builds(
-        lambda size, seed: _Maker(Random(seed), size, elements=elements).model(), st.integers(0, 8), seeds
-    )
+    return st.builds(lambda size, seed: _Maker(Random(seed), size, elements=elements).model(), st.integers(0, 8), seeds)
 
 
 # The same module?
@@ -526,4 +546,3 @@ def _nameless(value: str, computations: set[str]) -> str:
     if names and computations.issuperset(names) and re.fullmatch(r"[\s{},%A-Za-z0-9_.\-]*", value):
         return f"{len(names)} computations"
     return value.replace("%", "")
-

@@ -9,11 +9,10 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_reports import DRAWING, LAYOUT, REPORTS, screen
 
 from hlo_cli.render.formats import FORMATS, renderer
+from hlo_cli.render.screen import render, screen_lines
 from hlo_cli.render.style import Style
-from hlo_cli.render.terminal import render, screen_lines
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell
@@ -25,6 +24,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, plain_text
 from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import HloError
+from sample_reports import DRAWING, LAYOUT, REPORTS, screen
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.answer[:12])

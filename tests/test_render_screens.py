@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sample_reports import CALLS, DRAWING, INSTRUCTION, LAYOUT, REPORTS, SHAPE_COLUMNS, SUMMARY, screen
-
 from hlo_cli.render.draw.paint import LOOKS
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from sample_reports import CALLS, DRAWING, INSTRUCTION, LAYOUT, REPORTS, SHAPE_COLUMNS, SUMMARY, screen
 
 
 def test_the_worked_screen_of_layout() -> None:

@@ -130,14 +130,27 @@ def test_layouts_that_hold_no_buffer(text: str) -> None:
     assert shape.padded_bytes >= 0  # a number all the same: a listing goes on
 
 
-@pytest.mark.parametrize("text", ["u32[]{:T(128)}", "f32[2]{0:T(8,128)(2,1)(4,1,1,1,1)}", "f32[4]{0:SC(0:1,3)}", "f32[0]{0}"])
+@pytest.mark.parametrize(
+    "text", ["u32[]{:T(128)}", "f32[2]{0:T(8,128)(2,1)(4,1,1,1,1)}", "f32[4]{0:SC(0:1,3)}", "f32[0]{0}"]
+)
 def test_layouts_that_do(text: str) -> None:
     assert array(text).problem is None
 
 
 def test_widths_of_types() -> None:
     """Widths in bits as xla/primitive_util.h has them."""
-    narrow = {"s1": 1, "u1": 1, "pred": 1, "s2": 2, "u2": 2, "s4": 4, "u4": 4, "f4e2m1fn": 4, "f6e2m3fn": 6, "f6e3m2fn": 6}
+    narrow = {
+        "s1": 1,
+        "u1": 1,
+        "pred": 1,
+        "s2": 2,
+        "u2": 2,
+        "s4": 4,
+        "u4": 4,
+        "f4e2m1fn": 4,
+        "f6e2m3fn": 6,
+        "f6e3m2fn": 6,
+    }
     wide = {"s64": 64, "u64": 64, "f64": 64, "c64": 64, "c128": 128, "s32": 32, "u32": 32, "f32": 32}
     half = {"s16": 16, "u16": 16, "f16": 16, "bf16": 16}
     assert {k: t.bits for k, t in PRIMITIVE_TYPES.items() if t.bits != 8} == narrow | wide | half
@@ -182,7 +195,9 @@ def test_padding_never_takes_away(shape: Shape) -> None:
             leaf = leaf.array
         if isinstance(leaf, ArrayShape) and not leaf.layout.split_configs:
             assert leaf.padded_bytes >= leaf.logical_bytes
-            bare = replace(leaf, layout=Layout(leaf.layout.minor_to_major, element_size_in_bits=leaf.layout.element_size_in_bits))
+            bare = replace(
+                leaf, layout=Layout(leaf.layout.minor_to_major, element_size_in_bits=leaf.layout.element_size_in_bits)
+            )
             assert bare.padded_bytes == bare.logical_bytes
 
 
@@ -196,7 +211,9 @@ def test_unknown_types_are_kept() -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("text", [*(text for text, *_ in SIZES), *(f"f32[2,3,4,5]{x}" for x in LAYOUTS if x.startswith("{3"))])
+@pytest.mark.parametrize(
+    "text", [*(text for text, *_ in SIZES), *(f"f32[2,3,4,5]{x}" for x in LAYOUTS if x.startswith("{3"))]
+)
 def test_xla_prints_shapes_as_we_do(text: str) -> None:
     hlo = pytest.importorskip("jaxlib._hlo")
     assert str(hlo.Shape(text)) == str(parse_shape(text))
@@ -247,7 +264,9 @@ _SAMPLES = (
 )  # fmt: skip
 
 
-def _damaged() -> list[str]:  # XLA ends the process at L(0), at tiles below zero, at `*` by `-`; nothing here leads there
+def _damaged() -> list[
+    str
+]:  # XLA ends the process at L(0), at tiles below zero, at `*` by `-`; nothing here leads there
     random, found = Random(5), []
     for _ in range(4000):
         tokens = re.findall(r"[A-Za-z]+[0-9]*|[0-9]+|<=|.", random.choice(_SAMPLES))

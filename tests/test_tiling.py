@@ -27,7 +27,12 @@ EXAMPLES: tuple[tuple[str, tuple[int, ...], int, Places], ...] = (
     ("f32[8,4]{1,0:T(2,2)}", (4, 2, 2, 2), 32, {(3, 1): 11}),
     ("f32[4,8]{1,0:T(2,4)(2,1)}", (2, 2, 1, 4, 2, 1), 32, {(1, 0): 1, (0, 1): 2, (3, 7): 31}),
     ("bf16[2048]{0:T(1024)(128)(2,1)}", (2, 4, 128, 2, 1), 2048, {(128,): 1, (1,): 2, (1024,): 1024}),
-    ("bf16[2,8,128]{2,1,0:T(8,128)(2,1)}", (2, 1, 1, 4, 128, 2, 1), 2048, {(0, 1, 0): 1, (0, 2, 0): 256, (1, 0, 0): 1024}),
+    (
+        "bf16[2,8,128]{2,1,0:T(8,128)(2,1)}",
+        (2, 1, 1, 4, 128, 2, 1),
+        2048,
+        {(0, 1, 0): 1, (0, 2, 0): 256, (1, 0, 0): 1024},
+    ),
     ("f32[3,130]{1,0:T(8,128)}", (1, 2, 8, 128), 2048, {(0, 128): 1024, (2, 129): 1281}),
     ("f32[2,3,130]{2,1,0:T(8,128)}", (2, 1, 2, 8, 128), 4096, {(1, 0, 0): 2048, (1, 2, 129): 3329}),
     ("f32[2,3,130]{0,1,2:T(8,128)}", (130, 1, 1, 8, 128), 133120, {(1, 0, 0): 1, (1, 2, 129): 132353}),
@@ -99,7 +104,11 @@ def placed(sizes: tuple[int, ...], layout: Layout) -> np.ndarray[Any, np.dtype[n
                 run = 1
         memory = memory.reshape(merged)
         for k, cut in enumerate(cuts):
-            memory = np.pad(memory, [(0, -size % cut if d == at + k else 0) for d, size in enumerate(memory.shape)], constant_values=-1)
+            memory = np.pad(
+                memory,
+                [(0, -size % cut if d == at + k else 0) for d, size in enumerate(memory.shape)],
+                constant_values=-1,
+            )
         halves = [part for size, cut in zip(memory.shape[at:], cuts, strict=True) for part in (size // cut, cut)]
         memory = memory.reshape((*memory.shape[:at], *halves))
         which, where = range(at, memory.ndim, 2), range(at + 1, memory.ndim, 2)
@@ -178,7 +187,9 @@ def test_tail_padding_is_not_part_of_the_map() -> None:
     tiled, aligned = array("f32[10]{0:T(4)}"), array("f32[10]{0:T(4)L(100)}")
     assert tiled.slots == 12
     assert aligned.slots == 100
-    assert [aligned.tiling.linear_index((i,)) for i in range(10)] == [tiled.tiling.linear_index((i,)) for i in range(10)]
+    assert [aligned.tiling.linear_index((i,)) for i in range(10)] == [
+        tiled.tiling.linear_index((i,)) for i in range(10)
+    ]
 
 
 def test_split_sizes_count_the_largest_part() -> None:
@@ -202,4 +213,6 @@ def test_a_tile_of_one_changes_nothing() -> None:
 
 def _linear(sizes: tuple[int, ...], tiling: Tiling) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The slot of every element, in the shape of the array."""
-    return np.asarray(np.broadcast_to(tiling.linear_index(tuple(np.indices(sizes, dtype=np.int64))), sizes), dtype=np.int64)
+    return np.asarray(
+        np.broadcast_to(tiling.linear_index(tuple(np.indices(sizes, dtype=np.int64))), sizes), dtype=np.int64
+    )

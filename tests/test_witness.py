@@ -56,7 +56,6 @@ def _in_default_tiles(array: ArrayShape) -> int:
     return replace(array, layout=replace(array.layout, tiles=(Tile((8, 128)),))).padded_bytes
 
 
-
 QUIRKS = (
     Quirk(
         "a dynamic array on CPU and GPU ends in its sizes, 4 bytes a dimension (CpuExecutable::ShapeSizeBytes)",
@@ -155,7 +154,9 @@ def truths(root: Path) -> list[tuple[Path, Path]]:
     for truth in sorted(root.rglob("*truth.json")):
         said = json.loads(truth.read_text(encoding="utf-8"))
         names = [path for path in truth.parent.iterdir() if re.search(r"after_optimizations\.txt(\.gz)?$", path.name)]
-        names = [path for path in names if "module" not in said or text_of(path).startswith(f"HloModule {said['module']},")]
+        names = [
+            path for path in names if "module" not in said or text_of(path).startswith(f"HloModule {said['module']},")
+        ]
         if said.get("memory_analysis") and len(names) == 1:
             found.append((truth, names[0]))
     return found

@@ -6,8 +6,7 @@ The steps are those of `hlo_cli.ir.tiling`; here they only get the sizes that st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -15,7 +14,7 @@ from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split, tiling_of
 
-Kind = Literal["array", "split", "order", "extend", "combine", "pad", "cut", "align"]
+Kind = Literal["array", "split", "order", "extend", "combine", "pad", "cut", "align", "metadata"]
 
 _INT64_MAX = 2**63 - 1
 
@@ -25,8 +24,8 @@ class LayoutStep:
     """One step from the array to its slots in memory: what is done, and the sizes after it.
 
     `level` counts tiles from 0. `cut` are the sizes that a tile cuts by and `counts` how many pieces come of
-    each; `padding` is what is added to the dimensions to be cut. A cut is a reshape to `reshape`, then a
-    `transpose` that moves the tile's own dimensions to the end.
+    each; `padding` is what is added to each dimension. Combining folds the dimension at `position` into the
+    next one. A cut is a reshape to `reshape`, then a `transpose` that moves the tile's own dimensions to the end.
     """
 
     kind: Kind
@@ -40,6 +39,7 @@ class LayoutStep:
     padding: tuple[int, ...] = ()
     reshape: Bounds = ()
     transpose: tuple[int, ...] = ()
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
     cut (38, 1, 4, 128, 2, 1) 77824
     """
     steps = [_step(shape, "array", shape.sizes)]
-    layout, sizes = shape.layout, largest_part(shape)
+    layout, sizes = shape.layout, shape.sizes_in_memory
     tiling = shape.tiling if sizes == shape.sizes else tiling_of(sizes, layout)
     if sizes != shape.sizes:
         steps.append(_step(shape, "split", sizes))
@@ -73,31 +73,18 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
                 steps.append(_step(shape, "order", after, transpose=order))
             case Extend():
                 steps.append(_step(shape, "extend", after, before=before, level=level))
-            case Combine():
-                steps.append(_step(shape, "combine", after, before=before, level=level))
+            case Combine(position=position):
+                steps.append(replace(_step(shape, "combine", after, before=before, level=level), position=position))
             case Split(sizes=cut):
                 steps.extend(_cut(shape, before, cut, level))
                 level += 1
             case _:
                 pass
     if shape.slots != steps[-1].elements:
-        steps.append(LayoutStep("align", (shape.slots,), shape.slots, shape.padded_bytes))
+        steps.append(_step(shape, "align", (shape.slots,)))
+    if shape.metadata_bytes:
+        steps.append(LayoutStep("metadata", steps[-1].sizes, steps[-1].elements, shape.padded_bytes))
     return tuple(steps)
-
-
-def largest_part(shape: ArrayShape) -> Bounds:
-    """The sizes that memory is taken for: where SC splits a dimension of a tiled array, its largest part.
-
-    >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> largest_part(parse_shape("f32[100,7]{1,0:T(8,128)SC(0:60)}"))
-    (60, 7)
-    """
-    sizes = list(shape.sizes)
-    for split in shape.layout.split_configs if shape.layout.tiles else ():
-        logical = shape.layout.minor_to_major[::-1][split.dimension]
-        cuts = (0, *split.split_indices, sizes[logical])
-        sizes[logical] = max(b - a for a, b in pairwise(cuts))
-    return tuple(sizes)
 
 
 def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:

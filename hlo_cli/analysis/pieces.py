@@ -118,7 +118,7 @@ def piece_spans(text: str, pieces: Sequence[Piece]) -> tuple[Span, ...] | None:
     at = 0
     for piece in pieces:
         start = None
-        for character in piece.text:
+        for character in piece.text.replace(" ", ""):
             while text[at : at + 1].isspace():
                 at += 1
             if text[at : at + 1] != character:

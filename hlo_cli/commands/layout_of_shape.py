@@ -14,7 +14,7 @@ from hlo_cli.commands.shape_parts import Explained, drawing_answer, drawing_part
 from hlo_cli.commands.shape_tables import leaves_answer, leaves_numbers, leaves_table, shapes_answer, shapes_table
 from hlo_cli.ir.layout import default_layout as row_major_layout
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
-from hlo_cli.render.numbers import percent
+from hlo_cli.render.numbers import counted, percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.parser import parse_module
@@ -78,13 +78,10 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
 def explained_of(text: str, *, generation: str | None = None) -> Explained:
     """The shape that a text writes, checked, with what there is to say about the reading.
 
-    >>> explained_of("y = f32[3,5]{-1,-2} negate(x)").shape
-    ArrayShape(element_type=PrimitiveType(name='f32', bits=32, kind='float'), dimensions=(3, 5), \
-dynamic_dimensions=(False, False), layout=Layout(minor_to_major=(1, 0), tiles=(), \
-tail_padding_alignment_in_elements=1, index_primitive_type=None, pointer_primitive_type=None, \
-element_size_in_bits=0, memory_space=0, split_configs=(), dynamic_shape_metadata_prefix_bytes=0))
+    >>> print(explained_of("y = f32[3,5]{-1,-2} negate(x)").shape)
+    f32[3,5]{1,0}
     """
-    source = Source("shape", text)
+    source = Source("", text)
     given = _read(source)
     shape = _from_the_end(given)
     notes = []
@@ -188,14 +185,15 @@ def _tiled_for(shape: Shape, generation: str) -> Shape:
 
 
 def _answer(shape: ArrayShape, generation: str | None) -> str:
-    padded, logical = shape.padded_bytes, shape.logical_bytes
+    padded, held = shape.padded_bytes, shape.logical_bytes + shape.metadata_bytes
     start = f"{generation} gives it {shape.layout}: " if generation else ""
     if not padded:
         return f"{start or 'No bytes: '}{'no bytes, as ' if generation else ''}a size is 0"
-    if padded == logical:
-        what = "1 element" if shape.elements == 1 else f"{shape.elements:,} elements"
-        return f"{start}{padded:,} {'byte' if padded == 1 else 'bytes'}, no padding: {what} of {shape.element_type}"
-    answer = f"{start}{padded:,} bytes hold {logical:,}: {percent(1 - logical / padded)}% is padding"
+    if padded == held:
+        what = f"{counted(shape.elements, 'elements')} of {shape.element_type}"
+        sizes = f", {counted(shape.metadata_bytes, 'bytes')} of dynamic sizes" if shape.metadata_bytes else ""
+        return f"{start}{counted(padded, 'bytes')}, no padding: {what}{sizes}"
+    answer = f"{start}{padded:,} bytes hold {held:,}: {percent(1 - held / padded)}% is padding"
     better = better_order(shape, generation=generation or "v5e")
     if better is None or UNBOUNDED in shape.dimensions:
         return answer

@@ -86,7 +86,7 @@ _SHAPING: Final[dict[str, Words]] = {
     "bitcast": Words("Sees the same bytes as another shape", "moves nothing; both shapes lie in memory alike"),
     "broadcast": Words("Repeats an array", "dimensions say where the operand's go; the others repeat it"),
     "concatenate": Words("Joins arrays end to end", "along one dimension; all other sizes agree"),
-    "constant": Words("Holds values known when compiling", "its value stands between the parentheses"),
+    "constant": Words("A constant", "its value stands between the parentheses"),
     "copy": Words("Copies an array", "the same elements, perhaps in another layout or memory"),
     "dynamic-reshape": Words("Regroups an array", "as reshape, with sizes given when the program runs"),
     "dynamic-slice": Words("Cuts out a block", "at a place known when the program runs: one start a dimension"),
@@ -112,7 +112,7 @@ _COMPUTING: Final[dict[str, Words]] = {
     "cholesky": Words("Decomposes matrices", "symmetric ones in the last two dimensions, as Cholesky did"),
     "convolution": Words("Convolves", "dim_labels name the dimensions of input, kernel and result"),
     "dot": Words("Multiplies matrices", "sums over the contracting dimensions, once for each batch index"),
-    "fft": Words("Transforms to frequencies", "or back, as Fourier did, over the last dimensions, as many as fft_length lists"),
+    "fft": Words("Transforms to frequencies", "or back, by Fourier, over the last dimensions: one for each fft_length"),
     "map": Words("Applies a computation to every element", "to_apply takes one element of each operand"),
     "ragged-dot": Words("Multiplies matrices of unequal sizes", "the third operand holds the size of each group"),
     "reduce": Words("Reduces dimensions", "to_apply joins two values; the last operands are what it starts with"),
@@ -133,7 +133,7 @@ _CONTROL: Final[dict[str, Words]] = {
     "conditional": Words("Runs one of several branches", "the first operand chooses; each branch has one argument"),
     "custom-call": Words("Calls code outside of XLA", "custom_call_target names it; XLA cannot look inside"),
     "domain": Words("Marks a border", "between instructions that differ in an attribute, as sharding"),
-    "fusion": Words("One kernel", "several instructions made into one; what passes between them is not in memory"),
+    "fusion": Words("One kernel", "several instructions made into one kernel"),
     "get-tuple-element": Words("Takes an element of a tuple", "moves nothing"),
     "infeed": Words("Reads from the host", "gives the data and a token"),
     "opt-barrier": Words("Passes values on", "optimizations do not look through it"),
@@ -142,7 +142,7 @@ _CONTROL: Final[dict[str, Words]] = {
     "partition-id": Words("Asks for the partition", "that runs this: a number from 0"),
     "replica-id": Words("Asks for the replica", "that runs this: a number from 0"),
     "tuple": Words("Bundles values", "moves nothing but makes a table of where they lie"),
-    "while": Words("Loops", "body runs as long as condition gives true; both take the values that the loop carries"),
+    "while": Words("Loops", "body runs while condition gives true; both take what the loop carries"),
 }
 
 _COMMUNICATING: Final[dict[str, Words]] = {

@@ -58,10 +58,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A module with the input it was read from."""
+    """A module with the input it was read from, and all inputs that there were to choose from."""
 
     module: Module
     input: Input
+    inputs: tuple[Input, ...]
 
 
 def input_options(function: _F) -> _F:
@@ -85,7 +86,7 @@ def output_options(function: _F) -> _F:
         click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
         click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
         click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--format", default="table", metavar="FORMAT", help="table, json, jsonl, csv, tsv or md."),
+        click.option("--format", default="table", metavar="FORMAT", help="table, screen, json, jsonl, csv, tsv or md."),
     ):
         function = option(function)
     return function
@@ -117,8 +118,9 @@ def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
     from hlo_cli.inputs.input import choose_one, read_inputs
     from hlo_cli.syntax.parser import parse_module
 
-    chosen = choose_one(read_inputs(arguments, stage=reading.stage, module=reading.module))
-    return Loaded(parse_module(chosen.source, strict=reading.strict), chosen)
+    inputs = read_inputs(arguments, stage=reading.stage, module=reading.module)
+    chosen = choose_one(inputs)
+    return Loaded(parse_module(chosen.source, strict=reading.strict), chosen, inputs)
 
 
 def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:

@@ -28,7 +28,7 @@ def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), ti
     >>> from hlo_cli.report.text import plain_text
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> for line in figure_of(parse_shape("f32[3]{0:T(4)}")).draw(80): print(plain_text(line))
-    x    0  1  2 ·3
+    x     0  1  2 ·3
        ┌─────────────┐
        │  0  1  2 ·3 │
        └─────────────┘
@@ -81,8 +81,9 @@ def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
 
 
 def _last_of_fold(plane: Plane) -> tuple[int, ...]:
-    """Where in its row a folded array ends, which is not where its columns end."""
-    return ((plane.tail.bounds[0][-1] - 1) % plane.fold,) if plane.fold else ()
+    """Where in its row a folded array ends and padding begins, which is not where its columns end."""
+    size = plane.tail.bounds[0][-1] if plane.fold else 0
+    return ((size - 1) % plane.fold, size % plane.fold) if plane.fold and size % plane.fold else ()
 
 
 def _grid(

@@ -10,7 +10,7 @@ from hlo_cli.analysis.pieces import Piece, shape_pieces
 from hlo_cli.analysis.strides import logical_strides, physical_strides
 from hlo_cli.commands.shape_figure import dimension_names, figure_of
 from hlo_cli.commands.shape_words import LABELS, meaning_of, stride_meaning
-from hlo_cli.ir.layout import Tile
+from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
@@ -77,7 +77,8 @@ def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
         "slots": shape.slots,
         "logical_bytes": shape.logical_bytes,
         "padded_bytes": shape.padded_bytes,
-        "padding_bytes": shape.padded_bytes - shape.logical_bytes,
+        "padding_bytes": shape.padded_bytes - shape.metadata_bytes - shape.logical_bytes,
+        "metadata_bytes": shape.metadata_bytes,
         "physical_dimensions": shape.tiling.physical,
         "tile_counts": tuple(step.counts for step in layout_steps(shape) if step.kind == "cut"),
         "stride_bytes": logical_strides(shape),
@@ -100,9 +101,9 @@ def drawing_answer(shape: ArrayShape) -> str:
     padded = shape.slots != shape.elements
     said = [f"{counted(shape.slots, 'slots')} for {counted(shape.elements, 'elements')}; · is padding"]
     said = said if padded else [f"{counted(shape.slots, 'slots')}, no padding"]
-    sizes = [" × ".join("*" if d < 0 else f"{d:,}" for d in tile.dimensions) for tile in shape.layout.tiles]
+    sizes = [_tile_in_words(tile) for tile in shape.layout.tiles]
     if len(sizes) > 1 and all(len(tile.dimensions) == 1 for tile in shape.layout.tiles[:2]):
-        said.append(f"boxes {sizes[0]} in rows of {sizes[1]}" + (f", ┊ parts {sizes[2]}" if len(sizes) > 2 else ""))
+        said.append(f"boxes {sizes[0]} in rows of {sizes[1]}" + (f", ┊ {sizes[2]}" if len(sizes) > 2 else ""))
     elif len(sizes) > 1:
         said.append(f"boxes {sizes[0]}, ┊ parts {sizes[1]}")
     elif sizes:
@@ -183,6 +184,8 @@ def _step_name(step: LayoutStep, shape: ArrayShape) -> str:
             return f"align to {shape.layout.tail_padding_alignment_in_elements}"
         case "split":
             return "largest part"
+        case "metadata":
+            return "dynamic sizes"
         case _:
             return step.kind
 
@@ -194,7 +197,7 @@ def _remark(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
         case "extend":
             return "in front: the tile has more dimensions"
         case "combine":
-            at = next(at for at, (old, new) in enumerate(zip(step.before, step.sizes, strict=False)) if old != new)
+            at = step.position
             return f"{step.before[at]} × {step.before[at + 1]} = {step.sizes[at]}"
         case "pad":
             return ", ".join(_added(step, shape, names))
@@ -203,6 +206,8 @@ def _remark(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
             return f"{counts} {'tiles' if step.counts != (1,) else 'tile'}" if not step.level else f"{counts} in each"
         case "split":
             return "SC divides the rest"
+        case "metadata":
+            return f"+ {counted(shape.metadata_bytes, 'bytes')} for sizes"
         case _:
             return ""
 
@@ -235,5 +240,9 @@ def _stride_sentences(shape: ArrayShape) -> list[str]:
     return [said for said in (in_memory, stride_meaning(shape)) if said]
 
 
+def _tile_in_words(tile: Tile) -> str:
+    return str(tile) if COMBINE in tile.dimensions else " × ".join(f"{size:,}" for size in tile.dimensions)
+
+
 def _tile_cells(tile: Tile) -> tuple[Cell, ...]:
-    return tuple("*" if size < 0 else size for size in tile.dimensions)
+    return tuple("*" if size == COMBINE else size for size in tile.dimensions)

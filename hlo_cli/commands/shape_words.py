@@ -45,7 +45,7 @@ _SPACES = {
     "temp": "a pool for temporary buffers",
 }
 _KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+_NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
 
 def meaning_of(piece: Piece, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
@@ -103,7 +103,8 @@ def space_meaning(space: int, target: str | None) -> str:
 def default_space(target: str | None) -> str:
     """What it means that no memory space is written."""
     name = space_name(0, target)
-    return f"S(0), main memory; {'HBM on a TPU or GPU' if target is None else name}"
+    where = {None: "HBM on a TPU", "tpu": "HBM on a TPU", "gpu": "HBM on a GPU"}.get(target, name)
+    return f"S(0), main memory; {where}"
 
 
 def stride_meaning(shape: ArrayShape) -> str:
@@ -198,7 +199,7 @@ def _first_cut(shape: ArrayShape, names: Sequence[str]) -> str:
 def _in_a_word(shape: ArrayShape, rows: int) -> str:
     if rows * shape.element_bits != 32:
         return ""
-    return f": {_NUMBERS[rows]} {shape.element_type.name} in a word"
+    return f": {_NUMBERS.get(rows, rows)} {shape.element_type.name} in a word"
 
 
 def _element_size(shape: ArrayShape) -> str:

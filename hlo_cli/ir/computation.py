@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
-from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.source import Span
 
@@ -19,13 +19,17 @@ class NoText:
         """Nothing."""
         return InstructionText(())
 
+    def raw(self, index: int) -> tuple[str, str]:
+        """Nothing."""
+        return "", ""
+
     def span(self, index: int) -> Span:
         """Nowhere."""
         return Span(0, 0)
 
-    def metadata(self, value: str) -> Metadata:
+    def metadata(self, instruction: Instruction) -> Metadata:
         """Nothing."""
-        return Metadata()
+        return NO_METADATA
 
 
 NO_TEXT: Final = NoText()
@@ -47,7 +51,7 @@ class Computation:
     execution_thread: str = "main"
     span: Span | None = None
     reader: TextReader = NO_TEXT
-    operand_indices: Mapping[int, tuple[ShapeIndex, ...]] | None = None
+    operand_indices: Mapping[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
 
     def instruction(self, name: str) -> Instruction | None:
         """The instruction of this name, with or without a leading %, or None."""

@@ -51,11 +51,14 @@ class TextReader(Protocol):
     def read(self, index: int) -> InstructionText:
         """The text of the instruction at this place in the computation."""
 
+    def raw(self, index: int) -> tuple[str, str]:
+        """The argument, and the attributes as they are written, each with its comma before it."""
+
     def span(self, index: int) -> Span:
         """Where the instruction stands in the source."""
 
-    def metadata(self, value: str) -> Metadata:
-        """What a metadata attribute's value says."""
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """What an instruction's metadata attribute says."""
 
 
 class Instruction:
@@ -100,6 +103,13 @@ class Instruction:
         return self._text if self._text is not None else self.computation.reader.read(self.index)
 
     @property
+    def raw(self) -> tuple[str, str]:
+        """The argument, and the attributes as they are written, each with its comma before it: what printing needs."""
+        if self._text is None:
+            return self.computation.reader.raw(self.index)
+        return self._text.argument, "".join(f", {attribute}" for attribute in self._text.attributes)
+
+    @property
     def attributes(self) -> tuple[Attribute, ...]:
         """The attributes in the order of the text, metadata and backend_config among them."""
         return self.text.attributes
@@ -111,8 +121,7 @@ class Instruction:
     @property
     def metadata(self) -> Metadata:
         """Where the instruction comes from; all empty where the text does not say."""
-        value = self.attribute("metadata")
-        return Metadata() if value is None else self.computation.reader.metadata(value)
+        return self.computation.reader.metadata(self)
 
     @property
     def span(self) -> Span | None:
@@ -136,8 +145,7 @@ class Instruction:
 
     def operand_index(self, position: int) -> ShapeIndex:
         """Which element of the operand at `position` is taken; () for the operand itself."""
-        indices = self.computation.operand_indices
-        taken = indices.get(self.index) if indices is not None else None
+        taken = self.computation.operand_indices.get(self.index)
         return taken[position] if taken else ()
 
     def operand_shape(self, position: int) -> Shape:

@@ -6,6 +6,7 @@ Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/serv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class Metadata:
     deduplicated_name: str = ""
     scheduling_name: str = ""
     stack_frame_id: int = 0
+
+
+NO_METADATA: Final = Metadata()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,15 +44,12 @@ def print_computation(computation: Computation) -> str:
 
 def print_instruction(instruction: Instruction) -> str:
     """One instruction without ROOT, as `%name = shape opcode(%operands), attribute=value`."""
-    text = instruction.text
-    shape = instruction.shape
-    parts = [f"%{instruction.name} = ", "" if shape == UnknownShape() else f"{shape} ", instruction.opcode, "("]
-    parts.append(
-        text.argument or with_index_marks([_operand(instruction, i) for i in range(len(instruction.operands))])
+    argument, attributes = instruction.raw
+    shape = (
+        "" if isinstance(instruction.shape, UnknownShape) and not instruction.shape.text else f"{instruction.shape} "
     )
-    parts.append(")")
-    parts.extend(f", {attribute}" for attribute in text.attributes)
-    return "".join(parts)
+    taken = argument or with_index_marks([_operand(instruction, i) for i in range(len(instruction.operands))])
+    return f"%{instruction.name} = {shape}{instruction.opcode}({taken}){attributes}"
 
 
 def _operand(instruction: Instruction, position: int) -> str:

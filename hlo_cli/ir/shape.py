@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -89,21 +90,29 @@ class ArrayShape:
         return tiling_of(self.sizes, self.layout)
 
     @property
+    def sizes_in_memory(self) -> tuple[int, ...]:
+        """The sizes that memory is taken for: where `SC` splits a dimension of a tiled array, its largest part."""
+        return largest_part(self.sizes, self.layout) if self.layout.tiles else self.sizes
+
+    @property
     def slots(self) -> int:
         """Element slots in memory: tiled, and rounded up to `L(n)`; the elements alone if the layout does not fit."""
-        layout = self.layout
-        if not layout.tiles or layout.problem(self.sizes):
-            return self.elements
-        align = layout.tail_padding_alignment_in_elements
-        return -(-tiling_of(self._largest_part(layout), layout).slots // align) * align
+        return _slots(self.sizes, self.layout) if self.layout.tiles else self.elements
+
+    @property
+    def metadata_bytes(self) -> int:
+        """Bytes that hold the run-time sizes of a dynamic array: `M(n)` in front, or 4 a dimension behind."""
+        prefix = self.layout.dynamic_shape_metadata_prefix_bytes
+        return prefix or (4 * self.rank if self.is_dynamic and not self.layout.tiles else 0)
 
     @property
     def padded_bytes(self) -> int:
-        """Bytes of the buffer that holds the array, padding of tiles included.
+        """Bytes of the buffer that holds the array: padding of tiles and the sizes of dynamic arrays included.
 
-        Mirrors `ShapeUtil::ArraySize`, but counts the slots of every tile, not of the first alone.
+        Mirrors `ShapeUtil::ArraySize`, but counts the slots of every tile, not of the first alone, and
+        `CpuExecutable::ShapeSizeBytes` for dynamic arrays.
         """
-        return -(-self.slots * self.element_bits // 8)
+        return -(-self.slots * self.element_bits // 8) + self.metadata_bytes
 
     @property
     def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
@@ -112,23 +121,10 @@ class ArrayShape:
 
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints, with or without the layout."""
-        sizes = ",".join(map(_dimension, self.dimensions, self.dynamic_dimensions))
-        text = f"{self.element_type.name}[{sizes}]"
-        if not layout or (not self.dimensions and not self.layout.properties()):
-            return text
-        return text + str(self.layout)
+        return _array_text(self, layout)
 
     def __str__(self) -> str:
         return self.to_string()
-
-    def _largest_part(self, layout: Layout) -> tuple[int, ...]:
-        """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
-        sizes = list(self.sizes)
-        for split in layout.split_configs:
-            logical = layout.minor_to_major[::-1][split.dimension]
-            cuts = (0, *split.split_indices, sizes[logical])
-            sizes[logical] = max(b - a for a, b in pairwise(cuts))
-        return tuple(sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +285,33 @@ def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
             return None
         shape = shape.elements[i]
     return shape
+
+
+@lru_cache(maxsize=8192)
+def _slots(sizes: tuple[int, ...], layout: Layout) -> int:
+    if layout.problem(sizes):
+        return prod(sizes)
+    align = layout.tail_padding_alignment_in_elements
+    return -(-tiling_of(largest_part(sizes, layout), layout).slots // align) * align
+
+
+def largest_part(sizes: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
+    largest = list(sizes)
+    for split in layout.split_configs:
+        logical = layout.minor_to_major[::-1][split.dimension]
+        cuts = (0, *split.split_indices, sizes[logical])
+        largest[logical] = max(b - a for a, b in pairwise(cuts))
+    return tuple(largest)
+
+
+@lru_cache(maxsize=8192)
+def _array_text(shape: ArrayShape, with_layout: bool) -> str:
+    sizes = ",".join(map(_dimension, shape.dimensions, shape.dynamic_dimensions))
+    text = f"{shape.element_type.name}[{sizes}]"
+    if not with_layout or (not shape.dimensions and not shape.layout.properties()):
+        return text
+    return text + str(shape.layout)
 
 
 def _dimension(size: int, dynamic: bool) -> str:

@@ -12,8 +12,8 @@ from hlo_cli.report.report import Report
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
 
-FORMATS: Final = ("table", "json", "jsonl", "csv", "tsv", "md")
-"""What `--format` takes. `table` is for whoever reads: `terminal` for a person, `plain` for a pipe."""
+FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md")
+"""What `--format` takes. `table` is for whoever reads: `screen` for a person, `plain` for a pipe."""
 
 
 def renderer(name: str, *, person: bool) -> Render:
@@ -28,6 +28,6 @@ def renderer(name: str, *, person: bool) -> Render:
     """
     if name not in FORMATS:
         raise not_among("format", name, FORMATS)
-    file = ("terminal" if person else "plain") if name == "table" else name
+    file = ("screen" if person else "plain") if name == "table" else name
     render: Render = import_module(f"hlo_cli.render.{file}").render
     return render

@@ -59,7 +59,7 @@ class Grid:
     >>> columns = Side("x", ("0", "1", "2"), ("none", "tile"))
     >>> cells = tuple(tuple(GridCell(3 * y + x, is_padding=y == 1) for x in range(3)) for y in range(2))
     >>> for line in Grid(rows, columns, cells).lines(): print(plain_text(line))
-    x      0  1    2
+    x       0  1    2
      y   ┌───────┬────┐
        0 │  0  1 │  2 │
       ·1 │ ·3 ·4 │ ·5 │

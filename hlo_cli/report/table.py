@@ -10,6 +10,7 @@ from hlo_cli.report.choice import not_among
 from hlo_cli.report.column import Column, Share
 
 ROWS_FOR_A_PERSON = 20
+NAMING = frozenset(("name", "shape", "opcode", "op_name", "source"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,9 @@ class Table:
         return replace(self, rows=tuple(self.rows[row] for row in placed), sorted_by=name, marked=marked)
 
     def label_index(self, indices: Iterable[int]) -> int | None:
-        """Of the given columns the one that says what a row is: the first name or shape, else the first text."""
+        """Of the given columns the one that says what a row is: the first that names something, else the first text."""
         among = tuple(indices)
-        named = [i for i in among if self.columns[i].unit in ("name", "shape")]
+        named = [i for i in among if self.columns[i].unit in NAMING]
         texts = [i for i in among if not self.columns[i].is_numeric and self.columns[i].unit != "change"]
         return next(iter(named or texts), None)
 

@@ -248,7 +248,7 @@ def attributes_of(opcode: str) -> Rules:
         return MappingProxyType(rules)
     names = _SUGAR if opcode.endswith("-start") else _SUGAR[:1]
     rules |= {rule.name: rule for rule in _by_opcode()["async-start"] if rule.name in names}
-    return MappingProxyType(rules | attributes_of(wrapped) if opcode.endswith("-start") else rules)
+    return MappingProxyType(rules | dict(attributes_of(wrapped)) if opcode.endswith("-start") else rules)
 
 
 @cache

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
-from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
+from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.lines import Row, RowReader
+from hlo_cli.syntax.metadata import WRITTEN
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
@@ -76,7 +77,7 @@ class Builder:
         root, shapes, kind_of, instruction_of = None, self.shapes, _ROW_KIND.get, named.__getitem__
         new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
         for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
-            shape = shapes.get(shape_text) or self._shape(shape_text, reader, index)
+            shape = shapes.get(shape_text) or self._shape(shape_text)
             instruction = new(Instruction)
             instruction.name = name
             instruction.shape = shape
@@ -114,6 +115,7 @@ class Builder:
 
     def from_statements(self, computation: Computation, statements: Sequence[Statement]) -> None:
         """Fill a computation with statements that were read one by one."""
+        computation.reader = WRITTEN
         named: Named = {}
         instructions: list[Instruction] = []
         root = None
@@ -130,20 +132,17 @@ class Builder:
         """Note an error at a place."""
         self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
 
-    def _shape(self, text: str, reader: RowReader, index: int) -> Shape:
-        if (plain := plain_shape(text)) is not None:
-            self.shapes[text] = plain
-            return plain
-        scanner = Scanner(Source(self.source.name, text))
-        try:
-            shape = read_shape(scanner)
+    def _shape(self, text: str) -> Shape:
+        """The shape that a row writes; what cannot be read is left to the exact path, which sees what follows."""
+        shape = plain_shape(text)
+        if shape is None:
+            scanner = Scanner(Source(self.source.name, text))
+            try:
+                shape = read_shape(scanner)
+            except HloError as error:
+                raise NotRows from error
             if not scanner.at_end():
-                raise scanner.error("expected the end of the shape")
-        except HloError as error:
-            at = self.source.text.index(text, reader.span(index).start)
-            span = error.diagnostic.span or Span(0, len(text))
-            self.report(error.diagnostic.message, at + span.start, at + span.end, error.diagnostic.hint)
-            shape = UnknownShape(text)
+                raise NotRows
         self.shapes[text] = shape
         return shape
 

@@ -20,12 +20,13 @@ from hlo_cli.syntax.values import read_attributes
 
 
 def _nested(depth: int) -> str:
-    """What may stand between brackets that close, up to a depth."""
+    """What may stand in a value: braces up to a depth, other brackets that hold no brackets themselves."""
     plain = r"[^\[\](){}\"'/]*+"
-    inner = rf"{plain}(?:{STRING}{plain})*+"
+    flat = rf"{plain}(?:{STRING}{plain})*+"
+    inner = flat
     for _ in range(depth):
-        bracket = rf"\{{{inner}\}}|\({inner}\)|\[{inner}\]"
-        inner = rf"{plain}(?:(?:{bracket}|{STRING}|/\*index=[0-9]++\*/){plain})*+"
+        piece = rf"\{{{inner}\}}|\({flat}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
+        inner = rf"{plain}(?:(?:{piece}){plain})*+"
     return inner
 
 
@@ -39,10 +40,11 @@ def _json(depth: int) -> str:
     return rf"\{{{inner}\}}"
 
 
-_INNER: Final = _nested(3)
-_PIECE: Final = rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|\{{{_INNER}\}}|\({_INNER}\)|\[{_INNER}\]|{STRING}|[ ](?=[{{\[(])"
+_PIECE: Final = (
+    rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]|{STRING}|[ ](?=[{{\[(])"
+)
 _ATTRIBUTE: Final = re.compile(
-    rf", ([A-Za-z_][A-Za-z0-9_.\-]*+)=(?:(?<=, backend_config=){_json(6)}|(?:{_PIECE})++)", re.DOTALL
+    rf", ([A-Za-z_][A-Za-z0-9_.\-]*+)=(?:(?<=, backend_config=){_json(4)}|(?:{_PIECE})++)", re.DOTALL
 )
 """One attribute. Splitting by it leaves nothing between the names where a text is attributes and nothing else."""
 
@@ -72,7 +74,7 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
 
 
 def _look_at_rows(computation: Computation, reader: RowReader, seen: Seen, errors: list[Diagnostic]) -> None:
-    """Split the attributes off every line; the exact reader judges where that leaves more than an instruction's head."""
+    """Split the attributes off every line; the exact reader judges where more than an instruction's head is left."""
     instructions, split = computation.instructions, _ATTRIBUTE.split
     keys = []
     for index, line in enumerate(reader.lines()):

@@ -13,12 +13,13 @@ from typing import Final, TypeVar
 from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.source import Source
-from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.scanner import SPACE, Scanner
 
 INT64_MAX: Final = 2**63 - 1
 
 _T = TypeVar("_T")
-_LAYOUT_FOLLOWS = re.compile(r"\{[ \t\n\r]*+[0-9:\-]")
+_LAYOUT_FOLLOWS = re.compile(rf"\{{{SPACE}[0-9:\-]")
+_SPARSE_LEVELS = re.compile(r"D[ ]*+\((?:[ ]*+[DCSH]\+?~?[ ]*+(?:,[ ]*+[DCSH]\+?~?[ ]*+)*+)?+\)")
 _PLAIN_LAYOUT = re.compile(
     r"\{([0-9]++(?:,[0-9]++)*+)?+(?::(?:T((?:\([0-9]{1,18}(?:,[0-9]{1,18})*+\))++))?(?:E\(([0-9]{1,9})\))?(?:S\(([0-9]{1,2})\))?)?\}"
 )
@@ -75,9 +76,9 @@ def _read_properties(scanner: Scanner, order: tuple[int, ...]) -> Layout:
 
 
 def _skip_sparse_levels(scanner: Scanner) -> None:
-    if scanner.at("D("):
-        scanner.pos += 1
-        scanner.balanced()
+    match = _SPARSE_LEVELS.match(scanner.text, scanner.skip(), scanner.end)
+    if match is not None:
+        scanner.pos = match.end()
 
 
 def _read_tiles(scanner: Scanner) -> tuple[Tile, ...]:
@@ -126,7 +127,7 @@ def _read_splits(scanner: Scanner) -> tuple[SplitConfig, ...]:
         while scanner.accept("("):
             dimension = scanner.integer("a physical dimension")
             scanner.expect(":", "after the dimension")
-            points = listed(scanner, lambda: scanner.integer("a split point"))
+            points = () if scanner.at(")") else listed(scanner, lambda: scanner.integer("a split point"))
             scanner.expect(")", "after the split points")
             splits.append(SplitConfig(dimension, points))
     return tuple(splits)

@@ -10,8 +10,8 @@ import re
 from array import array
 from typing import Final
 
-from hlo_cli.ir.instruction import Attribute, InstructionText
-from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
@@ -27,9 +27,9 @@ _QUOTED: Final = r"(?:\"[^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\[^
 def _nested(depth: int) -> str:
     """What may stand between parentheses that close on the same line, up to a depth."""
     plain = r"[^()\"'\n]*+"
-    inner = rf"{plain}(?:{_QUOTED}{plain})*+"
+    inner = plain
     for _ in range(depth):
-        inner = rf"{plain}(?:(?:\({inner}\)|{_QUOTED}){plain})*+"
+        inner = rf"{plain}(?:\({inner}\){plain})*+"
     return inner
 
 
@@ -58,22 +58,32 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     return rows
 
 
+_METADATA: Final = ", metadata="
+_BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
+
+
 class RowReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
-    __slots__ = ("_end", "_offsets", "_source", "_start")
+    __slots__ = ("_end", "_last", "_offsets", "_source", "_start")
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
         self._start = start
         self._end = end
         self._offsets: array[int] | None = None
+        self._last: tuple[Instruction, Metadata] | None = None
 
     def read(self, index: int) -> InstructionText:
         """Attributes and argument of the instruction on this line."""
         match = self._match(index)
         argument = match[5] if match[4] in ARGUMENT_OPCODES else ""
         return InstructionText(self._attributes(match), argument, self._span(match))
+
+    def raw(self, index: int) -> tuple[str, str]:
+        """The argument and the attributes of the instruction on this line, as they are written."""
+        match = self._match(index)
+        return match[5] if match[4] in ARGUMENT_OPCODES else "", match[6].rstrip()
 
     def span(self, index: int) -> Span:
         """The line without its indentation."""
@@ -92,9 +102,22 @@ class RowReader:
         """A scanner before the attributes, which ends behind them."""
         return Scanner(self._source, *self._match(index).span(6))
 
-    def metadata(self, value: str) -> Metadata:
-        """What a metadata attribute says."""
-        return parse_metadata(value)
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """What the instruction on a line says of its origin, without reading its other attributes."""
+        if self._last is None or self._last[0] is not instruction:
+            self._last = instruction, self._metadata(instruction)
+        return self._last[1]
+
+    def _metadata(self, instruction: Instruction) -> Metadata:
+        match = self._match(instruction.index)
+        text, (start, end) = self._source.text, match.span(6)
+        at = text.find(_METADATA, start, end)
+        if at < 0:
+            return NO_METADATA
+        if _is_outside(text, start, at) and (value := _BRACED.match(text, at + len(_METADATA))) is not None:
+            return parse_metadata(value[0])
+        written = instruction.attribute("metadata")
+        return NO_METADATA if written is None else parse_metadata(written)
 
     def _attributes(self, match: re.Match[str]) -> tuple[Attribute, ...]:
         if match.start(6) == match.end(6):
@@ -112,6 +135,14 @@ class RowReader:
         match = _ROW.match(self._source.text, self._offsets[index])
         assert match is not None
         return match
+
+
+def _is_outside(text: str, start: int, at: int) -> bool:
+    """Whether no string and no brace that opens after `start` is still open at `at`."""
+    if text.find("\\", start, at) >= 0 or text.find("'", start, at) >= 0:
+        return False
+    quotes = text.count('"', start, at)
+    return quotes % 2 == 0 and text.count("{", start, at) == text.count("}", start, at)
 
 
 def _line_breaks(text: str, start: int, end: int) -> array[int]:

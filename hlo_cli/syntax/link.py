@@ -12,7 +12,7 @@ from hlo_cli.syntax.build import Builder, Call
 
 
 def link_calls(builder: Builder, computations: Sequence[Computation]) -> None:
-    """Set the called computations of every instruction; a name that no computation has is an error, unless names were left out."""
+    """Set the called computations of every instruction; an unknown name is an error, unless names were left out."""
     named = {computation.name: computation for computation in reversed(computations)}
     calls: dict[Instruction, list[Call]] = {}
     for call in builder.calls:

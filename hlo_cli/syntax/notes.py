@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from hlo_cli.source import Diagnostic, Source, Span
+
+_LONGEST: Final = 300
+"""Notes are cut off behind so many characters; names and shapes may be of any length."""
 
 
 @dataclass(slots=True)
@@ -23,6 +27,8 @@ class Notes:
 
     def add(self, code: str, message: str, span: Span, times: int = 1) -> None:
         """Count a thing; the place of the first one is kept."""
+        if len(message) > _LONGEST:
+            message = message[:_LONGEST] + "…"
         first, before = self._seen.get((code, message), (span, 0))
         self._seen[code, message] = first, before + times
 

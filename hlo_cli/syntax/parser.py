@@ -8,39 +8,31 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
 
 from hlo_cli.ir.computation import NO_TEXT, Computation
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows
-from hlo_cli.syntax.check import check_module
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, next_statement, statement_name, within
 from hlo_cli.syntax.scanner import Scanner, unquote
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
-from hlo_cli.syntax.strict import check_strictly
 from hlo_cli.syntax.values import read_attributes
-
-MAX_ERRORS: Final = 100
-"""Reading stops after so many errors in one text."""
 
 _PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
 _HEAD = re.compile(
     r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
     rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n)"
 )
-_RESUME = re.compile(r"\n[ \t]*+(?:(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]|\})")
-_STATEMENT_NAME = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
-_NEXT_COMPUTATION = re.compile(r"\n(?=(?:ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+ (?:\(|\{)))")
 _STARTS_MODULE = re.compile(r"HloModule\b|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()")
 
 
@@ -57,6 +49,8 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     """
     source = text if isinstance(text, Source) else Source("text", text)
     with _no_garbage_collection():
+        if strict and (errors := _rejections(source)):
+            raise HloError.of(errors)
         module = _Reader(source, strict=strict).read()
     if strict and module.errors:
         raise HloError.of(module.errors)
@@ -75,7 +69,6 @@ class _Reader:
         self.strict = strict
         self.builder = Builder(source)
         self.computations: list[Computation] = []
-        self.statements: list[tuple[Computation, list[Statement]]] = []
         self.names: set[str] = set()
 
     def read(self) -> Module:
@@ -103,7 +96,7 @@ class _Reader:
         entries = [computation for computation in self.computations if computation.is_entry]
         entry = entries[0] if entries else self.computations[-1]
         entry.is_entry = True
-        module = Module(
+        return Module(
             header.name or f"module_{entry.name}",
             tuple(self.computations),
             entry,
@@ -116,9 +109,6 @@ class _Reader:
             tuple(self.builder.diagnostics),
             partial(_look_through, self.builder.notes),
         )
-        if self.strict:
-            check_strictly(module, header, self.statements)
-        return module
 
     def _read_header(self, scanner: Scanner) -> Header:
         if not scanner.at("HloModule"):
@@ -130,7 +120,7 @@ class _Reader:
                 self.builder.notes.add("nameless", "the module has no name; it is given one", Span(start, start + 9))
             return header
         except HloError as error:
-            self._note(error)
+            self._note(error.diagnostics)
             self._resume_at_computation(scanner, start)
             return Header("", ())
 
@@ -140,7 +130,7 @@ class _Reader:
         try:
             statements = read_single_instruction(scanner)
         except HloError as error:
-            self._note(error)
+            self._note(error.diagnostics)
             return
         self._fill(computation, statements, 0)
 
@@ -150,7 +140,7 @@ class _Reader:
             try:
                 self._read_computation(scanner, match)
             except HloError as error:
-                self._note(error)
+                self._note(error.diagnostics)
                 self._resume_at_computation(scanner, start)
 
     def _read_computation(self, scanner: Scanner, match: re.Match[str] | None) -> None:
@@ -215,8 +205,7 @@ class _Reader:
             try:
                 statements.append(read_statement(scanner))
             except HloError as error:
-                self._note(error)
-                if not self._resume_at_statement(scanner, start):
+                if not self._resume_at_statement(scanner, start, error):
                     break
         return statements
 
@@ -225,7 +214,6 @@ class _Reader:
             for attribute, blocks in statement.blocks.items():
                 self._read_blocks(computation, statement, attribute, blocks, depth + 1)
         self.builder.from_statements(computation, statements)
-        self.statements.append((computation, statements))
 
     def _read_blocks(
         self, caller: Computation, statement: Statement, attribute: str, blocks: list[Block], depth: int
@@ -256,22 +244,21 @@ class _Reader:
         self.names.add(name)
         return name
 
-    def _note(self, error: HloError) -> None:
-        self.builder.diagnostics.extend(error.diagnostics)
+    def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.builder.diagnostics.extend(diagnostics)
         if len(self.builder.diagnostics) >= MAX_ERRORS:
             raise _TooManyErrors
 
-    def _resume_at_statement(self, scanner: Scanner, start: int) -> bool:
+    def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
-        if (failed := _STATEMENT_NAME.match(scanner.text, start)) is not None:
-            self.builder.failed.add(failed[1])
-        match = _RESUME.search(scanner.text, start, scanner.end)
-        scanner.pos = match.start() if match else scanner.end
-        return match is not None
+        self.builder.failed.add(statement_name(scanner.text, start))
+        resume = next_statement(scanner.text, start, scanner.end)
+        scanner.pos = scanner.end if resume is None else resume
+        self._note(within(error, scanner.text, start, scanner.pos))
+        return resume is not None
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
-        match = _NEXT_COMPUTATION.search(scanner.text, max(start + 1, scanner.pos))
-        scanner.pos = match.end() if match else scanner.end
+        scanner.pos = next_computation(scanner.text, max(start + 1, scanner.pos))
 
 
 def _read_head(scanner: Scanner) -> tuple[bool, str]:
@@ -286,7 +273,15 @@ def _read_head(scanner: Scanner) -> tuple[bool, str]:
     return is_entry, name
 
 
+def _rejections(source: Source) -> tuple[Diagnostic, ...]:
+    from hlo_cli.syntax.strict import check_strictly
+
+    return check_strictly(source)
+
+
 def _look_through(notes: Notes, module: Module) -> Findings:
+    from hlo_cli.syntax.check import check_module  # its expressions take a while to compile, and not everyone asks
+
     with _no_garbage_collection():
         return check_module(module, notes)
 

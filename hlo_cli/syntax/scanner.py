@@ -11,7 +11,8 @@ from typing import Final
 from hlo_cli.source import HloError, Source, Span
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
-_SPACE = re.compile(r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+")
+SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
+_SPACE = re.compile(SPACE)
 _SPACE_STARTS: Final = frozenset(" \t\n\r/")
 _STRING = re.compile(STRING, re.DOTALL)
 _NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")

@@ -43,14 +43,14 @@ _PLAIN_NESTED: Final = _tuple_text(f"(?:{_PLAIN_TEXT}|{_tuple_text(_PLAIN_TEXT)}
 _PLAIN_TUPLE = re.compile(_tuple_text(f"(?:{_PLAIN_TEXT}|{_PLAIN_NESTED})"))
 
 
-def parse_shape(text: str, *, name: str = "shape") -> Shape:
+def parse_shape(text: str) -> Shape:
     """The shape that `text` writes; HloError with the place if it does not.
 
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> shape.logical_bytes, shape.padded_bytes, str(shape.layout)
     (42000, 77824, '{1,0:T(8,128)(2,1)}')
     """
-    scanner = Scanner(Source(name, text))
+    scanner = Scanner(Source("", text))
     shape = read_shape(scanner)
     if not scanner.at_end():
         raise scanner.error("expected the end of the shape")

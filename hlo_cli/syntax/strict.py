@@ -1,7 +1,200 @@
-"""Strict."""
+"""Strict reading: what XLA's own parser rejects is an error, at the token it is wrong at.
+
+Mirrors `ParseHloModule` and what it calls in xla/hlo/parser/hlo_parser.cc, and follows the union of the versions known:
+what newer ones than jaxlib 0.10.2 print is accepted too.
+"""
 
 from __future__ import annotations
 
+from typing import Final
 
-def check_strictly(module, header, statements) -> None:
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax import tokens as tk
+from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
+from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, within
+from hlo_cli.syntax.scanner import unquote
+from hlo_cli.syntax.strict_attributes import Values, read_rules
+from hlo_cli.syntax.strict_grammars import GRAMMARS
+from hlo_cli.syntax.strict_instructions import InstructionReader
+from hlo_cli.syntax.strict_metadata import read_origin_array
+from hlo_cli.syntax.strict_operation import Body, compatible
+from hlo_cli.syntax.strict_values import at_shape, fields, read_int32, read_name, take_shape
+from hlo_cli.syntax.tokens import Tokens
+
+_COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRule("execution_thread", Kind.STRING)}
+_SHAPES: Final = (ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape)
+_LOCATION: Final = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+_FRAME: Final = ("file_location_id", "parent_frame_id")
+
+
+def check_strictly(source: Source) -> tuple[Diagnostic, ...]:
+    """What XLA's parser would reject in a text, in the order of the text.
+
+    >>> [str(d) for d in check_strictly(Source("x.txt", "HloModule m  e { ROOT x = f32[2] parameter(0), k=1 }"))]
+    ['x.txt:1:48: error: parameter has no attribute k']
+    """
+    return _Checker(source).check()
+
+
+class _TooManyErrorsError(Exception):
     pass
+
+
+class _Checker:
+    """Reads one text; its state is what has been found so far."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tokens = Tokens(source)
+        self.errors: list[Diagnostic] = []
+        self.reader = InstructionReader(self.tokens, self._report)
+        self.entry: Body | None = None
+        self.last = Body()
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        tokens = self.tokens
+        try:
+            if tokens.kind in ("HloModule", "ENTRY") or tokens.peek() == "{":
+                self._read_module()
+            else:
+                self._read_single()
+        except HloError as error:
+            self.errors.extend(error.diagnostics)
+        except (_TooManyErrorsError, EOFError):
+            pass
+        return tuple(sorted(self.errors, key=lambda d: d.span.start if d.span else 0))
+
+    def _report(self, diagnostics: list[Diagnostic]) -> None:
+        self.errors.extend(diagnostics)
+        if len(self.errors) >= MAX_ERRORS:
+            raise _TooManyErrorsError
+
+    def _read_single(self) -> None:
+        """One instruction, with or without `name =`; operands that it names become parameters."""
+        self.reader.makes_parameters = True
+        if at_shape(self.tokens):
+            self.reader.read_operation()
+        else:
+            self.reader.read_statement()
+        if self.tokens.kind != tk.END:
+            self.tokens.fail("expected the end of the instruction; a module begins with HloModule")
+
+    def _read_module(self) -> None:
+        header: Values = {}, {}
+        start = self.tokens.start
+        try:
+            if self.tokens.accept("HloModule"):
+                read_name(self.tokens, "the name of the module")
+                grammars = {**GRAMMARS, Kind.RECOVERY_TABLE: _read_recovery_table}
+                header = read_rules(self.tokens, HEADER_ATTRIBUTES, grammars, "HloModule")
+            self._read_stack_tables()
+        except HloError as error:
+            self._resume(error, start)
+        while True:
+            start = self.tokens.start
+            try:
+                self._read_computation()
+            except HloError as error:
+                self._resume(error, start)
+            if self.tokens.kind == tk.END:
+                break
+        self._check_aliases(*header)
+
+    def _resume(self, error: HloError, start: int) -> None:
+        text = self.source.text
+        self._report(within(error, text, start, next_computation(text, start + 1)))
+        self.reader.scope, self.reader.depth = Body(), 0
+        resume = next_computation(text, max(start + 1, self.tokens.start - 1))
+        if resume >= len(text):
+            raise EOFError
+        self.tokens.move(resume)
+
+    def _read_stack_tables(self) -> None:
+        """Four tables in this order, or none; the number before a row is not looked at."""
+        tokens = self.tokens
+        if not tokens.accept("FileNames"):
+            return
+        for section in ("FunctionNames", "FileLocations"):
+            while tokens.accept(tk.INT) and tokens.accept(tk.STRING):
+                pass
+            tokens.expect(section, "behind the names")
+        for section, names in (("StackFrames", _LOCATION), ("", _FRAME)):
+            row = fields(dict.fromkeys(names, read_int32), required=names)
+            while tokens.accept(tk.INT):
+                row(tokens)
+            if section:
+                tokens.expect(section, "behind the locations")
+
+    def _read_computation(self) -> None:
+        tokens, start = self.tokens, self.tokens.start
+        is_entry = tokens.accept("ENTRY")
+        at, end = tokens.start, tokens.end
+        name = read_name(tokens, "the name of a computation")
+        result, shape_span = self._read_signature()
+        before = len(self.errors)
+        try:
+            body = self.reader.read_body(name, recovers=True)
+        except HloError:
+            self.reader.bodies.setdefault(name, Body())
+            raise
+        failed = len(self.errors) > before
+        actual = body.result.shape
+        if result is not None and actual is not None and not failed and not compatible(actual, result):
+            self._fail(f"the root has the shape {actual}, the signature says {result}", shape_span)
+        read_rules(tokens, _COMPUTATION_ATTRIBUTES, GRAMMARS, "a computation")
+        if is_entry and self.entry is not None:
+            self._fail("a second ENTRY", Span(start, start + 5))
+        if name in self.reader.bodies:
+            self._fail(f"a second computation named {name}", Span(at, end))
+        self.last = self.reader.bodies[name] = Body() if failed else body
+        self.entry = body if is_entry else self.entry
+
+    def _fail(self, message: str, span: Span) -> None:
+        self._report([Diagnostic("error", message, self.source, span)])
+
+    def _read_signature(self) -> tuple[Shape | None, Span]:
+        """Parameters, which are read and forgotten, and the shape of the result."""
+        tokens = self.tokens
+        if not tokens.accept("("):
+            return None, Span(0, 0)
+        while tokens.kind != ")":
+            read_name(tokens, "a parameter, as name: shape,")
+            take_shape(tokens)
+            if tokens.kind != ")":
+                tokens.expect(",", "between parameters")
+                if tokens.kind == ")":
+                    tokens.fail("expected a parameter")
+        tokens.advance()
+        tokens.expect("->", "before the result")
+        start = tokens.start
+        shape = take_shape(tokens)
+        return shape, Span(start, tokens.previous_end)
+
+    def _check_aliases(self, values: dict[str, object], spans: dict[str, Span]) -> None:
+        """Outputs that aliases name exist, and parameters are not negative (`HloInputOutputAliasConfig`)."""
+        layout = values.get("entry_computation_layout", (self.entry or self.last).result.shape)
+        aliases = values.get("input_output_alias")
+        if not isinstance(aliases, tuple):
+            return
+        for output, number in aliases:
+            if number < 0:
+                self._fail("a parameter's number is not negative", spans["input_output_alias"])
+            if isinstance(layout, _SHAPES) and subshape(layout, output) is None:
+                self._fail(f"the result has no element {set(output)}", spans["input_output_alias"])
+
+
+def _read_recovery_table(tokens: Tokens) -> object:
+    """`{ {"old"} : {"new"}, "HloModule …" … }`, where the text between quotes is read strictly too."""
+    tokens.expect("{", "before the recovery table")
+    while tokens.kind != "}":
+        read_origin_array(tokens)
+        tokens.expect(":", "after what is recovered")
+        read_origin_array(tokens)
+        if tokens.accept(","):
+            start, end = tokens.start, tokens.end
+            text = unquote(tokens.expect(tk.STRING, "with the module that recovers it"))
+            if errors := check_strictly(Source("recovery module", text)):
+                tokens.fail(f"the module in this string: {errors[0]}", start, end)
+    tokens.advance()
+    return None

@@ -1,7 +1,7 @@
 """Literals: nesting, counts, ranges and payloads exactly as XLA reads them.
 
-Mirrors `ParseDenseLiteral`, `ParseTupleLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. XLA skips commas
-wherever they stand, and checks how deep an element stands by counting elements when a brace closes.
+Mirrors `ParseDenseLiteral`, `ParseTupleLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. XLA skips
+commas wherever they stand, and checks how deep an element stands by counting elements when a brace closes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> 
 
 def read_shaped_literal(tokens: Tokens) -> object:
     """A literal with its shape before it, as `literal=s32[2]{0} {1, 2}` has it."""
-    return read_literal(tokens)
+    read_literal(tokens)
+    return None
 
 
 def _read_shaped_elements(tokens: Tokens, depth: int) -> None:

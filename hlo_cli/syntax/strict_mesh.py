@@ -182,9 +182,7 @@ def _read_axis(tokens: Tokens, mesh: _Mesh) -> _Axis:
         index = int(name)
     else:
         tokens.fail(f"the mesh has no axis {name}", start, end)
-    if kind == tk.STRING:
-        tokens.accept(":")
-    if not tokens.accept("("):
+    if (kind == tk.STRING and not tokens.accept(":")) or not tokens.accept("("):
         return _Axis(index, 1, mesh.sizes[index])
     pre = read_int(tokens)
     tokens.expect(")", "after the size before the part of the axis")

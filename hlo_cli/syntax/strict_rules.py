@@ -11,8 +11,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.ir.opcode import OPCODE_ARITY
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape
 from hlo_cli.syntax.strict_operation import Operation, compatible, is_scalar, rank_of
 
 NEEDS_SHAPE: Final = frozenset(
@@ -39,7 +38,7 @@ def check_operation(operation: Operation, *, is_wrapped: bool = False) -> None:
     _check_counts(operation, is_wrapped=is_wrapped)
     _check_dimensions(operation)
     rule = _RULES.get(operation.opcode)
-    if rule is not None:
+    if rule is not None and not (is_wrapped and rule is _tuple):
         rule(operation)
 
 
@@ -104,11 +103,15 @@ def _same_elements(operation: Operation) -> None:
     if not isinstance(shape, ArrayShape) or not isinstance(operand, ArrayShape):
         operation.fail(f"{operation.opcode} goes from array to array")
     elif UNBOUNDED not in operand.dimensions and prod(shape.dimensions) != prod(operand.dimensions):
-        operation.fail(f"{shape.to_string(layout=False)} has another number of elements than {operand.to_string(layout=False)}")
+        operation.fail(
+            f"{shape.to_string(layout=False)} has another number of elements than {operand.to_string(layout=False)}"
+        )
 
 
 def _global_device_ids(operation: Operation) -> None:
-    if operation.attributes.get("use_global_device_ids") is True and not {"channel_id", "mode"} & set(operation.attributes):
+    if operation.attributes.get("use_global_device_ids") is True and not {"channel_id", "mode"} & set(
+        operation.attributes
+    ):
         operation.fail("use_global_device_ids goes with a channel_id", "use_global_device_ids")
 
 
@@ -121,7 +124,9 @@ def _permute(operation: Operation) -> None:
 
 def _even(operation: Operation) -> None:
     if len(operation.operands) % 2:
-        operation.fail(f"{operation.opcode} takes as many arrays as initial values, here are {len(operation.operands)} operands")
+        operation.fail(
+            f"{operation.opcode} takes as many arrays as initial values, here are {len(operation.operands)} operands"
+        )
 
 
 def _odd(operation: Operation) -> None:
@@ -196,7 +201,8 @@ def _async_rest(operation: Operation) -> None:
         return
     if producer.opcode not in ("async-start", "async-update"):
         operation.fail(f"the operand is an async-start or async-update, not {producer.opcode}")
-    if operation.opcode == "async-update" and producer.shape is not None and operation.shape != producer.shape:
+    alone = operation.opcode == "async-update" and len(operation.operands) == 1
+    if alone and producer.shape is not None and operation.shape != producer.shape:
         operation.fail(f"the shape is that of the operand, {producer.shape}")
     thread = operation.attributes.get("async_execution_thread")
     if isinstance(thread, str) and thread[1:-1] != producer.thread:

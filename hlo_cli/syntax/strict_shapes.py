@@ -13,8 +13,8 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.syntax.strict_operation import Operation
 
 _LIKE_FIRST: Final = frozenset(
-    """acos acosh add-dependency asin asinh atanh cbrt ceil cholesky clamp copy cosine cosh count-leading-zeros domain erf
-    exponential exponential-minus-one floor log log-plus-one logistic negate not popcnt reverse round-nearest-afz
+    """acos acosh add-dependency asin asinh atanh cbrt ceil cholesky clamp copy cosine cosh count-leading-zeros domain
+    erf exponential exponential-minus-one floor log log-plus-one logistic negate not popcnt reverse round-nearest-afz
     round-nearest-even rsqrt sign sine sinh sqrt tan tanh while""".split()
 )
 _BINARY: Final = frozenset(

@@ -31,7 +31,8 @@ def read_sharding(tokens: Tokens) -> object:
     """One sharding, or one for each leaf of a tuple between further braces."""
     tokens.expect("{", "before the sharding")
     if tokens.kind not in ("{", "}"):
-        return _read_single(tokens)
+        _read_single(tokens)
+        return None
     if tokens.kind != "}":
         _read_braced(tokens)
         while tokens.accept(","):
@@ -149,7 +150,7 @@ class _TileReader:
         if tokens.accept("<="):
             if self.iota:
                 tokens.fail("devices stands here twice", tokens.start, tokens.end)
-            self.iota = list(read_iota(tokens))
+            self.iota = list(read_iota(tokens, whole=True))
             return
         self.devices.append(read_int(tokens))
         while tokens.accept(","):
@@ -165,6 +166,8 @@ class _TileReader:
             return "expected devices or one of " + ", ".join(_WHOLE)
         if "last_tile_dim_replicate" in self.words and self.subgroups:
             return "last_tile_dim_replicate and last_tile_dims exclude each other"
+        if self.subgroups > len(self.dimensions):
+            return f"there are {self.subgroups} last tile dimensions, the tiles have {len(self.dimensions)}"
         if self.iota:
             return "devices are given twice" if self.devices else None
         if len(self.devices) < 2:

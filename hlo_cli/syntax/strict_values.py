@@ -6,9 +6,12 @@ Mirrors `ParseAttributeHelper` of xla/hlo/parser/hlo_parser.cc and the functions
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final, TypeVar
 
-from hlo_cli.ir.shape import Shape, UnknownShape
+from hlo_cli.ir.layout import COMBINE, Tile
+from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.shapes import read_shape
 from hlo_cli.syntax.tokens import Tokens
@@ -67,6 +70,8 @@ def read_string_or_json(tokens: Tokens) -> str:
 
 def read_name(tokens: Tokens, what: str) -> str:
     """A name with or without %, which no bare keyword or type can be."""
+    if tokens.kind == tk.ATTRIBUTE:
+        tokens.fail(f"expected a space between {tokens.text} and =", tokens.start, tokens.end)
     if tokens.kind not in (tk.NAME, tk.IDENT):
         reserved = tokens.kind == tk.TYPE or tokens.kind in tk.KEYWORDS
         tokens.fail(f"expected {what}" + (", which a reserved word needs % to be" if reserved else ""))
@@ -89,8 +94,25 @@ def take_shape(tokens: Tokens) -> Shape:
     unknown = next((leaf for _, leaf in shape.leaves if isinstance(leaf, UnknownShape)), None)
     if unknown is not None:
         tokens.fail(f"{unknown.text} is no shape", start, scanner.pos)
+    if (problem := _problem(shape)) is not None:
+        tokens.fail(problem, start, scanner.pos)
     tokens.move(scanner.pos)
     return shape
+
+
+@lru_cache(maxsize=8192)
+def _problem(shape: Shape) -> str | None:
+    """Why XLA does not even parse a shape: it looks closely at the elements of tuples, and little at others."""
+    for index, leaf in shape.leaves:
+        if not isinstance(leaf, ArrayShape):
+            continue
+        layout = leaf.layout
+        if layout.tail_padding_alignment_in_elements < 1:
+            return "L(n) must be at least 1"
+        tiles = tuple(Tile(tuple(1 if d == COMBINE else d for d in tile.dimensions)) for tile in layout.tiles)
+        if index and (problem := replace(leaf, layout=replace(layout, tiles=tiles)).problem):
+            return f"{leaf}: {problem}"
+    return None
 
 
 def read_list(tokens: Tokens, item: Callable[[Tokens], _T], brackets: str = "{}", comma: str = ",") -> tuple[_T, ...]:
@@ -202,8 +224,8 @@ def read_dimensions(tokens: Tokens) -> tuple[int, ...]:
     return dimensions
 
 
-def read_iota(tokens: Tokens) -> tuple[int, ...]:
-    """`[2,4]T(1,0)`; one number goes without T."""
+def read_iota(tokens: Tokens, *, whole: bool = False) -> tuple[int, ...]:
+    """`[2,4]T(1,0)`; one number goes without T. Only shardings ask for the `whole` order behind it."""
     dimensions = read_dimensions(tokens)
     if len(dimensions) == 1:
         return dimensions
@@ -212,7 +234,7 @@ def read_iota(tokens: Tokens) -> tuple[int, ...]:
     tokens.advance()
     start = tokens.start
     order = read_list(tokens, read_int, "()")
-    if len(order) != len(dimensions) or not all(0 <= d < len(dimensions) for d in order):
+    if not order or not all(0 <= d < len(dimensions) for d in order) or (whole and len(order) != len(dimensions)):
         tokens.fail(f"expected the {len(dimensions)} dimensions in some order", start, tokens.previous_end)
     return dimensions
 

@@ -168,7 +168,11 @@ def _read_tolerance(tokens: Tokens) -> object:
     at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "of a tolerance"), tokens.previous_end
     if name not in ("atol", "rtol", "ulps"):
         tokens.fail(f"{name} is none of atol, rtol and ulps", at, end)
-    return read_number(tokens)
+    start, end = tokens.start, tokens.end
+    value = read_number(tokens)
+    if not value >= 0:
+        tokens.fail(f"{name} is not negative", start, end)
+    return value
 
 
 def _read_range(tokens: Tokens) -> object:

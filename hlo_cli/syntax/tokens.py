@@ -32,10 +32,12 @@ KEYWORDS: Final = frozenset(
 )
 """Words with a meaning of their own, which no bare name can be."""
 
+_LONGEST: Final = 300
+"""Messages are cut off behind so many characters; names and shapes may be of any length."""
 _TYPES: Final = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 _LABELS: Final = r"[0-9bf?]{2,}+_[0-9io?]{2,}+->[0-9bf?]{2,}+"
 _TOKEN: Final = re.compile(
-    rf"""
+    rf"""[ \t\n\r]*+(?:
     ([A-Za-z_][A-Za-z0-9_.\-]*+)([:=]?+)                                          # 1 word, 2 what it takes with it
     |%([A-Za-z_][A-Za-z0-9_.\-]*+)                                                # 3 name
     |("(?:[^"\\]++|\\[^\n])*+"|'(?:[^'\\]++|\\[^\n])*+')                          # 4 string
@@ -45,7 +47,7 @@ _TOKEN: Final = re.compile(
     |(-?+[0-9]++_-?+[0-9]++(?:_[0-9]++)?+(?:x-?+[0-9]++_-?+[0-9]++(?:_[0-9]++)?+)*+)   # 8 pad
     |(-?+[0-9]++)                                                                 # 9 int
     |(->|<=|\.\.\.|[=,:*?\#+~\[\]{{}}()])                                         # 10 sign
-    |(-inf|-nan)                                                                  # 11
+    |(-inf|-nan))                                                                 # 11
     """,
     re.VERBOSE,
 )
@@ -75,20 +77,25 @@ class Tokens:
 
     def advance(self) -> None:
         """Move to the next token."""
-        scanner = self._scanner
-        self.previous_end, scanner.pos = self.end, self.end
-        start = scanner.skip()
-        self.start = start
-        match = _TOKEN.match(scanner.text, start, scanner.end)
+        scanner, end = self._scanner, self.end
+        self.previous_end = end
+        match = _TOKEN.match(scanner.text, end, scanner.end)
         if match is None:
-            self.kind, self.text = (END, "") if start >= scanner.end else (ERROR, scanner.text[start : start + 1])
-            self.end = min(start + 1, scanner.end)
-            return
+            scanner.pos = end
+            self.start = start = scanner.skip()
+            match = _TOKEN.match(scanner.text, start, scanner.end)
+            if match is None:
+                self.kind, self.text = (END, "") if start >= scanner.end else (ERROR, scanner.text[start : start + 1])
+                self.end = min(start + 1, scanner.end)
+                return
         group = match.lastindex or 0
         self.end, self.text = match.end(), match[group]
         if group == 2:
+            self.start = match.start(1)
             self._word(match[1], match[2])
-        elif group == 10:
+            return
+        self.start = match.start(group)
+        if group == 10:
             self.kind = self.text
         else:
             self.kind = _KINDS[group]
@@ -127,24 +134,29 @@ class Tokens:
     def json(self) -> str:
         """Move over a dictionary, which begins at the current brace; only braces and double quotes count in it."""
         start, depth, pos, text = self.start, 0, self.start, self._scanner.text
-        while (match := _JSON_PIECE.match(text, pos, self._scanner.end)) is not None:
+        while depth > 0 or pos == start:
+            match = _JSON_PIECE.match(text, pos, self._scanner.end)
+            if match is None:
+                self.fail("the dictionary is not closed", start)
             pos = match.end()
             depth += {"{": 1, "}": -1}.get(match[0], 0)
-            if depth == 0:
-                self.move(pos)
-                return text[start:pos]
-        self.fail("the dictionary is not closed", start)
+        self.move(pos)
+        return text[start:pos]
 
     def scanner(self) -> Scanner:
         """A scanner at the current token, for what the lenient readers read as XLA does; `move` to where it stops."""
         return Scanner(self.source, self.start, self._scanner.end)
 
-    def fail(self, message: str, start: int | None = None, end: int | None = None) -> NoReturn:
+    def fail(
+        self, message: str, start: int | None = None, end: int | None = None, *, hint: str | None = None
+    ) -> NoReturn:
         """Raise an error at a place, or at the current token, which the message then names as found."""
+        if len(message) > _LONGEST:
+            message = message[:_LONGEST] + "…"
         if start is None:
-            found = self.text if self.kind not in (END, ERROR) else self._what()
+            found = self.text[:60] if self.kind not in (END, ERROR) else self._what()
             raise HloError(f"{message}, found {found}", Span(self.start, self.end), source=self.source)
-        raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source)
+        raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
 
     def _what(self) -> str:
         if self.kind == END:
@@ -171,12 +183,16 @@ class Tokens:
 
     def _check(self, group: int) -> None:
         """What a regular expression cannot say: escapes that mean nothing, numbers beyond 64 bits, payloads of NaN."""
-        if group == 4 and "\\" in self.text and _ESCAPED.fullmatch(self.text, 1, len(self.text) - 1) is None:
-            self.kind = ERROR
-        elif group == 9 and (len(self.text) > 25 or not -(2**63) <= int(self.text) < 2**64):
-            self.kind = ERROR
-        elif self.text == "-nan":
+        text = self.text
+        if text == "-nan":
             self._payload()
+            return
+        if group == 4:
+            holds = "\\" not in text or _ESCAPED.fullmatch(text, 1, len(text) - 1) is not None
+        else:
+            holds = group == 11 or (len(text) < 25 and -(2**63) <= int(text) < 2**64)
+        if not holds:
+            self.kind = ERROR
 
     def _payload(self) -> None:
         if self._scanner.text.startswith("(", self.end, self._scanner.end):

@@ -146,11 +146,14 @@ def _explanation(
     role = _role(row.part)
     value = style.show(row.value)
     meaning = tuple(Run(style.show(run.text), run.role) for run in line_of(row.meaning))
-    over = max(0, cell_width(value) - values)
-    if detailed is not None or over + indent + cell_width(plain_text(meaning)) > style.prose_room:
-        over, value = 0, shorten_name(value, values, style.dots)
     if detailed is not None:
-        yield (*head, Run(pad(value, values + GAP), role), *detailed)
+        yield (*head, Run(pad(shorten_name(value, values, style.dots), values + GAP), role), *detailed)
+        return
+    over = max(0, cell_width(value) - values)
+    if over and over + indent + cell_width(plain_text(meaning)) > style.prose_room:
+        room = style.room - indent + values + GAP
+        yield (*head, Run(shorten_name(value, room, style.dots), role))
+        yield from ((Run(" " * indent), *line) for line in fill(meaning, max(style.prose_room - indent, LEAST_MEANING)))
         return
     first, *others = list(fill(meaning, max(style.prose_room - indent - over, LEAST_MEANING))) or [()]
     yield (*head, Run(pad(value, values + over + GAP) if first else value, role), *first)

@@ -108,7 +108,11 @@ def _lane(tree: Tree, at: int, drawn: list[Drawn], style: Style) -> Lane:
     cells = [each.branch.cells[at] for each in drawn if each.branch]
     writing = writing_of(column, cells)
     texts = iter(entries_of(column, cells, writing, style))
-    entries = [next(texts) if each.branch else Entry("", fixed=True) for each in drawn]
+    drawn_cells = [next(texts) if each.branch else Entry("", fixed=True) for each in drawn]
+    entries = [
+        Entry("") if each.branch and each.branch.cells[at] is None else entry
+        for entry, each in zip(drawn_cells, drawn, strict=True)
+    ]
     if at == 0:
         entries = [
             (entry if each.branch else Entry(f"{each.left_out:,} more"))._replace(lead=_lead(each.lead, style))

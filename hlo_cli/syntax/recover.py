@@ -1,0 +1,63 @@
+"""Where reading goes on after an error: at the next instruction, or at the next computation."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+
+MAX_ERRORS: Final = 100
+"""Reading stops after so many errors in one text."""
+
+_NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
+_NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}[ \t]*+=[ \t]|\}})")
+_NEXT_COMPUTATION: Final = re.compile(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
+_STATEMENT_NAME: Final = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
+
+
+def next_statement(text: str, start: int, end: int) -> int | None:
+    """The line break behind which the next instruction or the closing brace stands, or None."""
+    match = _NEXT_STATEMENT.search(text, start, end)
+    return match.start() if match else None
+
+
+def next_computation(text: str, start: int) -> int:
+    """Where the next computation begins; the end of the text if there is none."""
+    match = _NEXT_COMPUTATION.search(text, start)
+    return match.end() if match else len(text)
+
+
+def statement_name(text: str, start: int) -> str:
+    """The name that an instruction gives itself, even if the rest cannot be read; empty if it has none."""
+    match = _STATEMENT_NAME.match(text, start)
+    return match[1] if match else ""
+
+
+def begins_computation(text: str, start: int, end: int) -> bool:
+    """Whether the word between two offsets begins a computation: ENTRY, or a name with a signature or body behind."""
+    return text[start:end] == "ENTRY" or text[end : end + 2].lstrip(" ")[:1] in ("(", "{")
+
+
+def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
+    """That a computation is not closed: its last instruction took the closing brace for its own, or the text ends."""
+    line_end = source.text.find("\n", last)
+    if line_end > 0 and source.text.startswith("}", line_end + 1):
+        message = "a brace that opens in this instruction is not closed in it"
+        return HloError(message, Span(last, line_end), source=source)
+    return HloError(f"the text ends inside computation {name}", Span(end - 1, end), source=source)
+
+
+def within(error: HloError, text: str, start: int, end: int) -> list[Diagnostic]:
+    """The error's diagnostics; one that points behind an instruction moves to the instruction's last character.
+
+    What misses its end is noticed at the first token of the next instruction, which is not to blame.
+    """
+    while end > start + 1 and text[end - 1] in " \t\r\n":
+        end -= 1
+    return [
+        Diagnostic(d.severity, d.message, d.source, Span(end - 1, end), d.hint, d.code)
+        if d.span is not None and d.span.start >= end > start
+        else d
+        for d in error.diagnostics
+    ]

@@ -1,0 +1,51 @@
+"""A list of attributes read strictly: known ones, each once, the required ones all, and every value by its grammar.
+
+Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hlo_cli.source import Span, nearest
+from hlo_cli.syntax import tokens as tk
+from hlo_cli.syntax.attributes import AttributeRule, Kind, Rules
+from hlo_cli.syntax.strict_values import Reader
+from hlo_cli.syntax.tokens import Tokens
+
+Values = tuple[dict[str, object], dict[str, Span]]
+"""What the attributes say, and where each stands."""
+
+
+def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of: str) -> Values:
+    """The attributes that come next, each behind a comma."""
+    values: dict[str, object] = {}
+    spans: dict[str, Span] = {}
+    while tokens.accept(","):
+        start, name, end = tokens.start, tokens.text, tokens.end
+        if tokens.kind != tk.ATTRIBUTE:
+            tokens.fail("expected an attribute, as name=value")
+        rule = rules.get(name)
+        if rule is None or rule.is_old:
+            _unknown(tokens, Span(start, end), name, rules, of)
+        elif name in values:
+            tokens.fail(f"{name} stands here twice", start, end)
+        else:
+            tokens.advance()
+            values[name] = grammars[rule.kind](tokens)
+            spans[name] = Span(start, tokens.previous_end)
+    return values, spans
+
+
+def check_required(tokens: Tokens, rules: Rules, values: Mapping[str, object], of: str, span: Span) -> None:
+    """Fail at `span` if an attribute is missing."""
+    for name, rule in rules.items():
+        if rule.required and name not in values:
+            tokens.fail(f"{of} needs the attribute {name}", span.start, span.end)
+
+
+def _unknown(tokens: Tokens, span: Span, name: str, rules: Mapping[str, AttributeRule], of: str) -> None:
+    close = nearest(name, (rule.name for rule in rules.values() if not rule.is_old))
+    hint = f"did you mean {close}?" if close else None
+    what = f"{of} has no attribute {name}" + (", which older versions of XLA had" if name in rules else "")
+    tokens.fail(what, span.start, span.end, hint=hint)

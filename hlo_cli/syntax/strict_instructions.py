@@ -1,0 +1,290 @@
+"""Instructions read strictly: names, shapes, operands and attributes exactly as XLA's parser takes them.
+
+Mirrors `ParseInstruction`, `ParseInstructionRhs` and `ParseOperands` of xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hlo_cli.ir.opcode import is_known, wrapped_opcode
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.shape import Shape, TupleShape, subshape
+from hlo_cli.source import Diagnostic, HloError, Span, nearest
+from hlo_cli.syntax import tokens as tk
+from hlo_cli.syntax.attributes import Kind, attributes_of
+from hlo_cli.syntax.recover import begins_computation, next_statement, statement_name, unclosed, within
+from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.strict_attributes import check_required, read_rules
+from hlo_cli.syntax.strict_grammars import GRAMMARS
+from hlo_cli.syntax.strict_literals import read_literal
+from hlo_cli.syntax.strict_operation import Body, Known, Operation, compatible
+from hlo_cli.syntax.strict_rules import NEEDS_SHAPE, check_operation
+from hlo_cli.syntax.strict_shapes import fixed_shape
+from hlo_cli.syntax.strict_values import at_shape, read_list, read_name, take_shape
+from hlo_cli.syntax.tokens import Tokens
+
+_TYPE_NAMES = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
+
+
+class InstructionReader:
+    """Reads bodies and their instructions; `bodies` are the computations above, `scope` is the one being read."""
+
+    def __init__(self, tokens: Tokens, report: Callable[[list[Diagnostic]], None]) -> None:
+        self.tokens = tokens
+        self.report = report
+        self.bodies: dict[str, Body] = {}
+        self.scope = Body()
+        self.makes_parameters = False
+        self.depth = 0
+        self._last = 0
+        self._started: set[str] = set()
+        self._grammars = {
+            **GRAMMARS,
+            Kind.COMPUTATION: self._read_computation,
+            Kind.COMPUTATIONS: lambda tokens: read_list(tokens, self._read_computation),
+            Kind.INSTRUCTIONS: self._read_instructions,
+        }
+
+    def read_body(self, name: str, *, recovers: bool = False) -> Body:
+        """Instructions between braces. One that recovers reports errors and reads on; else the first is raised."""
+        outer, self.scope = self.scope, Body(name)
+        body, makes = self.scope, self.makes_parameters
+        self.makes_parameters = False
+        self._nest()
+        self.tokens.expect("{", "before the instructions")
+        while True:
+            if recovers:
+                self._read_or_resume()
+            else:
+                self.read_statement()
+            if self.tokens.accept("}"):
+                break
+        self._check_parameters(body, recovers=recovers)
+        self.scope, self.makes_parameters = outer, makes
+        self.depth -= 1
+        return body
+
+    def read_statement(self) -> None:
+        """One instruction with `name =` before it."""
+        tokens, start = self.tokens, self.tokens.start
+        is_root = tokens.accept("ROOT")
+        at, end = tokens.start, tokens.end
+        name = read_name(tokens, "the name of an instruction")
+        tokens.expect("=", f"after {name}")
+        if is_root and self.scope.root is not None:
+            tokens.fail("a second ROOT in this computation", start, start + 4)
+        known = self.read_operation()
+        if name in _TYPE_NAMES or (name.startswith("__") and not name.startswith("__xla_")):
+            tokens.fail(f"{name} is reserved and cannot name an instruction", at, end)
+        if name in self.scope.named:
+            tokens.fail(f"a second instruction named {name}", at, end)
+        self.scope.named[name] = self.scope.last = known
+        if is_root:
+            self.scope.root = known
+
+    def read_operation(self, *, nested: bool = False) -> Known:
+        """What stands behind `name =`, or in place of an operand, where there are no attributes."""
+        self._nest()
+        tokens = self.tokens
+        shape = take_shape(tokens) if at_shape(tokens) else None
+        span, opcode = Span(tokens.start, tokens.end), tokens.text
+        if tokens.kind != tk.IDENT or not is_known(opcode):
+            tokens.fail("expected an opcode")
+        wrapped = wrapped_opcode(opcode)
+        generic = opcode if wrapped is None else f"async{opcode[opcode.rindex('-') :]}"
+        if shape is None and generic in NEEDS_SHAPE:
+            tokens.fail(f"{opcode} needs its result shape before it", span.start, span.end)
+        tokens.advance()
+        operation = Operation(tokens, generic, span, shape)
+        self._read_arguments(operation)
+        rules = attributes_of(opcode)
+        if not nested:
+            operation.attributes, operation.spans = read_rules(tokens, rules, self._grammars, opcode)
+        check_required(tokens, rules, operation.attributes, opcode, span)
+        self._check(operation, wrapped or "")
+        self.depth -= 1
+        return self._known(operation, wrapped or "")
+
+    def _read_or_resume(self) -> None:
+        tokens, start, depth = self.tokens, self.tokens.start, self.depth
+        scope = self.scope
+        if tokens.kind == tk.END or begins_computation(tokens.source.text, start, tokens.end):
+            raise unclosed(tokens.source, self._last, tokens.previous_end, scope.name)
+        self._last = start
+        try:
+            self.read_statement()
+        except HloError as error:
+            self.scope, self.depth = scope, depth
+            text = tokens.source.text
+            resume = next_statement(text, start, len(text))
+            self.report(within(error, text, start, len(text) if resume is None else resume))
+            scope.named.setdefault(statement_name(text, start), Known())
+            if resume is None:
+                raise EOFError from None
+            tokens.move(resume)
+
+    def _read_arguments(self, operation: Operation) -> None:
+        """What stands between the parentheses: operands, a parameter's number, or a literal."""
+        tokens = self.tokens
+        if operation.opcode not in ("parameter", "constant"):
+            self._read_operands(operation)
+            return
+        tokens.expect("(", f"after {operation.opcode}")
+        assert operation.shape is not None
+        if operation.opcode == "constant":
+            read_literal(tokens, operation.shape)
+        else:
+            start, end = tokens.start, tokens.end
+            number = tokens.integer("as the number of the parameter")
+            if number < 0 or number in self.scope.parameters:
+                tokens.fail("a second parameter of this number" if number >= 0 else "a number below 0", start, end)
+            self.scope.parameters[number] = Span(start, end)
+        tokens.expect(")", f"after the {'literal' if operation.opcode == 'constant' else 'number'}")
+
+    def _read_operands(self, operation: Operation) -> None:
+        """Operands with commas between them. Like XLA, pass over one that is missing before a comma or the end."""
+        tokens = self.tokens
+        tokens.expect("(", "before the operands")
+        depth = self.depth
+        while tokens.kind != ")":
+            try:
+                operation.operands.append(self._read_operand())
+            except HloError:
+                if tokens.kind not in (",", ")"):
+                    raise
+                self.depth = depth
+            if not tokens.accept(","):
+                break
+        tokens.expect(")", "or a comma after an operand")
+
+    def _read_operand(self) -> Known:
+        tokens, start = self.tokens, self.tokens.start
+        shape = take_shape(tokens) if at_shape(tokens) else None
+        at, end, name = tokens.start, tokens.end, tokens.text
+        is_name = tokens.kind in (tk.NAME, tk.IDENT)
+        if is_name:
+            tokens.advance()
+        if tokens.kind == "(" and is_name:
+            tokens.move(start)
+            return self.read_operation(nested=True)
+        known = self.scope.named.get(name) if is_name else None
+        if known is None and self.makes_parameters:
+            known = self._make_parameter(name if is_name else "", shape, Span(at, end))
+        if not is_name and known is None:
+            tokens.fail("expected an operand")
+        if known is None:
+            tokens.move(at)
+            self._undefined(name, Span(at, end))
+        elif shape is not None and known.shape is not None and not compatible(known.shape, shape):
+            tokens.move(at)
+            tokens.fail(f"{name} has the shape {known.shape}, not {shape}", start, end)
+        assert known is not None
+        return self._element(known)
+
+    def _element(self, known: Known) -> Known:
+        """The element that `#0#1` behind a name takes; newer versions of XLA print these."""
+        tokens, start = self.tokens, self.tokens.start
+        index = []
+        while tokens.accept("#"):
+            index.append(tokens.integer("as the element to take"))
+        if not index:
+            return known
+        shape = None if known.shape is None else subshape(known.shape, tuple(index))
+        if known.shape is not None and shape is None:
+            tokens.fail(f"{known.shape} has no such element", start, tokens.previous_end)
+        return Known("get-tuple-element", shape)
+
+    def _make_parameter(self, name: str, shape: Shape | None, span: Span) -> Known:
+        if shape is None:
+            self.tokens.move(span.start)
+            self.tokens.fail("an operand needs a shape where the instruction stands alone", span.start, span.end)
+        known = Known("parameter", shape)
+        self.scope.named[name or f"_{len(self.scope.named)}"] = known
+        return known
+
+    def _undefined(self, name: str, span: Span) -> None:
+        close = nearest(name, self.scope.named)
+        hint = f"did you mean {close}?" if close else None
+        self.tokens.fail(f"there is no instruction {name} above", span.start, span.end, hint=hint)
+
+    def _check(self, operation: Operation, wrapped: str) -> None:
+        check_operation(operation)
+        replicated = operation.attributes.get("parameter_replication")
+        if isinstance(replicated, tuple) and operation.shape is not None:
+            leaves = len(list(operation.shape.leaves))
+            if leaves != len(replicated):
+                operation.fail(f"the shape has {leaves} leaves, here are {len(replicated)}", "parameter_replication")
+        if operation.opcode == "async-start":
+            if wrapped:
+                self._check_wrapped(operation, wrapped)
+            elif (called := operation.body("calls")) is not None and called.name:
+                if called.name in self._started:
+                    operation.fail(f"{called.name} is called by another asynchronous operation", "calls")
+                self._started.add(called.name)
+        elif wrapped and operation.operands[0].wrapped not in ("", wrapped):
+            operation.fail(f"the operand wraps {operation.operands[0].wrapped}, not {wrapped}")
+
+    def _check_wrapped(self, operation: Operation, wrapped: str) -> None:
+        assert isinstance(operation.shape, TupleShape)
+        if wrapped in ("parameter", "constant"):
+            operation.fail(f"{wrapped} cannot be asynchronous")
+        shape = operation.shape.elements[1]
+        inner = Operation(
+            self.tokens, wrapped, operation.span, shape, operation.operands, operation.attributes, operation.spans
+        )
+        check_operation(inner, is_wrapped=True)
+
+    def _known(self, operation: Operation, wrapped: str) -> Known:
+        known = Known(operation.opcode, fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id"))
+        if operation.opcode == "async-start":
+            thread, called = operation.attributes.get("async_execution_thread"), operation.body("calls")
+            known.thread = thread[1:-1] if isinstance(thread, str) else "main"
+            if not wrapped and called is not None:
+                known.wrapped, known.calls = called.result.opcode, called.name
+        elif operation.opcode in ("async-update", "async-done"):
+            producer = operation.operands[0]
+            known.wrapped, known.thread, known.calls = producer.wrapped, producer.thread, producer.calls
+        return known
+
+    def _check_parameters(self, body: Body, *, recovers: bool) -> None:
+        """Parameters are numbered without a gap; one beyond their count stands for what is missing."""
+        count = len(body.parameters)
+        for number, span in body.parameters.items():
+            if number >= count:
+                message = f"parameter {number} is one of {count}; they are numbered from 0 without a gap"
+                error = HloError(message, span, source=self.tokens.source)
+                if not recovers:
+                    raise error
+                self.report(list(error.diagnostics))
+                return
+
+    def _read_computation(self, tokens: Tokens) -> Body:
+        """A computation by name, or its body in place of it."""
+        if tokens.kind == "{":
+            return self.read_body("_")
+        start, end = tokens.start, tokens.end
+        name = read_name(tokens, "a computation")
+        if name not in self.bodies:
+            close = nearest(name, self.bodies)
+            hint = f"did you mean {close}?" if close else None
+            tokens.fail(f"there is no computation {name} above", start, end, hint=hint)
+        return self.bodies[name]
+
+    def _read_instructions(self, tokens: Tokens) -> object:
+        """`{%a, %b}`, with at least one name."""
+        tokens.expect("{", "before the names")
+        while True:
+            start, end = tokens.start, tokens.end
+            name = read_name(tokens, "an instruction")
+            if name not in self.scope.named:
+                self._undefined(name, Span(start, end))
+            if not tokens.accept(","):
+                break
+        tokens.expect("}", "or a comma after a name")
+        return None
+
+    def _nest(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.tokens.fail(f"bodies or operands are nested more than {MAX_NESTING} deep", self.tokens.start)

@@ -1,0 +1,249 @@
+"""Measures speed and memory against jaxlib, as ratios in one run on one machine, and holds them against the budgets.
+
+    make bench                                    everything
+    make bench ARGS="parse memory"                some sections
+    make bench ARGS="--check"                     exit code 1 if a budget is not kept
+
+Budgets are those of the design: XLA's own parser, and `python -c pass`, are the measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from synthetic import FIXTURES, synthetic, text_of
+
+DUMPS = (
+    "tpu/v5e_conv/after_optimizations.txt",
+    "tpu/v5p_scan/after_optimizations.txt",
+    "gpu/h100_transformer/after_optimizations.txt.gz",
+    "gpu/h100_mlp/module_0001.jit_step.before_optimizations.txt",
+    "cpu/sorting/after_optimizations.txt",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One row: what was measured, ours and theirs as text, their ratio, and what it may be."""
+
+    what: str
+    ours: str
+    theirs: str
+    ratio: float | None = None
+    budget: float | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the budget is not kept."""
+        return self.ratio is not None and self.budget is not None and self.ratio > self.budget
+
+    @property
+    def verdict(self) -> str:
+        """`ok`, `OVER`, or nothing where there is no budget."""
+        return "" if self.budget is None else "OVER" if self.over else "ok"
+
+
+def parse(rounds: int) -> Iterator[Measured]:
+    """Time to read a module, on dumps as they are and on large ones."""
+    for name in DUMPS:
+        yield _race(name.rpartition("/")[0], text_of(FIXTURES / name), rounds * 2)
+    for size in (4, 40):
+        yield _race(f"synthetic, {size} MB", _large(size), rounds if size < 10 else max(2, rounds // 2))
+
+
+def growth(rounds: int) -> Iterator[Measured]:
+    """Time a byte must not grow with the size."""
+    from hlo_cli.syntax.parser import parse_module
+
+    first: float | None = None
+    for size in (5, 10, 20, 40):
+        text = _large(size)
+        rate = min(_seconds(lambda text=text: parse_module(text)) for _ in range(max(2, rounds // 2))) / len(text)  # type: ignore[misc]
+        first = first or rate
+        yield Measured(f"growth, {size} MB", f"{rate * 1e9:.1f} ns/B", f"{first * 1e9:.1f} ns/B", rate / first, 1.3)
+
+
+def memory(rounds: int) -> Iterator[Measured]:
+    """Growth of resident memory by a module, each in a process of its own."""
+    for name, text in (
+        *((n.rpartition("/")[0], text_of(FIXTURES / n)) for n in DUMPS[1:3]),
+        *((f"synthetic, {s} MB", _large(s)) for s in (4, 40)),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "module.txt")
+            path.write_text(text, encoding="utf-8")
+            ours, theirs = (min(_resident(reader, path) for _ in range(2)) for reader in (OUR_READER, THEIR_READER))
+        yield Measured(
+            f"memory, {name}",
+            f"{ours / 1e6:.1f} MB",
+            f"{theirs / 1e6:.1f} MB",
+            ours / theirs,
+            0.6 if len(text) > 1e6 else None,
+        )
+
+
+def start(rounds: int) -> Iterator[Measured]:
+    """Time of the answers that must come at once, and what is imported for them."""
+    for arguments, budget in (("--version", 5.0), ("--help", 5.0)):
+        ours, theirs = [], []
+        for _ in range(max(15, rounds)):
+            ours.append(_wall([*_hlo(), arguments]))
+            theirs.append(_wall([sys.executable, "-c", "pass"]))
+        yield _times(f"hlo {arguments}", median(ours), median(theirs), budget)
+        modules = _imported(arguments)
+        heavy = sorted({"numpy", "rich", "pyparsing", "click"} & modules)
+        yield Measured(f"hlo {arguments}: heavy imports", ", ".join(heavy) or "none", "none", float(len(heavy)), 0.0)
+        yield Measured(f"hlo {arguments}: modules", str(len(modules)), str(len(_imported(None))))
+
+
+def commands(rounds: int) -> Iterator[Measured]:
+    """Seconds that a command takes on a dump of 4 MB beyond what it takes on next to nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        large, small = Path(folder, "large.txt"), Path(folder, "small.txt")
+        large.write_text(_large(4), encoding="utf-8")
+        small.write_text("HloModule m\n\nENTRY %e {\n  ROOT %p = f32[2]{0} parameter(0)\n}\n", encoding="utf-8")
+        for command in (("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json")):
+            if _code([*_hlo(), *command, str(small)]) > 1:
+                yield Measured(f"hlo {' '.join(command)}", "does not run", "")
+                continue
+            ours, theirs = [], []
+            for _ in range(max(3, rounds)):
+                ours.append(_wall([*_hlo(), *command, str(large)]))
+                theirs.append(_wall([*_hlo(), *command, str(small)]))
+            more = min(ours) - min(theirs)
+            yield Measured(f"hlo {' '.join(command)}, 4 MB", f"{min(ours):.2f} s", f"{min(theirs):.2f} s", more, 1.0)
+
+
+SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
+    "parse": parse,
+    "growth": growth,
+    "memory": memory,
+    "start": start,
+    "commands": commands,
+}
+
+# Both read the text and a small module first, so that what is loaded once is not counted.
+_RESIDENT = """
+import gc, sys
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1])
+text = open(sys.argv[1], encoding="utf-8").read()
+{read}
+tiny = read("HloModule m  ENTRY e {{ ROOT p = f32[2] parameter(0) }}")
+gc.collect()
+before = resident()
+module = read(text)
+print((resident() - before) * __import__("resource").getpagesize())
+sys.stdout.flush()
+__import__("os")._exit(0)
+"""
+OUR_READER = _RESIDENT.format(read="from hlo_cli.syntax.parser import parse_module as read")
+THEIR_READER = _RESIDENT.format(read="from jaxlib._hlo import hlo_module_from_text as read")
+
+
+@cache
+def _large(megabytes: int) -> str:
+    return synthetic(megabytes)
+
+
+def _race(what: str, text: str, rounds: int) -> Measured:
+    """Our parser against XLA's on one text, the best of several rounds each, taking turns."""
+    from jaxlib._hlo import hlo_module_from_text
+
+    from hlo_cli.syntax.parser import parse_module
+
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(_seconds(lambda: parse_module(text)))
+        theirs.append(_seconds(lambda: hlo_module_from_text(text)))
+    return _times(f"{what}, {len(text) / 1e3:,.0f} kB" if len(text) < 1e6 else what, min(ours), min(theirs), 0.5)
+
+
+def _times(what: str, ours: float, theirs: float, budget: float) -> Measured:
+    return Measured(what, f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", ours / theirs, budget)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Processor time; what is made is thrown away after the clock has stopped."""
+    gc.collect()
+    started = time.process_time()
+    made = work()
+    seconds = time.process_time() - started
+    del made
+    return seconds
+
+
+def _wall(command: Sequence[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def _code(command: Sequence[str]) -> int:
+    return subprocess.run(command, check=False, capture_output=True).returncode
+
+
+def _resident(reader: str, path: Path) -> int:
+    done = subprocess.run([sys.executable, "-c", reader, str(path)], check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def _imported(argument: str | None) -> set[str]:
+    """The modules that `hlo ARGUMENT` ends with, or Python alone."""
+    run = f"from hlo_cli.cli import main; main([{argument!r}], standalone=False); " if argument else ""
+    script = f"{run}import sys; print('modules:', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return set(done.stdout.rpartition("modules:")[2].split())
+
+
+@cache
+def _hlo() -> tuple[str, ...]:
+    """`hlo` as installed beside this Python, or the package run as a module."""
+    script = Path(sys.executable).with_name("hlo")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "hlo_cli")
+
+
+def show(rows: Iterator[Measured]) -> bool:
+    """Print rows as they come; whether all budgets are kept."""
+    kept = True
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        budget = "" if row.budget is None else f"{row.budget:g}"
+        print(
+            f"{row.what:<44} {row.ours:>14} {row.theirs:>12} {ratio:>7} {budget:>7}  {row.verdict}".rstrip(), flush=True
+        )
+        kept = kept and not row.over
+    return kept
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the sections asked for; 1 if a budget is not kept and that was to be checked."""
+    parser = argparse.ArgumentParser(description="Measures speed and memory against jaxlib.")
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all if none is given"
+    )
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a budget is not kept")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each time is taken")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.sections) - SECTIONS.keys():
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    print(f"{'':<44} {'ours':>14} {'theirs':>12} {'ratio':>7} {'budget':>7}")
+    kept = True
+    for name in chosen.sections or SECTIONS:
+        kept = show(SECTIONS[name](chosen.rounds)) and kept
+    return int(chosen.check and not kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Golden cases: `fixtures/golden/COMMAND/CASE.txt` holds a command line and, below it, what it printed.
+
+    $ COLUMNS=120 hlo layout tpu/v5e_conv/
+    … standard output …
+    [stderr]
+    … standard error, if there was any …
+    [exit 2]
+
+It runs in `fixtures/`, 80 columns wide, without colour. `python tests/golden.py --write [PART-OF-NAME]…` writes the
+outputs anew, without `--write` it says which differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+from hlo_cli.cli import main as run_hlo
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+GOLDEN = FIXTURES / "golden"
+ENVIRONMENT = {"COLUMNS": "80", "LINES": "30", "NO_COLOR": "1", "TERM": "xterm-256color", "PYTHONUTF8": "1"}
+CLEARED = ("FORCE_COLOR", "CLICOLOR_FORCE", "HLO_ASCII", "LC_ALL", "LC_CTYPE")
+
+_SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")
+
+
+def cases() -> list[Path]:
+    """Every golden case."""
+    return sorted(GOLDEN.glob("*/*.txt"))
+
+
+def name_of(case: Path) -> str:
+    """`layout/tiles` for `fixtures/golden/layout/tiles.txt`."""
+    return case.relative_to(GOLDEN).with_suffix("").as_posix()
+
+
+def answered(case: Path) -> str:
+    """What the file of a case should hold: its command line, and what that prints now."""
+    first = case.read_text(encoding="utf-8").partition("\n")[0]
+    if not first.startswith("$ "):
+        raise ValueError(f"{name_of(case)}: the first line should be a command line, as $ hlo layout 'f32[2]'")
+    line = first.removeprefix("$ ")
+    out, err, code = _in_a_shell(line) if _needs_a_shell(line) else _here(line)
+    parts = [first + "\n", _ended(out)]
+    if err:
+        parts += ["[stderr]\n", _ended(err)]
+    if code:
+        parts.append(f"[exit {code}]\n")
+    return "".join(parts)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def _needs_a_shell(line: str) -> bool:
+    """Whether something stands outside quotes that only a shell understands."""
+    tokens = shlex.shlex(line, posix=True, punctuation_chars="|<>;&")
+    tokens.whitespace_split = True
+    return any(token and set(token) <= set("|<>;&") for token in tokens)
+
+
+def _here(line: str) -> tuple[str, str, int]:
+    """Run `[NAME=value]… hlo ARGUMENT…` in this process."""
+    words = shlex.split(line)
+    settings = {}
+    while _SETTING.match(words[0]):
+        name, _, value = words.pop(0).partition("=")
+        settings[name] = value
+    if words.pop(0) != "hlo":
+        raise ValueError(f"not a command line of hlo: {line}")
+    out, err, empty = _stream(), _stream(), _stream()
+    with _surroundings(settings), redirect_stdout(out), redirect_stderr(err), patch("sys.stdin", empty):
+        code = run_hlo(words, standalone=False)
+    return _written(out), _written(err), code
+
+
+def _in_a_shell(line: str) -> tuple[str, str, int]:
+    environment = {k: v for k, v in os.environ.items() if k not in CLEARED} | ENVIRONMENT
+    environment["PYTHONPATH"] = str(FIXTURES.parent)
+    script = f'hlo() {{ "{sys.executable}" -m hlo_cli "$@"; }}\n{line}'
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=FIXTURES, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    return done.stdout.decode(), done.stderr.decode(), done.returncode
+
+
+@contextmanager
+def _surroundings(settings: dict[str, str]) -> Iterator[None]:
+    """The folder and the environment in which a case runs."""
+    before = Path.cwd()
+    with patch.dict(os.environ, ENVIRONMENT | settings):
+        for name in CLEARED:
+            if name not in settings:
+                os.environ.pop(name, None)
+        if "FORCE_COLOR" in settings:
+            del os.environ["NO_COLOR"]
+        os.chdir(FIXTURES)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the cases anew, or say which of them differ."""
+    parser = argparse.ArgumentParser(description="Golden outputs of the command line.")
+    parser.add_argument("--write", action="store_true", help="write what differs")
+    parser.add_argument("names", nargs="*", help="only cases whose name holds one of these")
+    chosen = parser.parse_args(arguments)
+    different = 0
+    for case in cases():
+        if chosen.names and not any(name in name_of(case) for name in chosen.names):
+            continue
+        wanted = answered(case)
+        if wanted != case.read_text(encoding="utf-8"):
+            different += 1
+            print(f"{'written' if chosen.write else 'differs'}: {name_of(case)}")
+            if chosen.write:
+                case.write_text(wanted, encoding="utf-8", newline="\n")
+    return int(bool(different) and not chosen.write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What every command prints, held against the outputs kept in `fixtures/golden/`; `make golden` writes those anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import golden
+from hlo_cli.cli import COMMANDS
+
+
+@pytest.mark.parametrize("case", golden.cases(), ids=golden.name_of)
+def test_prints_what_it_printed(case: Path) -> None:
+    assert golden.answered(case) == case.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", golden.cases(), ids=golden.name_of)
+def test_a_case_lies_with_its_command(case: Path) -> None:
+    words = case.read_text(encoding="utf-8").partition("\n")[0].split()
+    assert case.parent.name in words or case.parent.name not in COMMANDS
+
+
+def test_a_case_shows_output_errors_and_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golden, "GOLDEN", tmp_path)
+    case = tmp_path / "cli" / "unknown.txt"
+    case.parent.mkdir()
+    case.write_text("$ hlo layuot\n", encoding="utf-8")
+    assert golden.main(["unknown"]) == 1
+    assert golden.main(["--write"]) == 0
+    assert case.read_text(encoding="utf-8") == (
+        "$ hlo layuot\n[stderr]\nerror: no command layuot; did you mean layout?\n[exit 2]\n"
+    )
+    assert golden.main([]) == 0
+
+
+def test_a_case_may_need_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(golden, "GOLDEN", tmp_path)
+    for line in ("hlo --version | cut -c1-3", "hlo help dump | head -1"):
+        case = tmp_path / "piped.txt"
+        case.write_text(f"$ {line}\n", encoding="utf-8")
+        kept = golden.answered(case)
+        assert kept.count("\n") == 2
+        assert "[" not in kept
+    assert not golden._needs_a_shell("hlo parse x --where 'a > 1 | b'")
+
+
+def test_a_case_has_an_environment_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "33")
+    monkeypatch.setattr(golden, "GOLDEN", tmp_path)
+    case = tmp_path / "case.txt"
+    case.write_text("$ COLUMNS=120 hlo --version\n", encoding="utf-8")
+    seen: list[tuple[str | None, str]] = []
+
+    def note(words: list[str], standalone: bool) -> int:
+        seen.append(_here())
+        return 0
+
+    monkeypatch.setattr(golden, "run_hlo", note)
+    golden.answered(case)
+    assert seen == [("120", "fixtures")]
+    assert _here()[0] == "33"
+
+
+def _here() -> tuple[str | None, str]:
+    import os
+
+    return os.environ.get("COLUMNS"), Path.cwd().name

@@ -1,0 +1,306 @@
+"""Texts that mean harm: they end in a clear error or in `module.errors`, soon, and never in a traceback."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hlo_cli.ir.module import Module
+from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.metadata import parse_metadata
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.recover import MAX_ERRORS
+from hlo_cli.syntax.scanner import Scanner, unquote
+from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.values import one_line
+
+HEAD = "HloModule m\n\nENTRY %e (p: f32[2]) -> f32[2] {\n  %p = f32[2]{0} parameter(0)\n"
+TAIL = "  ROOT %r = f32[2]{0} negate(%p)\n}\n"
+
+
+def lines(*middle: str) -> str:
+    """A module with these lines between a parameter and a root."""
+    return HEAD + "".join(f"  {line}\n" for line in middle) + TAIL
+
+
+def look_at(diagnostics: Sequence[Diagnostic], *, most: int | None = None) -> None:
+    """Hold diagnostics to what a person can read: so many, each of them short and, if it has a place, in the text."""
+    assert most is None or len(diagnostics) <= most
+    for diagnostic in diagnostics:
+        assert 0 < len(str(diagnostic)) < 2000
+        assert diagnostic.span is None or diagnostic.position is not None
+
+
+def reads(text: str) -> Module | None:
+    """The module, looked at all over; None if it cannot be read at all."""
+    try:
+        module = parse_module(text)
+    except HloError as error:
+        look_at(error.diagnostics, most=2 * MAX_ERRORS)
+        return None
+    look_at(module.errors, most=2 * MAX_ERRORS)
+    look_at(module.notes)
+    for instruction in module.instructions:
+        _ = instruction.metadata, instruction.shape.padded_bytes, instruction.shape.logical_bytes
+    assert parse_module(str(module)).instruction_count == module.instruction_count or module.errors
+    return module
+
+
+def refused(text: str) -> bool:
+    """Whether strict reading ends in an error with messages that a person can read."""
+    try:
+        parse_module(text, strict=True)
+    except HloError as error:
+        look_at(error.diagnostics, most=2 * MAX_ERRORS)
+        return True
+    return False
+
+
+DEEP = 100_000
+
+HOSTILE: dict[str, str] = {
+    "tuples nested in a shape": lines(f"%x = {'(' * DEEP}f32[]{')' * DEEP} custom-call()"),
+    "tuples nested and not closed": lines(f"%x = {'(' * DEEP}"),
+    "operands nested": lines(f"%x = f32[2] {'negate(' * DEEP}%p{')' * DEEP}"),
+    "operands nested with shapes": lines(f"%x = {'f32[2] negate(' * DEEP}%p{')' * DEEP}"),
+    "braces nested in an attribute": lines(f"%x = f32[2] negate(%p), sharding={'{' * DEEP}{'}' * DEEP}"),
+    "all brackets nested in an attribute": lines(f"%x = f32[2] negate(%p), a={'([{' * DEEP}{'}])' * DEEP}"),
+    "brackets crossed": lines(f"%x = f32[2] negate(%p), a={'([' * DEEP}{')]' * DEEP}"),
+    "braces in a literal": lines(f"%x = f32[2] constant({'{' * DEEP}1{'}' * DEEP})"),
+    "bodies in bodies": HEAD + "%x = f32[2] call(%p), to_apply={ a = f32[2] parameter(0) ROOT " * 3000 + "}" * 3000,
+    "bodies in bodies on lines": HEAD + "  x = f32[2] call(p), to_apply={\n" * 3000 + "}\n" * 3000,
+    "JSON nested": lines(f"%x = f32[2] negate(%p), backend_config={'{' * DEEP}{'}' * DEEP}"),
+    "computations not closed": "HloModule m\n" + "a {\n" * 30_000,
+    "computations closed only": "HloModule m\n" + "}\n" * 100_000,
+    "a string not closed": lines('%x = f32[2] negate(%p), metadata={op_name="' + "a" * DEEP),
+    "a string that ends in a backslash": lines('%x = f32[2] negate(%p), metadata={op_name="\\'),
+    "many strings not closed": lines(*(f"%x{i} = f32[2] negate(%p), k='" for i in range(3001))),
+    "a comment not closed": lines("/*" + " x" * DEEP),
+    "comments opened": lines("/*" * DEEP),
+    "stars in a comment": lines("/*" + "*" * DEEP + "/"),
+    "slashes": lines("/" * DEEP),
+    "comments": lines("/**/" * DEEP),
+    "NUL": lines("%x\0 = f32[2] negate(%p)", "\0" * 1000),
+    "NUL in a string": lines('%x = f32[2] negate(%p), metadata={op_name="\0"}'),
+    "only NULs": "\0" * 10_000,
+    "a byte order mark": "\ufeff" + lines(),
+    "surrogates": lines('%x = f32[2] negate(%p), metadata={op_name="\ud800"}', "%\udfff = f32[] parameter(1)"),
+    "an escape sequence in a name": lines("%\x1b[31mred = f32[2] negate(%p)"),
+    "an escape sequence in an opcode": lines("%x = f32[2] \x1b]0;title\x07(%p)"),
+    "an escape sequence in a string": lines('%x = f32[2] negate(%p), metadata={op_name="\x1b[2J"}'),
+    "line separators that are none to XLA": lines("%x = f32[2] negate(%p)\u2028%y = f32[2] negate(%p)\x0b\x0c\x85"),
+    "sizes whose product is too large": lines("%x = f32[9223372036854775807,9223372036854775807]{1,0} custom-call()"),
+    "many sizes": lines(f"%x = f32[{','.join(['3'] * 20_000)}] custom-call()"),
+    "an order of many": lines(f"%x = f32[{','.join(['1'] * 3000)}]{{{','.join(map(str, range(3000)))}}} custom-call()"),
+    "tiles of many": lines(f"%x = f32[2]{{0:T{'(2,2)' * 5000}}} custom-call()"),
+    "a tile of many": lines(f"%x = f32[2]{{0:T({','.join(['*'] * 5000)},8)}} custom-call()"),
+    "huge tiles": lines("%x = f32[2]{0:T(9223372036854775807,9223372036854775807)} custom-call()"),
+    "a tail of 2^63": lines("%x = f32[2]{0:T(8)L(9223372036854775807)} custom-call()"),
+    "a size of 100,000 digits": lines(f"%x = f32[{'9' * 100_000}] custom-call()"),
+    "a tile of 100,000 digits": lines(f"%x = f32[2]{{0:T({'9' * 100_000})}} custom-call()"),
+    "a parameter of 100,000 digits": lines(f"%x = f32[2] parameter({'9' * 100_000})"),
+    "an element of 100,000 digits": lines(f"%x = f32[2] negate(%p#{'9' * 100_000})"),
+    "a literal of 100,000 digits": lines(f"%x = f32[] constant({'9' * 100_000})"),
+    "an attribute of 100,000 digits": lines(
+        f"%x = f32[2] reduce(%p), dimensions={{{'9' * 100_000}}}, index={'9' * 100_000}"
+    ),
+    "a line number of 100,000 digits": lines(f"%x = f32[2] negate(%p), metadata={{source_line={'9' * 100_000}}}"),
+    "an alias of 100,000 digits": f"HloModule m, input_output_alias={{ {{}}: ({'9' * 100_000}, {{}}) }}\n{TAIL}ENTRY e {{ p = f32[] parameter(0) }}",
+    "an alias index of 100,000 digits": f"HloModule m, input_output_alias={{ {{{'9' * 100_000}}}: (0, {{}}) }}\nENTRY e {{ p = f32[] parameter(0) }}",
+    "a frame of 100,000 digits": f'HloModule m\n\nFileNames\n1 "a"\n\nFunctionNames\n1 "f"\n\nFileLocations\n1 {{file_name_id={"9" * 100_000}}}\n\nStackFrames\n1 {{file_location_id={"9" * 100_000} parent_frame_id=1}}\n\nENTRY e {{ p = f32[] parameter(0), metadata={{stack_frame_id=1}} }}',
+    "digits that are not ASCII": lines(
+        "%x = f32[\u0663] custom-call()", "%y = f32[2] parameter(\u0661)", "%z = f32[²] negate(%p)"
+    ),
+    "letters that are not ASCII": lines("%é = f32[2] negate(%p)", "%x = f32[2] négate(%p)"),
+    "a name of a megabyte": lines(f"%{'x' * 1_000_000} = f32[2] negate(%p)"),
+    "an opcode of a megabyte": lines(f"%x = f32[2] {'x' * 1_000_000}(%p)"),
+    "one name many times": lines(*["%x = f32[2] negate(%p)"] * 5000),
+    "one computation many times": "HloModule m\n" + "e {\n  p = f32[] parameter(0)\n}\n" * 5000,
+    "one attribute many times": lines("%x = f32[2] negate(%p)" + ", a=1" * 3000),
+    "a name that is not there": lines(*[f"%x{i} = f32[2] negate(%nothing{i})" for i in range(20_000)]),
+    "computations that are not there": lines(
+        *[f"%x{i} = f32[2] call(%p), to_apply=%nothing{i}" for i in range(20_000)]
+    ),
+    "a computation that calls itself": "HloModule m\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=e\n}\n",
+    "computations that call each other": "HloModule m\na {\n  ROOT r = f32[] call(), to_apply=b\n}\nENTRY b {\n  ROOT s = f32[] call(), to_apply=a\n}\n",
+    "100,000 broken lines": lines(*["%x = = ="] * 100_000),
+    "100,000 unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(100_000)]),
+    "100,000 unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(100_000)]),
+    "nothing but a header": "HloModule " + "m" * 100_000,
+    "header attributes": "HloModule m" + ", a=1" * 50_000 + "\n" + "ENTRY e { p = f32[] parameter(0) }",
+    "stack frames that go round": 'HloModule m\n\nFileNames\n1 "a"\n\nFunctionNames\n1 "f"\n\nFileLocations\n1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=1 end_column=1}\n\nStackFrames\n1 {file_location_id=1 parent_frame_id=3}\n2 {file_location_id=1 parent_frame_id=2}\n\nENTRY e { p = f32[] parameter(0), metadata={stack_frame_id=1} }',
+    "carriage returns": lines("%x = f32[2] negate(%p)").replace("\n", "\r"),
+    "carriage returns and line feeds": lines("%x = f32[2] negate(%p)").replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_are_read_or_refused(name: str) -> None:
+    started = time.process_time()
+    reads(HOSTILE[name])
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_are_refused_clearly_when_strict(name: str) -> None:
+    started = time.process_time()
+    refused(HOSTILE[name])
+    assert time.process_time() - started < 10
+
+
+HOSTILE_SHAPES = {
+    "tuples nested": "(" * DEEP + ")" * DEEP,
+    "tuples nested and not closed": "(" * DEEP,
+    "buffers nested": "b(" * DEEP,
+    "a size of 100,000 digits": f"f32[{'9' * 100_000}]",
+    "a negative size": "f32[-9223372036854775808]",
+    "brackets": "f32" + "[" * DEEP,
+    "braces": "f32[2]" + "{" * DEEP,
+    "NUL": "f32[2]\0",
+    "nothing": "",
+    "space": " " * DEEP,
+    "comments opened": "/*" * DEEP,
+    "commas": f"f32[{',' * DEEP}]",
+    "an order of 100,000 digits": f"f32[2]{{{'9' * 100_000}}}",
+    "a space of 100,000 digits": f"f32[2]{{0:S({'9' * 100_000})}}",
+    "an unknown type with 100,000 digits": f"q{'9' * 100_000}[2]",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_SHAPES)
+def test_hostile_shapes_are_refused(name: str) -> None:
+    try:
+        shape = parse_shape(HOSTILE_SHAPES[name])
+    except HloError as error:
+        look_at(error.diagnostics)
+        return
+    assert name == "an unknown type with 100,000 digits"
+    assert shape.padded_bytes == 0
+
+
+def test_sizes_beyond_64_bits_are_exact_or_said_to_be_too_large() -> None:
+    shape = parse_shape("f32[4294967296,4294967296]{1,0:T(8,128)}")
+    assert shape.logical_bytes == 4 * 2**64
+    with pytest.raises(HloError, match="more than 2\\^63"):
+        _ = shape.tiling  # type: ignore[union-attr]
+
+
+def test_errors_are_bounded_and_the_first_ones_are_kept() -> None:
+    module = reads(lines(*["%x = = ="] * 100_000))
+    assert module is None or 0 < len(module.errors) <= 2 * MAX_ERRORS
+    if module is not None:
+        assert module.errors[0].position is not None
+        assert module.errors[0].position.line == 5
+
+
+def test_a_truncated_module_gives_what_was_whole() -> None:
+    text = lines(*(f"%x{i} = f32[2]{{0}} negate(%p)" for i in range(100)))
+    cut = text[: text.index("%x50")]
+    module = parse_module(cut)
+    assert module.instruction_count == 51
+    assert any("ends inside" in error.message for error in module.errors)
+
+
+# What could take a regular expression quadratic time or worse: a text for a size, and what reads it.
+Reader = Callable[[str], object]
+TRAPS: dict[str, tuple[Callable[[int], str], Reader]] = {
+    "names": (lambda n: lines("%" + "a" * n), reads),
+    "names without %": (lambda n: "HloModule m\n" + "a" * n, reads),
+    "words before no equals sign": (lambda n: lines("ROOT " * n), reads),
+    "heads": (lambda n: "HloModule m\n" + "%f (" * n, reads),
+    "heads closed": (lambda n: "HloModule m\n%f " + "(" * 3 + "a" * n + ") -> ", reads),
+    "parentheses in a head": (lambda n: "HloModule m\n%f (" + "()" * n, reads),
+    "arrows in a head": (lambda n: "HloModule m\n%f () -> " + "{}" * n, reads),
+    "heads on lines": (lambda n: "HloModule m\n" + "%f (a: f32[]) -> f32[]\n" * n, reads),
+    "parentheses in operands": (lambda n: lines("%x = f32[2] negate(" + "(" * n), reads),
+    "pairs in operands": (lambda n: lines("%x = f32[2] negate(" + "()" * n), reads),
+    "quotes in operands": (lambda n: lines("%x = f32[2] negate(" + '""' * n), reads),
+    "quotes": (lambda n: lines('"' * n), reads),
+    "escapes": (lambda n: lines('%x = f32[2] negate(%p), a="' + "\\a" * n), reads),
+    "strings that end too late": (lambda n: lines(*['%x = f32[2] negate(%p), a="'] * n), reads),
+    "tuples as shapes": (lambda n: lines("%x = (" + "f32[2]{0}, " * n), reads),
+    "tuples that close": (lambda n: lines("%x = (" + "f32[2]{0}) " * n), reads),
+    "braces as shapes": (lambda n: lines("%x = f32[2]" + "{" * n), reads),
+    "attributes": (lambda n: lines("%x = f32[2] negate(%p)" + ", a={" * n), reads),
+    "attributes that are alike": (lambda n: lines("%x = f32[2] negate(%p)" + ", a=1" * (n // 20)), reads),
+    "metadata in a module": (lambda n: lines("%x = f32[2] negate(%p), metadata={" + "a" * n + "}"), reads),
+    "computations of one name": (lambda n: "HloModule m\n" + "a {\n  p = f32[] parameter(0)\n}\n" * (n // 20), reads),
+    "commas": (lambda n: lines("%x = f32[2] negate(%p)" + "," * n), reads),
+    "spaces": (lambda n: lines("%x" + " " * n + "= f32[2] negate(%p)"), reads),
+    "spaces everywhere": (lambda n: lines(*["%x" + " " * 50] * (n // 50)), reads),
+    "blank lines": (lambda n: lines("\n" * n), reads),
+    "comments": (lambda n: lines("/* */" * n), reads),
+    "comments opened": (lambda n: lines("/*" * n), reads),
+    "broken lines": (lambda n: lines(*["%x = f32[2] negate(%p"] * n), reads),
+    "names used before": (lambda n: lines(*[f"%x{i} = f32[2] add(%p, %y{i})" for i in range(n // 10)]), reads),
+    "computations in the way": (lambda n: "HloModule m\n" + "a {\n}\n" * n, reads),
+    "bodies in place": (lambda n: lines(*[f"%x{i} = f32[2] call(%p), to_apply={{ ROOT q = f32[2] parameter(0) }}" for i in range(n // 40)]), reads),
+    "bodies in place on lines": (
+        lambda n: lines(*[f"%x{i} = f32[2] call(%p), to_apply={{\n ROOT q = f32[2] parameter(0) }}" for i in range(n // 40)]), reads,
+    ),
+    "stack tables": (lambda n: 'HloModule m\n\nFileNames\n1 "' + '1 "a' * n, reads),
+    "stack rows": (lambda n: "HloModule m\n\nFileNames\n" + '1 "a"\n' * n + "x", reads),
+    "aliases": (lambda n: "HloModule m, input_output_alias={ " + "{0" * n, reads),
+    "aliases of spaces": (lambda n: "HloModule m, input_output_alias={ {" + " " * n + "}\nENTRY e { p = f32[] parameter(0) }", reads),
+    "index marks": (lambda n: lines("%x = f32[2] add(" + "/*index=" * n), reads),
+    "elided operands": (lambda n: lines("%x = f32[2] add(" + "... " * n), reads),
+    "metadata": (lambda n: "{" + "op_name=" * n, parse_metadata),
+    "metadata strings": (lambda n: '{op_name="' + 'a="' * n, parse_metadata),
+    "metadata keys": (lambda n: "{" + "a" * n, parse_metadata),
+    "one line": (lambda n: "\n" + "/*" * n, one_line),
+    "one line of spaces": (lambda n: "\n" + (" " * 100 + "x") * (n // 100), one_line),
+    "one line of quotes": (lambda n: "\n" + "\"'" * n, one_line),
+    "unquote": (lambda n: '"' + "\\" * n + '"', unquote),
+    "balanced": (lambda n: "(" * n, lambda text: Scanner(Source("t", text)).balanced()),
+    "balanced comments": (lambda n: "(" + "/* " * n, lambda text: Scanner(Source("t", text)).balanced()),
+    "shapes": (lambda n: "(" + "f32[2]," * n, parse_shape),
+    "sizes": (lambda n: "f32[" + "1," * n, parse_shape),
+    "layouts": (lambda n: "f32[2]{" + "0," * n, parse_shape),
+    "tiles": (lambda n: "f32[2]{0:T" + "(8)" * n, parse_shape),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_no_text_takes_more_than_its_share_of_time(name: str) -> None:
+    make, read = TRAPS[name]
+
+    def seconds(size: int) -> float:
+        text, times = make(size), []
+        for _ in range(3):
+            started = time.process_time()
+            try:
+                read(text)
+            except HloError as error:
+                str(error)
+            times.append(time.process_time() - started)
+            if times[-1] > 3:
+                break
+        return min(times)
+
+    small, large = seconds(8_000), seconds(32_000)
+    assert large < 8 * small + 0.05, f"{small:.3f} s, and {large:.3f} s for four times as much"
+
+
+@pytest.mark.slow
+def test_a_line_of_a_hundred_megabytes() -> None:
+    started = time.process_time()
+    module = reads(lines(f'%x = f32[2] negate(%p), backend_config={{"a":"{"A" * 100_000_000}"}}'))
+    assert module is not None
+    assert module.instruction_count == 3
+    assert time.process_time() - started < 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bracket", ["(", "[", "{", "f32[]{", "((", "a={"])
+def test_a_million_brackets(bracket: str) -> None:
+    for text in (bracket * 1_000_000, lines(bracket * 1_000_000), lines(f"%x = f32[] add({bracket * 1_000_000}")):
+        reads(text)
+        refused(text)
+
+
+def test_names_with_escape_sequences_are_never_names() -> None:
+    module = reads(lines("%\x1b[31mred = f32[2] negate(%p)"))
+    assert module is None or all(re.fullmatch(r"[\w.\-]+", i.name, re.ASCII) for i in module.instructions)

@@ -1,0 +1,248 @@
+"""`hlo layout SHAPE`: the worked screens, every number, the places of errors, and laws that hold for any shape."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+
+from hlo_cli.analysis.layout_steps import true_rank
+from hlo_cli.commands.layout_of_shape import report_of_shape, report_of_shapes
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.render.formats import renderer
+from hlo_cli.render.style import Style
+from hlo_cli.render.width import cell_width
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import HloError
+from hlo_cli.syntax.shapes import parse_shape
+from strategies import shapes
+
+
+def screen(report: Report, width: int = 80, *, ascii_only: bool = False) -> str:
+    return "".join(renderer("table", person=True)(report, Style(width=width, ascii=ascii_only)))
+
+
+def test_the_worked_screen() -> None:
+    text = screen(report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
+    assert text.startswith("""\
+77,824 bytes hold 42,000: 46% is padding; order {0,1} would take 55,296
+
+bf16[300,70]{1,0:T(8,128)(2,1)}
+─┬── ──┬───  ─┬─ ───┬─── ──┬──
+ a     b      c     d      e
+
+a type   bf16      2 bytes an element
+b sizes  300 70    y is 300, x is 70: 21,000 elements
+c order  1 0       x varies fastest: row-major, the default
+d tile   T(8,128)  y is cut by 8, x by 128: 38 × 1 tiles
+e tile   (2,1)     inside each, 2 rows interleave: two bf16 in a word
+
+step          sizes                  elements   bytes
+────────────  ─────────────────────  ────────  ──────
+array         [300, 70]                21,000  42,000
+pad           [304, 128]               38,912  77,824  y + 4, x + 58
+cut by 8,128  [38, 1, 8, 128]          38,912  77,824  38 × 1 tiles
+cut by 2,1    [38, 1, 4, 128, 2, 1]    38,912  77,824  4 × 128 in each
+
+cut by 8,128: reshape to [38, 8, 1, 128], transpose (0, 2, 1, 3)
+cut by 2,1: reshape to [38, 1, 4, 2, 128, 1], transpose (0, 1, 2, 4, 3, 5)
+strides in memory: [2048, 2048, 512, 4, 2, 2] bytes
+one step along x is 4 bytes
+""")
+    assert "hlo layout --draw 'bf16[300,70]{1,0:T(8,128)(2,1)}'" in text
+    assert "--for" not in text, "it is the tile that a v5e chooses"
+    assert "hlo layout --for v5e 'bf16[300,70]'" in screen(report_of_shape("bf16[300,70]{0,1}"))
+    assert text.count("\n") <= 30
+
+
+def test_the_numbers_for_machines() -> None:
+    numbers = report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)S(1)}").numbers
+    assert numbers == {
+        "type": "bf16",
+        "dimensions": (300, 70),
+        "dynamic_dimensions": (False, False),
+        "minor_to_major": (1, 0),
+        "tiles": ((8, 128), (2, 1)),
+        "elements": 21000,
+        "slots": 38912,
+        "logical_bytes": 42000,
+        "padded_bytes": 77824,
+        "padding_bytes": 35824,
+        "metadata_bytes": 0,
+        "physical_dimensions": (38, 1, 4, 128, 2, 1),
+        "tile_counts": ((38, 1), (4, 128)),
+        "stride_bytes": (None, 4),
+        "physical_stride_bytes": (2048, 2048, 512, 4, 2, 2),
+        "true_rank": 2,
+        "memory_space": 1,
+        "element_size_in_bits": 16,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("f32[3,5]", "60 bytes, no padding: 15 elements of f32"),
+        ("f32[]", "4 bytes, no padding: 1 element of f32"),
+        ("u32[]{:T(128)}", "512 bytes hold 4: 99% is padding"),
+        ("f32[0,5]{1,0:T(8,128)}", "No bytes: a size is 0"),
+        ("s4[64,128]{1,0:E(4)}", "4,096 bytes, no padding: 8,192 elements of s4"),
+        ("s4[9216,6144]{1,0:T(64,128)(8,1)E(4)}", "28,311,552 bytes, no padding: 56,623,104 elements of s4"),
+        ("pred[8,8,8]{0,2,1:T(8,128)E(32)}", "32,768 bytes hold 2,048: 94% is padding"),
+        ("f32[7,129]{1,0:T(8,128)(3,1)}", "9,216 bytes hold 3,612: 61% is padding"),
+        ("f32[<=10,7]", "288 bytes, no padding: 70 elements of f32, 8 bytes of dynamic sizes"),
+        ("b(f32[4,5]{1,0:T(4,128)})", "2,048 bytes hold 80: 96% is padding"),
+        ("token[]", "A token: it orders side effects and holds nothing"),
+        ("(f32[4]{0}, (token[], bf16[2]{0:T(256)(128)(2,1)}))", "528 bytes hold 20 in 3 leaves: 96% is padding"),
+        ("ROOT %a.1 = f32[3,5]{0,1} add(%b, %c), metadata={op_name=\"x\"}", "60 bytes, no padding: 15 elements of f32"),
+        ("f32[3,5] add(f32[3,5] b, f32[3,5] c)", "60 bytes, no padding: 15 elements of f32"),
+    ],
+)  # fmt: skip
+def test_answers(text: str, answer: str) -> None:
+    assert report_of_shape(text).answer.startswith(answer)
+
+
+def test_a_layout_that_is_not_written_is_named() -> None:
+    text = screen(report_of_shape("f32[3,5]"))
+    assert "f32[3,5]\n─┬─ ─┬─\n a   b\n" in text
+    assert "  order  none written  x varies fastest: row-major, the default" in text
+    assert "one step along y is 20 bytes, along x 4" in text
+
+
+def test_the_tile_that_a_tpu_would_choose() -> None:
+    report = report_of_shape("bf16[300,70]", generation="v5e")
+    assert report.answer.startswith("v5e gives it {1,0:T(8,128)(2,1)}: 77,824 bytes hold 42,000")
+    assert report_of_shape("f32[]", generation="v2").numbers["tiles"] == ((256,),)
+    with pytest.raises(HloError, match="no default tiles are known for v9"):
+        report_of_shape("f32[]", generation="v9")
+
+
+def test_negative_dimension_numbers_count_from_the_end() -> None:
+    report = report_of_shape("f32[3,5,7]{-1,0,-2}")
+    assert report.numbers["minor_to_major"] == (2, 0, 1)
+    assert "f32[3,5,7]{2,0,1}" in report.notes[0].message
+
+
+def test_the_order_of_dimensions_is_a_step_of_its_own() -> None:
+    text = screen(report_of_shape("f32[2,3,130]{0,2,1:T(8,128)}"))
+    assert "minor to major: z varies fastest, y slowest; in memory [3," in text
+    assert "order {0,2,1}  [3, 130, 2]" in text
+    assert "one step along z is 4 bytes, along y 69,632, along x 512" in text
+
+
+def test_true_rank() -> None:
+    assert true_rank(parse_shape_of_array("f32[8,1,128]")) == 2
+    assert "true rank 2, without 1s" in " ".join(screen(report_of_shape("f32[8,1,128]")).split())
+
+
+def parse_shape_of_array(text: str) -> ArrayShape:
+    shape = parse_shape(text)
+    assert isinstance(shape, ArrayShape)
+    return shape
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("f32[3,5]{2,1,0}", "the order lists 3 dimensions, the shape has 2", "{2,1,0}"),
+        ("f32[3,5]{1,1}", "the order names dimension 1 twice", "1,1"),
+        ("f32[3,5]{ 1,0 : T(8,128)( 0,1)}", r"the tile \(0,1\) needs positive sizes", "( 0,1)"),
+        ("f32[2]{0:T(*)}", "the tile", "T(*)"),
+        ("f32[3,5]{1,0:L(0)}", r"L\(n\) must be at least 1", "L(0)"),
+        ("f32[3,5]{1,0:#(u32)}", "index and pointer types", "#(u32)"),
+        ("f32[3,5]{1,0:*(u32)}", "index and pointer types", "*(u32)"),
+        ("f32[3,5]{1,0:SC(0:7)}", "the split points", "SC(0:7)"),
+        ("f32[3,5]{1,0:E(-4)}", "must be a positive number of bits", "E(-4)"),
+        ("f32[99999999999,99999999999]", "more than 2\\^63 - 1", "99999999999,99999999999"),
+        ("(f32[2]{0}, f32[3,5]{1,1})", "the order names dimension 1 twice", "1,1"),
+        ("a.1 = f32[3,5]{0,0} add(b, c)", "the order names dimension 0 twice", "0,0"),
+        ("f32[3,5", "expected ] after the sizes", ""),
+        ("f32[2] x y", "expected the end of the shape, found x", "x"),
+        ("foo", "expected a shape, found foo", "foo"),
+        ("", "expected a shape", ""),
+    ],
+)
+def test_what_does_not_fit_is_an_error_with_its_place(text: str, message: str, place: str) -> None:
+    with pytest.raises(HloError, match=message) as raised:
+        report_of_shape(text)
+    found = raised.value.diagnostic
+    assert found.source is not None
+    assert found.span is not None
+    assert found.source.slice(found.span) == place
+
+
+def test_layouts_of_one_array_are_compared() -> None:
+    report = report_of_shapes(["bf16[300,70]{1,0:T(8,128)(2,1)}", "bf16[300,70]{0,1:T(8,128)(2,1)}"])
+    assert report.answer == "{0,1:T(8,128)(2,1)} takes least: 55,296 bytes, where others take up to 77,824"
+    table = report.main_table
+    assert table.marked == {1}
+    assert not table.has_totals
+
+
+def test_different_shapes_are_summed() -> None:
+    report = report_of_shapes(["f32[3]{0:T(128)}", "s8[4]"])
+    assert report.numbers["padded_bytes"] == 516
+    assert report.main_table.has_totals
+
+
+def test_a_tuple_is_a_table_of_its_leaves() -> None:
+    report = report_of_shape("(f32[64,128]{1,0:T(8,128)}, s32[], token[], (bf16[3,4]{1,0:T(4,128)(2,1)S(1)}))")
+    assert [row[0] for row in report.main_table.rows] == [(0,), (1,), (2,), (3, 0)]
+    assert report.main_table.total_of(report.main_table.rows)[2:4] == (32796, 33796)
+
+
+def test_huge_sizes_are_counted_exactly() -> None:
+    report = report_of_shape("f32[1152921504606846976,1]{1,0:T(8,128)}")
+    assert report.numbers["padded_bytes"] == 2**60 * 128 * 4
+    assert "64 bits" in report.notes[0].message
+
+
+def error_of(text: str) -> HloError | None:
+    try:
+        report_of_shape(text)
+    except HloError as error:
+        return error
+    return None
+
+
+@settings(deadline=None, max_examples=150)
+@given(shapes)
+def test_any_shape_is_explained_or_refused_with_a_place(shape: Shape) -> None:
+    if (error := error_of(str(shape))) is not None:
+        assert error.diagnostic.span is not None
+        return
+    for draw in (False, True):
+        report = report_of_shape(str(shape), draw=draw)
+        for width in (40, 80, 200):
+            lines = screen(report, width).splitlines()
+            assert all(cell_width(line) <= width for line in lines)
+        for format_name in ("json", "md"):
+            assert "".join(renderer(format_name, person=False)(report, Style()))
+        if isinstance(shape, ArrayShape):
+            assert report.numbers["padded_bytes"] == shape.padded_bytes
+
+
+def test_every_worked_size_of_the_reference() -> None:
+    for text, slots in (
+        ("f32[3,5]{0,1:T(2,2)}", 24), ("bf16[2048]{0:T(1024)(128)(2,1)}", 2048), ("f32[2,3,130]{0,1,2:T(8,128)}", 133120),
+        ("f32[8]{0:T(2,2)}", 16), ("f32[3]{0:T(8,128)}", 1024), ("u32[]{:T(128)}", 128),
+        ("f32[6,4]{1,0:T(2,2)(2,1,2,2)}", 32), ("f32[10,256]{1,0:T(8,128)(2,1)(1,2)}", 8192),
+        ("bf16[2,3,4]{2,1,0:T(2,*,2)}", 24), ("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}", 12432),
+    ):  # fmt: skip
+        assert report_of_shape(text).numbers["slots"] == slots, text
+
+
+def test_screens_say_nothing_twice() -> None:
+    for text in ("f32[8,128]{1,0:T(8,128)}", "f32[3]", "bf16[2,3,4]{2,1,0:T(2,*,2)}"):
+        lines = [line for line in screen(report_of_shape(text)).splitlines() if re.search(r"\w", line)]
+        assert len(lines) == len(set(lines))
+
+
+def test_the_steps_are_the_main_table() -> None:
+    report = report_of_shape("f32[3,5]{1,0:T(2,2)}")
+    table = report.main_table
+    assert isinstance(table, Table)
+    assert table.name == "steps"
+    assert [row[table.column_index("kind")] for row in table.rows] == ["array", "pad", "cut"]
