@@ -39,7 +39,12 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 @cache
 def dumps() -> tuple[Path, ...]:
     """Every file in `fixtures/` that holds a module as text."""
-    files = sorted(f for f in FIXTURES.glob("*/*/*") if f.name.endswith((".txt", ".txt.gz", ".hlo")))
+    files = sorted(
+        f
+        for p in ("tpu", "gpu", "cpu")
+        for f in FIXTURES.glob(f"{p}/*/*")
+        if f.name.endswith((".txt", ".txt.gz", ".hlo"))
+    )
     return tuple(f for f in files if dump_text(f).startswith("HloModule "))
 
 
@@ -328,8 +333,8 @@ _ODD = "ab/ \\\"'\n\t{}()[],=%é☃\x1b\x7f*#:;"
 def quoted(text: str) -> str:
     """A string as XLA prints it: C escapes, bytes beyond ASCII in octal.
 
-    >>> quoted("a'é")
-    '"a\\\\\'\\\\303\\\\251"'
+    >>> print(quoted("a'é"))
+    "a\\'\\303\\251"
     """
     simple = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
     return '"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in text.encode()) + '"'

@@ -89,7 +89,7 @@ main.28
 |- while.10       1,929.5  gen_corpus.py:303
 |  `- 1 more
 |- while.11       2,316.0  gen_corpus.py:303
-`- while.8              -  ?
+`- while.8                 ?
 4 of 5 computations, --top 0 shows all
 """
     )
@@ -98,7 +98,8 @@ main.28
 def test_wide_screens_show_more_and_people_get_twenty_rows() -> None:
     lines = screen(LAYOUT, Style(width=120)).splitlines()
     assert "data" in lines[2]
-    assert "/home/me/model.py:303" in lines[5]
+    assert lines[5].endswith(" model.py:303")
+    assert "/home/me/model.py:303" in screen(LAYOUT, Style(width=200))
     assert next(line for line in lines if "more shapes" in line).endswith("8 more shapes")
     assert "20 of 28 shapes · --top 0 shows all" in lines
 

@@ -94,7 +94,7 @@ SIZES = (
     ("f32[0,5]{1,0:T(8,128)}", 0, 0, 0),
     ("s2[3]{0:E(2)}", 3, 1, 1),
     ("c128[2]", 2, 32, 32),
-    ("f32[<=10,7]", 70, 280, 280),
+    ("f32[<=10,7]", 70, 280, 288),
     ("f32[10]{0:L(128)}", 10, 40, 40),  # without tiles, L is not applied
     ("f32[10]{0:T(1)L(128)}", 10, 40, 512),
     ("token[]", None, 0, 0),
@@ -198,7 +198,7 @@ def test_padding_never_takes_away(shape: Shape) -> None:
             bare = replace(
                 leaf, layout=Layout(leaf.layout.minor_to_major, element_size_in_bits=leaf.layout.element_size_in_bits)
             )
-            assert bare.padded_bytes == bare.logical_bytes
+            assert bare.padded_bytes == bare.logical_bytes + bare.metadata_bytes
 
 
 def test_an_unbounded_dimension_counts_once() -> None:

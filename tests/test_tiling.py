@@ -169,7 +169,10 @@ def test_padding_lies_out_of_bounds(seed: int) -> None:
     inside = np.ones(tiling.slots, dtype=bool)
     for position, size in zip(index, sizes, strict=True):
         inside &= (position >= 0) & (position < size)
-    assert np.array_equal(inside, placed(sizes, layout).ravel() >= 0)
+    holds = placed(sizes, layout).ravel() >= 0
+    assert np.array_equal(tiling.holds(np.arange(tiling.slots, dtype=np.int64)), holds)
+    if sizes:  # the index of a scalar has nothing to be out of
+        assert np.array_equal(inside, holds)
 
 
 @given(seeds)

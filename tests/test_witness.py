@@ -58,16 +58,6 @@ def _in_default_tiles(array: ArrayShape) -> int:
 
 QUIRKS = (
     Quirk(
-        "a dynamic array on CPU and GPU ends in its sizes, 4 bytes a dimension (CpuExecutable::ShapeSizeBytes)",
-        lambda value, array: value.platform in ("cpu", "gpu") and array.is_dynamic,
-        lambda array: array.padded_bytes + 4 * array.rank,
-    ),
-    Quirk(
-        "a dynamic array on TPU begins with M(n) bytes of sizes",
-        lambda value, array: value.platform == "tpu" and array.layout.dynamic_shape_metadata_prefix_bytes > 0,
-        lambda array: array.padded_bytes + array.layout.dynamic_shape_metadata_prefix_bytes,
-    ),
-    Quirk(
         "in S(2), the scalar memory, a tile is printed and not applied",
         lambda value, array: array.memory_space == 2 and bool(array.layout.tiles),
         lambda array: _untiled(array).padded_bytes,
@@ -182,10 +172,8 @@ def test_most_buffers_need_no_explanation() -> None:
     assert total["equal"] > 50 * sum(count for reason, count in total.items() if reason != "equal")
     if CORPUS == FIXTURES:
         assert {reason: total[reason] for reason in (e.reason for e in QUIRKS)} == {
-            QUIRKS[0].reason: 1,
-            QUIRKS[1].reason: 1,
-            QUIRKS[2].reason: 7,
-            QUIRKS[3].reason: 22,
+            QUIRKS[0].reason: 7,
+            QUIRKS[1].reason: 22,
         }
 
 

@@ -1,20 +1,16 @@
-"""Shapes: what an instruction gives, with type, sizes and layout.
-
-Mirrors xla/shape.h and the byte sizes of xla/shape_util.h; the text is what `ShapeUtil::HumanStringWithLayout` prints.
-"""
+"""Shapes: what an instruction gives, with type, sizes and layout. Mirrors xla/shape.h and xla/shape_util.h."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import prod
 from typing import Final
 
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.tiling import Tiling, tiling_of
+from hlo_cli.ir.tiling import Tiling, largest_part, slots_of, tiling_of
 from hlo_cli.source import HloError
 
 UNBOUNDED: Final = -(2**63)
@@ -97,7 +93,7 @@ class ArrayShape:
     @property
     def slots(self) -> int:
         """Element slots in memory: tiled, and rounded up to `L(n)`; the elements alone if the layout does not fit."""
-        return _slots(self.sizes, self.layout) if self.layout.tiles else self.elements
+        return slots_of(self.sizes, self.layout) if self.layout.tiles else self.elements
 
     @property
     def metadata_bytes(self) -> int:
@@ -121,7 +117,7 @@ class ArrayShape:
 
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints, with or without the layout."""
-        return _array_text(self, layout)
+        return _array_text(self, layout, self.layout.dynamic_shape_metadata_prefix_bytes)
 
     def __str__(self) -> str:
         return self.to_string()
@@ -288,25 +284,8 @@ def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
 
 
 @lru_cache(maxsize=8192)
-def _slots(sizes: tuple[int, ...], layout: Layout) -> int:
-    if layout.problem(sizes):
-        return prod(sizes)
-    align = layout.tail_padding_alignment_in_elements
-    return -(-tiling_of(largest_part(sizes, layout), layout).slots // align) * align
-
-
-def largest_part(sizes: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
-    """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
-    largest = list(sizes)
-    for split in layout.split_configs:
-        logical = layout.minor_to_major[::-1][split.dimension]
-        cuts = (0, *split.split_indices, sizes[logical])
-        largest[logical] = max(b - a for a, b in pairwise(cuts))
-    return tuple(largest)
-
-
-@lru_cache(maxsize=8192)
-def _array_text(shape: ArrayShape, with_layout: bool) -> str:
+def _array_text(shape: ArrayShape, with_layout: bool, _prefix: int) -> str:
+    """The text of an array; the prefix is asked for because layouts that differ in it alone are equal."""
     sizes = ",".join(map(_dimension, shape.dimensions, shape.dynamic_dimensions))
     text = f"{shape.element_type.name}[{sizes}]"
     if not with_layout or (not shape.dimensions and not shape.layout.properties()):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -58,7 +60,9 @@ class Extend:
         return (0,) * self.count + index
 
     def inverse(self, index: Index, bounds: Bounds) -> Index:
-        return index[self.count :]
+        """Slots beyond the dimensions in front are padding: they come out beyond the first dimension of the array."""
+        kept = index[self.count :]
+        return (kept[0] + sum(index[: self.count]) * max(bounds[0], 1), *kept[1:]) if kept else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +108,10 @@ class Split:
         return (*index[:kept], *(i // t for i, t in pairs), *(i % t for i, t in pairs))
 
     def inverse(self, index: Index, bounds: Bounds) -> Index:
+        """Places beyond the tile, which a tile inside it may add, are padding: they come out beyond the dimension."""
         rank, count = len(bounds), len(self.sizes)
-        which, where = index[rank - count : rank], index[rank:]
-        return (*index[: rank - count], *(i * t + j for i, t, j in zip(which, self.sizes, where, strict=True)))
+        parts = zip(index[rank - count : rank], self.sizes, index[rank:], bounds[rank - count :], strict=True)
+        return (*index[: rank - count], *(i * t + j + j // t * d for i, t, j, d in parts))
 
 
 Step = Permute | Extend | Combine | Split
@@ -148,6 +153,20 @@ class Tiling:
             index = step.inverse(index, bounds)
         return index
 
+    def holds(self, linear: Any) -> Any:
+        """Whether a slot holds an element, not padding: the element found there must lie there.
+
+        >>> from hlo_cli.ir.layout import Tile
+        >>> tiling = tiling_of((), Layout((), (Tile((128,)),)))
+        >>> tiling.holds(0), tiling.holds(1)
+        (True, False)
+        """
+        index = self.element(linear)
+        found = self.linear_index(index) == linear
+        for position, bound in zip(index, self.bounds[0], strict=True):
+            found = found & (position < bound)
+        return found
+
 
 def tiling_of(dimensions: Sequence[int], layout: Layout) -> Tiling:
     """The steps by which `layout` places an array of sizes `dimensions`.
@@ -177,6 +196,30 @@ def tiling_of(dimensions: Sequence[int], layout: Layout) -> Tiling:
                 at += 1
         push(Split(split_sizes(tile)))
     return Tiling(tuple(steps), tuple(bounds))
+
+
+@lru_cache(maxsize=8192)
+def slots_of(sizes: Bounds, layout: Layout) -> int:
+    """Element slots that an array takes in memory, rounded up to `L(n)`; its elements if the layout does not fit.
+
+    >>> from hlo_cli.ir.layout import Tile
+    >>> slots_of((3, 130), Layout((1, 0), (Tile((8, 128)),)))
+    2048
+    """
+    if layout.problem(sizes):
+        return prod(sizes)
+    align = layout.tail_padding_alignment_in_elements
+    return -(-tiling_of(largest_part(sizes, layout), layout).slots // align) * align
+
+
+def largest_part(sizes: Bounds, layout: Layout) -> Bounds:
+    """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
+    largest = list(sizes)
+    for split in layout.split_configs:
+        logical = layout.minor_to_major[::-1][split.dimension]
+        cuts = (0, *split.split_indices, sizes[logical])
+        largest[logical] = max(b - a for a, b in pairwise(cuts))
+    return tuple(largest)
 
 
 def ravel(index: Index, bounds: Bounds) -> Any:

@@ -18,6 +18,7 @@ from hlo_cli.source import Diagnostic, Severity
 MOST = 20
 MOST_NOTES = 3
 LONGEST_MESSAGE = 2000
+COMMAND = "hlo "
 COLORS: dict[Severity, Role] = {"error": "alarm", "warning": "waste", "note": "quiet"}
 
 
@@ -88,10 +89,13 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
     if source is not None and span is not None:
         yield from quotation(source, span, style, role)
     if diagnostic.hint:
-        first, *rest = fill((Run("help:", "saving"), Run(f" {_message(diagnostic.hint, style)}")), style.room - 2)
-        yield (Run("  "), *first)
-        for line in rest:
-            yield (Run("  "), *line)
+        yield from ((Run("  "), *line) for line in _help(diagnostic.hint, style))
+
+
+def _help(hint: str, style: Style) -> Iterator[Line]:
+    """What to do about it; a command stays on one line, so that it can be pasted."""
+    line = (Run("help:", "saving"), Run(f" {_message(hint, style)}"))
+    yield from (line,) if hint.startswith(COMMAND) else fill(line, style.room - 2)
 
 
 def _note(note: Diagnostic) -> str:

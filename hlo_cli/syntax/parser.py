@@ -6,10 +6,8 @@ does not know, and reports all of it.
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 from hlo_cli.ir.computation import NO_TEXT, Computation
@@ -17,6 +15,7 @@ from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows
+from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
@@ -48,7 +47,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     (['x', 'y'], ())
     """
     source = text if isinstance(text, Source) else Source("text", text)
-    with _no_garbage_collection():
+    with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
         module = _Reader(source, strict=strict).read()
@@ -282,23 +281,5 @@ def _rejections(source: Source) -> tuple[Diagnostic, ...]:
 def _look_through(notes: Notes, module: Module) -> Findings:
     from hlo_cli.syntax.check import check_module  # its expressions take a while to compile, and not everyone asks
 
-    with _no_garbage_collection():
+    with no_garbage_collection():
         return check_module(module, notes)
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Nothing that is made while reading is garbage; looking for it would take a third of the time.
-
-    Freezing for a moment moves what was made to the oldest generation, so that the next collection leaves it alone.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if gc.get_freeze_count() == 0:
-            gc.freeze()
-            gc.unfreeze()
-        if enabled:
-            gc.enable()
