@@ -165,6 +165,8 @@ def test_the_inverse_undoes_the_map(seed: int) -> None:
 @thorough
 def test_padding_lies_out_of_bounds(seed: int) -> None:
     sizes, layout, tiling = a_small_tiling(seed)
+    if not sizes:
+        return  # the index of a scalar is (), in the array and beside it
     index = tiling.element(np.arange(tiling.slots, dtype=np.int64))
     inside = np.ones(tiling.slots, dtype=bool)
     for position, size in zip(index, sizes, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -16,11 +16,13 @@ from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.lines import Row, RowReader
 from hlo_cli.syntax.metadata import WRITTEN
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
 from hlo_cli.syntax.statements import OperandText, Statement, read_operands
 
 _CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}}))")
+_FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.\-]*+)(?![^,])")
 _INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
 _REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
 Named = dict[str, Instruction]
@@ -64,6 +66,7 @@ class Builder:
     failed: set[str] = field(default_factory=set)
     notes: Notes = field(init=False)
     nameless: bool = False
+    copies: dict[str, int] = field(default_factory=dict)
     elements: dict[Computation, dict[int, tuple[ShapeIndex, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,15 +93,14 @@ class Builder:
             if kind == _PARAMETER:
                 parameters.append((int(operands) if operands.isdecimal() and len(operands) < 10 else 0, instruction))
             elif operands and kind != _CONSTANT:
-                if "/" in operands:
-                    operands = _INDEX_MARK.sub("", operands)
                 try:
                     if "," not in operands:
                         instruction.operands = (named[operands[1:] if operands[0] == "%" else operands],)
-                    elif operands[0] == "%":
-                        instruction.operands = tuple(map(instruction_of, operands[1:].split(", %")))
                     else:
-                        instruction.operands = tuple(map(instruction_of, operands.split(", ")))
+                        if "/" in operands:
+                            operands = _INDEX_MARK.sub("", operands)
+                        names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
+                        instruction.operands = tuple(map(instruction_of, names))
                 except KeyError:
                     self._read_operands(instruction, reader, named)
             if tail and kind == _CALLER:
@@ -117,6 +119,7 @@ class Builder:
         """Fill a computation with statements that were read one by one."""
         computation.reader = WRITTEN
         named: Named = {}
+        self.copies.clear()
         instructions: list[Instruction] = []
         root = None
         for statement in statements:
@@ -128,9 +131,15 @@ class Builder:
         parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
         _finish(computation, instructions, parameters, root)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether further errors are not worth the time to describe them."""
+        return len(self.diagnostics) >= MAX_ERRORS
+
     def report(self, message: str, start: int, end: int, hint: str | None = None) -> None:
-        """Note an error at a place."""
-        self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
+        """Note an error at a place, if there are not too many of them already."""
+        if not self.is_full:
+            self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
 
     def _shape(self, text: str) -> Shape:
         """The shape that a row writes; what cannot be read is left to the exact path, which sees what follows."""
@@ -149,6 +158,9 @@ class Builder:
     def _find_calls(self, instruction: Instruction, tail: str, reader: RowReader) -> None:
         if tail.count("{") != tail.count("}"):
             raise NotRows
+        if instruction.opcode == "fusion" and (match := _FUSION_CALL.match(tail)) is not None:
+            self.calls.append(Call(instruction, "calls", match[1]))
+            return
         before_strings, quote, rest = tail.partition('"')
         if "'" in before_strings or (quote and _CALLS.search(rest)):
             self._link_attributes(instruction, reader.read(instruction.index).attributes)
@@ -185,7 +197,7 @@ class Builder:
         """The instruction of a statement, appended behind those that are nested in its operands."""
         for operand in statement.operands:
             if operand.nested is not None:
-                operand.nested.name = operand.name = _free_name(f"{operand.nested.opcode}.anon", named)
+                operand.nested.name = operand.name = free_name(f"{operand.nested.opcode}.anon", named, self.copies)
                 self._instruction(computation, operand.nested, named, instructions)
         text = InstructionText(tuple(statement.attributes), statement.argument, Span(statement.start, statement.end))
         instruction = Instruction(
@@ -216,6 +228,8 @@ class Builder:
                 self._undefined(operand, instruction.computation, named)
 
     def _undefined(self, operand: OperandText, computation: Computation, named: Named) -> None:
+        if self.is_full:
+            return
         close = nearest(operand.name, named)
         hint = None
         if close is not None and (span := named[close].span) is not None:
@@ -236,7 +250,9 @@ def _finish(
 ) -> None:
     computation.instructions = tuple(instructions)
     computation.root = root if root is not None else (instructions[-1] if instructions else None)
-    computation.parameters = tuple(instruction for _, instruction in sorted(parameters, key=itemgetter(0)))
+    if len(parameters) > 1:
+        parameters.sort(key=itemgetter(0))
+    computation.parameters = tuple([instruction for _, instruction in parameters])
 
 
 def _number(argument: str) -> int:
@@ -244,9 +260,10 @@ def _number(argument: str) -> int:
     return int(argument) if argument.isdecimal() and len(argument) < 10 else 0
 
 
-def _free_name(wanted: str, named: Named) -> str:
-    name, number = wanted, 0
-    while name in named:
-        number += 1
-        name = f"{wanted}.{number}"
+def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
+    """The name itself, or with a number behind it that makes it free; `copies` holds the numbers given so far."""
+    name = wanted
+    while name in taken:
+        copies[wanted] = copies.get(wanted, 0) + 1
+        name = f"{wanted}.{copies[wanted]}"
     return name

@@ -15,6 +15,7 @@ from hlo_cli.source import Diagnostic, HloError, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, attributes_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import STRING
 from hlo_cli.syntax.values import read_attributes
 
@@ -82,8 +83,9 @@ def _look_at_rows(computation: Computation, reader: RowReader, seen: Seen, error
         if "".join(parts[1::2]) or head[-1:] != ")" or ")," in head:
             parts = _read_exactly(reader, index, errors)
         keys.append((instructions[index].opcode, *parts[::2]))
+    first_of = dict(zip(reversed(keys), reversed(instructions), strict=True))
     for key, times in Counter(keys).items():
-        first, before = seen[key] if key in seen else (instructions[keys.index(key)], 0)
+        first, before = seen.get(key) or (first_of[key], 0)
         seen[key] = first, before + times
 
 
@@ -94,7 +96,7 @@ def _read_exactly(reader: RowReader, index: int, errors: list[Diagnostic]) -> li
         if not scanner.at_end():
             raise scanner.error("expected a comma before the next attribute")
     except HloError as error:
-        errors.extend(error.diagnostics)
+        errors.extend(error.diagnostics if len(errors) < MAX_ERRORS else ())
         return []
     return [part for attribute in attributes for part in (attribute.name, "")]
 
@@ -117,10 +119,11 @@ def _note_names(seen: Seen, notes: Notes) -> None:
             notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", _place(first), times)
             continue
         rules = attributes_of(opcode)
-        for name in names:
-            if name not in rules:
-                message = f"attribute {name} of {opcode} is not known; kept as text"
-                notes.add("unknown-attribute", message, _place_of(first, name), times)
+        unknown = Counter(name for name in names if name not in rules)
+        spans = {a.name: a.span for a in reversed(first.attributes)} if unknown else {}
+        for name, each in unknown.items():
+            message = f"attribute {name} of {opcode} is not known; kept as text"
+            notes.add("unknown-attribute", message, spans.get(name) or _place(first), times * each)
 
 
 def _note_shapes(module: Module, notes: Notes) -> None:
@@ -148,11 +151,6 @@ def _wrong_with(leaf: Leaf) -> tuple[str, str] | None:
 
 def _place(instruction: Instruction) -> Span:
     return instruction.span or Span(0, 0)
-
-
-def _place_of(instruction: Instruction, name: str) -> Span:
-    span = next((a.span for a in instruction.attributes if a.name == name), None)
-    return span or _place(instruction)
 
 
 def _whole(module: Module, name: str, value: Span) -> Span:

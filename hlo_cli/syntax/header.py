@@ -49,7 +49,7 @@ class Header:
     def input_output_alias(self) -> tuple[Alias, ...]:
         """Which results overwrite which parameters."""
         return tuple(
-            Alias(_index(output), int(parameter), _index(index), kind or "may-alias")
+            Alias(_index(output), int(parameter[:18]), _index(index), kind or "may-alias")
             for output, parameter, index, kind in _ALIAS.findall(self.get("input_output_alias") or "")
         )
 
@@ -112,8 +112,8 @@ def _stack_frame(row: str) -> StackFrame:
 
 
 def _numbers(row: str) -> dict[str, int]:
-    return {key: int(value) for key, value in _NUMBER.findall(row)}
+    return {key: int(value[:18]) for key, value in _NUMBER.findall(row)}
 
 
 def _index(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.replace(",", " ").split())
+    return tuple(int(part[:18]) for part in text.replace(",", " ").split())

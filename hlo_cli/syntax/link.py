@@ -30,12 +30,14 @@ def _call_order(call: Call) -> int:
 
 
 def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> None:
+    if builder.is_full:
+        return
     span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
     span = span or call.instruction.span or Span(0, 0)
-    close = nearest(call.name, named)
-    hint = f"did you mean {close}?" if close else None
     if builder.nameless:
         message = f"calls of {call.instruction.opcode} stay unresolved, for computations are printed without names"
         builder.notes.add("unresolved", message, span)
         return
+    close = nearest(call.name, named)
+    hint = f"did you mean {close}?" if close else None
     builder.report(f"there is no computation {call.name}", span.start, span.end, hint)

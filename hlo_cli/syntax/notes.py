@@ -10,6 +10,9 @@ from hlo_cli.source import Diagnostic, Source, Span
 _LONGEST: Final = 300
 """Notes are cut off behind so many characters; names and shapes may be of any length."""
 
+_MOST: Final = 1000
+"""Further distinct things are not noted."""
+
 
 @dataclass(slots=True)
 class Notes:
@@ -29,6 +32,8 @@ class Notes:
         """Count a thing; the place of the first one is kept."""
         if len(message) > _LONGEST:
             message = message[:_LONGEST] + "…"
+        if len(self._seen) >= _MOST and (code, message) not in self._seen:
+            return
         first, before = self._seen.get((code, message), (span, 0))
         self._seen[code, message] = first, before + times
 

@@ -14,7 +14,7 @@ from hlo_cli.ir.computation import NO_TEXT, Computation
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.build import Builder, NotRows
+from hlo_cli.syntax.build import Builder, NotRows, free_name
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
 from hlo_cli.syntax.lines import read_rows
@@ -69,6 +69,7 @@ class _Reader:
         self.builder = Builder(source)
         self.computations: list[Computation] = []
         self.names: set[str] = set()
+        self.copies: dict[str, int] = {}
 
     def read(self) -> Module:
         scanner = Scanner(self.source)
@@ -236,10 +237,7 @@ class _Reader:
         ]
 
     def _free(self, wanted: str) -> str:
-        name, number = wanted, 0
-        while name in self.names:
-            number += 1
-            name = f"{wanted}.{number}"
+        name = free_name(wanted, self.names, self.copies)
         self.names.add(name)
         return name
 

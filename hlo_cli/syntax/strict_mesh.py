@@ -5,7 +5,7 @@ Mirrors `ParseMesh` and `ParseAxisRef` of xla/hlo/parser/hlo_parser.cc and the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -29,10 +29,10 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Mesh:
-    """The axes of a mesh by name, with their sizes."""
+    """The axes of a mesh: the number of each by its name, and the size of each by its number."""
 
-    names: list[str]
-    sizes: list[int]
+    numbers: dict[str, int] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
     is_maximal: bool = False
 
 
@@ -99,8 +99,8 @@ def _read_mesh(tokens: Tokens) -> _Mesh:
         tokens.advance()
         read_int(tokens)
         tokens.expect("]", "after the device")
-        return _Mesh([], [], is_maximal=True)
-    mesh = _Mesh([], [])
+        return _Mesh(is_maximal=True)
+    mesh = _Mesh()
     while tokens.kind != "]":
         _read_mesh_axis(tokens, mesh)
         if tokens.kind != "]":
@@ -121,9 +121,9 @@ def _read_mesh_axis(tokens: Tokens, mesh: _Mesh) -> None:
     else:
         name = tokens.expect(tk.STRING, "as the name of an axis")[1:-1]
         tokens.expect("=", "after the name of the axis")
-    if name in mesh.names:
+    if name in mesh.numbers:
         tokens.fail(f"the mesh has two axes {name}", start, end)
-    mesh.names.append(name)
+    mesh.numbers[name] = len(mesh.sizes)
     mesh.sizes.append(read_int(tokens))
 
 
@@ -176,9 +176,9 @@ def _read_axis(tokens: Tokens, mesh: _Mesh) -> _Axis:
         tokens.fail("expected the name of an axis")
     name = tokens.text[1:-1] if kind == tk.STRING else tokens.text
     tokens.advance()
-    if name in mesh.names:
-        index = mesh.names.index(name)
-    elif name.isdecimal() and int(name) < len(mesh.names):
+    if name in mesh.numbers:
+        index = mesh.numbers[name]
+    elif name.isdecimal() and len(name) < 10 and int(name) < len(mesh.sizes):
         index = int(name)
     else:
         tokens.fail(f"the mesh has no axis {name}", start, end)
@@ -200,7 +200,7 @@ def _check_axes(tokens: Tokens, used: list[list[_Axis]], mesh: _Mesh, start: int
     parts = sorted((a.index, a.pre, a.size) for axes in used for a in axes)
     for (index, pre, size), (other, behind, _) in pairwise(parts):
         if index == other and pre * size > behind:
-            tokens.fail(f"axis {mesh.names[index]} is used twice", start, tokens.previous_end)
+            tokens.fail(f"axis {list(mesh.numbers)[index]} is used twice", start, tokens.previous_end)
 
 
 def _expect_metadata(tokens: Tokens) -> None:
