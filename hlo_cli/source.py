@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 _MOST_COMPARED: Final = 2000
+_LONGEST_MESSAGE: Final = 500
 
 Severity = Literal["error", "warning", "note"]
 
@@ -102,6 +103,10 @@ class Diagnostic:
     hint: str | None = None
     code: str = ""
 
+    def __post_init__(self) -> None:
+        if len(self.message) > _LONGEST_MESSAGE:
+            object.__setattr__(self, "message", self.message[:_LONGEST_MESSAGE] + "…")
+
     @property
     def position(self) -> Position | None:
         """Line and column where the span starts, or None when the diagnostic has no place."""
@@ -145,7 +150,7 @@ class HloError(Exception):
         hint: str | None = None,
     ) -> None:
         self.diagnostics = (Diagnostic("error", message, source, span, hint),)
-        super().__init__(message)
+        super().__init__(self.diagnostics[0].message)
 
     @classmethod
     def of(cls, diagnostics: Iterable[Diagnostic]) -> HloError:

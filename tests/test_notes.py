@@ -30,9 +30,15 @@ NOTES = (
     ("ROOT %x = f32[2]{0} frob(%p)", "5:3 opcode frob is not known; kept as text"),
     ("ROOT %x = f32[2]{0} Negate-start(%p)", "5:3 opcode Negate-start is not known; kept as text"),
     ("ROOT %x = f32[2]{0} negate(%p), frob=1", "5:40 attribute frob of negate is not known; kept as text"),
-    ("ROOT %x = f32[2]{0} negate(%p), dimensions={0}", "5:46 attribute dimensions of negate is not known; kept as text"),
+    (
+        "ROOT %x = f32[2]{0} negate(%p), dimensions={0}",
+        "5:46 attribute dimensions of negate is not known; kept as text",
+    ),
     ("ROOT %x = f9e4[2]{0} negate(%p)", "5:3 type f9e4 is not known; its size counts as 0"),
-    ("ROOT %x = f32[2,3]{0,0} negate(%p)", "5:3 the layout of f32[2,3]{0,0} does not fit: the order names dimension 0 twice"),
+    (
+        "ROOT %x = f32[2,3]{0,0} negate(%p)",
+        "5:3 the layout of f32[2,3]{0,0} does not fit: the order names dimension 0 twice",
+    ),
     ("ROOT %x = f32[2]{0} add(%p, ...(+1))", "5:3 operands of add are left out"),
     ("ROOT %x = f32[2]{0} add(, )", "5:3 operands of add are left out"),
 )
@@ -52,11 +58,12 @@ KNOWN = (
     "ROOT %x = f32[2]{0} collective-broadcast(%p), replica_groups={{0,1}}, has_dynamic_root=false",
     "ROOT %x = pred[2]{0} compare(%p, %p), direction=LT, type=TOTALORDER, order=TOTAL",
     "ROOT %x = (f32[2]{0}, f32[2]{0}, u32[]) copy-start(%p), is_cross_program_prefetch=true",
-    "ROOT %x = ((f32[2]{0}), f32[2]{0}) negate-start(%p), async_execution_thread=\"t\"",
-    "ROOT %x = f32[2]{0} negate(%p), metadata={op_name=\"a, frob=1\"}, backend_config={\"a\":\"}\", \"b\":[{}]}",
+    'ROOT %x = ((f32[2]{0}), f32[2]{0}) negate-start(%p), async_execution_thread="t"',
+    'ROOT %x = f32[2]{0} negate(%p), metadata={op_name="a, frob=1"}, backend_config={"a":"}", "b":[{}]}',
     "ROOT %x = f32[2]{0} all-reduce(%p), replica_groups=mesh['x'=2,'y'=4] {'x'}, to_apply=%p",
+    "ROOT %x = f32[2]{0} all-reduce(%p), replica_groups=mesh['x'=2], device_ids=(1,0) {'x'}, to_apply=%p",
     "ROOT %x = f32[12]{0} constant({...})",
-    "ROOT %x = f32[2]{0} add(%p, %p), control-predecessors={%p}, origin={{\"p\" {1}}}, statistics={visualizing_index=0,a=1}",
+    'ROOT %x = f32[2]{0} add(%p, %p), control-predecessors={%p}, origin={{"p" {1}}}, statistics={visualizing_index=0,a=1}',
 )
 
 
@@ -67,7 +74,9 @@ def test_what_xla_prints_is_not_noted(line: str) -> None:
 
 def test_the_same_thing_is_noted_once_with_its_count() -> None:
     module = module_of(*(f"%x{i} = f32[2]{{0}} negate(%p), frob={i}" for i in range(12)))
-    assert [placed(found) for found in module.notes] == ["5:36 attribute frob of negate is not known; kept as text, 12 times"]
+    assert [placed(found) for found in module.notes] == [
+        "5:36 attribute frob of negate is not known; kept as text, 12 times"
+    ]
 
 
 def test_what_is_not_known_prints_as_it_was() -> None:
@@ -83,20 +92,22 @@ def test_header_attributes_that_are_not_known_are_noted() -> None:
 def test_names_given_twice_are_noted() -> None:
     module = module_of("%x = f32[2]{0} negate(%p)", "%x = f32[2]{0} negate(%x)", "ROOT %y = f32[2]{0} copy(%x)")
     assert module.errors == ()
-    assert [found.message for found in module.notes] == ["e has several instructions named x; uses take the last before them"]
+    assert [found.message for found in module.notes] == [
+        "e has several instructions named x; uses take the last before them"
+    ]
     assert module.entry.instructions[3].operands == (module.entry.instructions[2],)
 
 
 # The rest of a line, and the error. The fast path leaves attributes unread; that they are wrong is found on asking.
 ERRORS = (
-    ("negate(%p), dimensions", "5:43 expected an attribute, as name=value, found dimensions"),
-    ("negate(%p), a=", "5:33 expected a value of a"),
-    ("negate(%p), a=1 b=2", "5:37 expected a comma before the next attribute, found b"),
-    ("negate(%p),, a=1", "5:33 expected an attribute, as name=value, found ,"),
-    ("negate(%p), a={1", "5:36 { is not closed"),
-    ("negate(%p), a=(1}", "5:38 } closes nothing"),
-    ("negate(%q)", "5:29 %q is not defined in e"),
-    ("negate(%pp)", "5:29 %pp is not defined in e"),
+    ("negate(%p), dimensions", "5:35 expected an attribute, as name=value, found dimensions"),
+    ("negate(%p), a=", "5:37 expected a value of a, found the end of the text"),
+    ("negate(%p), a=1 b=2", "5:39 expected a comma before the next attribute, found b"),
+    ("negate(%p),, a=1", "5:34 expected an attribute, as name=value, found ,"),
+    ("negate(%p), a={1", "5:3 a brace that opens in this instruction is not closed in it"),
+    ("negate(%p), a=(1}", "5:39 } closes nothing"),
+    ("negate(%q)", "5:30 %q is not defined in e"),
+    ("negate(%pp)", "5:30 %pp is not defined in e"),
 )  # fmt: skip
 
 
@@ -160,7 +171,7 @@ def test_xla_allows_the_attributes_of_the_table(opcode: str) -> None:
     """jaxlib lists what it allows where it finds something else."""
     hlo = pytest.importorskip("jaxlib._hlo")
     newer = {"topk": {"is_stable"}, "collective-broadcast": {"has_dynamic_root"}, "compare": {"order"}}
-    newer |= dict.fromkeys(("convolution", "custom-call"), {"algorithm"})
+    newer |= {"convolution": {"algorithm"}, "custom-call": {"algorithm"}}
     for first in ("p", "i"):
         count = {"convolution": 2}.get(opcode, OPCODE_ARITY[opcode])
         inner = {"parameter": "2", "constant": "1"}.get(opcode, ", ".join([first] * (1 if count is None else count)))

@@ -145,7 +145,9 @@ def test_xla_reads_our_print_of_every_spelling(model: Model, seed: int) -> None:
     theirs, ours = hlo.hlo_module_from_text(text), hlo.hlo_module_from_text(str(module))
     assert [_rows(c) for c in ours.computations()] == [_rows(c) for c in theirs.computations()]
     canonical = hlo.hlo_module_from_text(model.canonical())
-    assert _printed(hlo, hlo.hlo_module_from_text(str(exactly(model.canonical())))) == _printed(hlo, canonical)
+    ours = hlo.hlo_module_from_text(str(exactly(model.canonical())))
+    elided = {"print_large_constants": False}  # XLA makes the values of those up, others each time
+    assert _printed(hlo, ours, **elided) == _printed(hlo, canonical, **elided)
 
 
 def _rows(computation: Any) -> list[tuple[str, str, list[str]]]:

@@ -227,6 +227,7 @@ _HEADER: Final = (
     AttributeRule("frontend_attributes", Kind.FRONTEND_ATTRIBUTES),
     AttributeRule("origin_recovery_table", Kind.RECOVERY_TABLE),
     AttributeRule("debug_attributes", Kind.DEBUG_ATTRIBUTES),
+    AttributeRule("backend_config", Kind.STRING_OR_JSON),
 )
 _SUGAR: Final = ("async_execution_thread", "output_to_operand_aliasing")
 

@@ -21,7 +21,7 @@ from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
 from hlo_cli.syntax.statements import OperandText, Statement, read_operands
 
-_CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}}))")
+_CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
 _FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.\-]*+)(?![^,])")
 _INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
 _REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
@@ -168,6 +168,8 @@ class Builder:
         for attribute, name, listed in _CALLS.findall(before_strings):
             if name:
                 self.calls.append(Call(instruction, attribute, name))
+            elif not listed:
+                raise NotRows
             else:
                 self._call(instruction, attribute, _REFERENCE.findall(listed))
 
@@ -204,7 +206,7 @@ class Builder:
             statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
         )
         self._resolve(instruction, statement, named)
-        self._link_attributes(instruction, [a for a in statement.attributes if a.name not in statement.blocks])
+        self._link_attributes(instruction, statement.attributes)
         if statement.name in named:
             several = f"{computation.name} has several instructions named {statement.name}"
             message = f"{several}; uses take the last before them"

@@ -41,9 +41,8 @@ def _json(depth: int) -> str:
     return rf"\{{{inner}\}}"
 
 
-_PIECE: Final = (
-    rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]|{STRING}|[ ](?=[{{\[(])"
-)
+_BRACKETS: Final = rf"\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]"
+_PIECE: Final = rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|{_BRACKETS}|{STRING}|[ ](?=[{{\[(])|, device_ids="
 _ATTRIBUTE: Final = re.compile(
     rf", ([A-Za-z_][A-Za-z0-9_.\-]*+)=(?:(?<=, backend_config=){_json(4)}|(?:{_PIECE})++)", re.DOTALL
 )

@@ -16,7 +16,7 @@ from hlo_cli.source import Source, Span
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
-from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.values import readable_attributes
 
 Row = tuple[str, str, str, str, str, str]
 """ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""
@@ -54,6 +54,8 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     else:
         rows = _ROW.findall(text, start, end + 1)
     if not rows or len(rows) != text.count("\n", start, end):
+        return None
+    if rows[-1][5].count("{") != rows[-1][5].count("}"):  # the brace that ends the body may belong to a dictionary
         return None
     return rows
 
@@ -122,7 +124,7 @@ class RowReader:
     def _attributes(self, match: re.Match[str]) -> tuple[Attribute, ...]:
         if match.start(6) == match.end(6):
             return ()
-        return read_attributes(Scanner(self._source, *match.span(6)))
+        return readable_attributes(Scanner(self._source, *match.span(6)))
 
     def _span(self, match: re.Match[str]) -> Span:
         text = self._source.text

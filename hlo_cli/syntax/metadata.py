@@ -10,7 +10,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.syntax.scanner import STRING, unquote
 
-_FIELD = re.compile(rf"([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
+_FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
 _KINDS: Final = {
     "op_type": str,
     "op_name": str,

@@ -20,7 +20,7 @@ from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
-from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, next_statement, statement_name, within
+from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, next_statement, statement_name, unclosed, within
 from hlo_cli.syntax.scanner import Scanner, unquote
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
@@ -30,7 +30,7 @@ from hlo_cli.syntax.values import read_attributes
 _PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
 _HEAD = re.compile(
     r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
-    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n)"
+    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n[ \t\n]*+[^0-9: \t\n])"
 )
 _STARTS_MODULE = re.compile(r"HloModule\b|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()")
 
@@ -197,9 +197,10 @@ class _Reader:
     def _read_body(self, scanner: Scanner, computation: Computation) -> list[Statement]:
         """The statements up to the closing brace, which the scanner moves over."""
         statements: list[Statement] = []
+        start = scanner.pos
         while not scanner.accept("}"):
             if scanner.at_end():
-                self.builder.report(f"the text ends inside computation {computation.name}", scanner.pos, scanner.pos)
+                self._note(unclosed(self.source, start, len(scanner.text.rstrip()), computation.name).diagnostics)
                 break
             start = scanner.pos
             try:
@@ -216,7 +217,7 @@ class _Reader:
         self.builder.from_statements(computation, statements)
 
     def _read_blocks(
-        self, caller: Computation, statement: Statement, attribute: str, blocks: list[Block], depth: int
+        self, caller: Computation, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int
     ) -> None:
         """Bodies written in place become computations of their own, before their caller; names take their place."""
         if depth > MAX_NESTING:
@@ -224,6 +225,9 @@ class _Reader:
         names = []
         at = self.computations.index(caller)
         for block in blocks:
+            if block.name:
+                names.append(f"%{block.name}")
+                continue
             body = Computation(self._free(f"{statement.name}.{attribute}"), span=Span(block.start, block.end))
             names.append(f"%{body.name}")
             self.computations.insert(at, body)
@@ -231,7 +235,9 @@ class _Reader:
             scanner = Scanner(self.source, block.start + 1, block.end)
             self._fill(body, self._read_body(scanner, body), depth)
             at = self.computations.index(caller)
-        value = names[0] if len(names) == 1 and attribute != "branch_computations" else "{" + ", ".join(names) + "}"
+        value = (
+            names[0] if len(names) == 1 and not attribute.endswith("_computations") else "{" + ", ".join(names) + "}"
+        )
         statement.attributes = [
             Attribute(a.name, value, a.span) if a.name == attribute else a for a in statement.attributes
         ]

@@ -6,22 +6,26 @@ Mirrors `ParseInstruction` and `ParseOperands` of xla/hlo/parser/hlo_parser.cc.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError, Span
-from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.layouts import listed
+from hlo_cli.syntax.scanner import SPACE, Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.values import one_line, read_attribute
 
-_SHAPE_STARTS = re.compile(r"[a-z][a-z0-9]*+[ \t\n\r]*+\[|\(|b[ \t\n\r]*+\(")
-_OPCODE = re.compile(r"([A-Za-z][A-Za-z0-9_\-]*+)[ \t\n\r]*+\(")
+_SHAPE_STARTS = re.compile(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")
+_OPCODE = re.compile(rf"([A-Za-z][A-Za-z0-9_\-]*+){SPACE}\(")
 _ELEMENT = re.compile(r"#([0-9]++)")
 _ELIDED = re.compile(r"\.\.\.[ ]*+(?:\(\+[0-9]++\))?")
-_REFERENCES = re.compile(r"\{[ \t\n\r]*+(?:\}|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+[,}])")
+_REFERENCES = re.compile(rf"\{{{SPACE}(?:\}}|%?[A-Za-z_][A-Za-z0-9_.\-]*+{SPACE}[,}}])")
 
+LIST_ATTRIBUTES = frozenset(("branch_computations", "called_computations", "calls"))
+"""Attributes that may name several computations."""
 ARGUMENT_OPCODES = frozenset(("parameter", "constant"))
 """Opcodes with something else than operands between the parentheses."""
 
@@ -52,16 +56,20 @@ class Statement:
     argument_span: Span = field(default_factory=lambda: Span(0, 0))
     elided: bool = False
     attributes: list[Attribute] = field(default_factory=list)
-    blocks: dict[str, list[Block]] = field(default_factory=dict)
+    blocks: dict[str, Sequence[Block]] = field(default_factory=dict)
     end: int = 0
 
 
 @dataclass(slots=True)
 class Block:
-    """A computation written in place, as `{ a = f32[] parameter(0) … }`: where its braces stand."""
+    """A computation written in place, as `{ a = f32[] parameter(0) … }`: where its braces stand.
+
+    In a list of computations it may also be the `name` of one that is written elsewhere.
+    """
 
     start: int
     end: int
+    name: str = ""
 
 
 def read_statement(scanner: Scanner) -> Statement:
@@ -163,16 +171,20 @@ def _find_blocks(scanner: Scanner, statement: Statement, attribute: Attribute) -
     """Note the bodies that an attribute holds in place of names."""
     assert attribute.span is not None
     start, end = attribute.span.start, attribute.span.end
-    if _REFERENCES.match(scanner.text, start, end):
+    is_list = attribute.name in LIST_ATTRIBUTES
+    if _REFERENCES.match(scanner.text, start, end) and not (is_list and "{" in attribute.value[1:]):
         return
     inner = Scanner(scanner.source, start + 1, end - 1)
-    if attribute.name not in ("branch_computations", "called_computations", "calls") or not inner.at("{"):
+    if not is_list or not (inner.at("{") or _REFERENCES.match(scanner.text, start, end)):
         statement.blocks[attribute.name] = [Block(start, end)]
         return
-    blocks = statement.blocks.setdefault(attribute.name, [])
-    while inner.at("{"):
-        blocks.append(Block(*inner.balanced()))
-        if not inner.accept(","):
-            break
+    statement.blocks[attribute.name] = listed(inner, lambda: _read_block(inner))
     if not inner.at_end():
         raise inner.error("expected } after the computations")
+
+
+def _read_block(scanner: Scanner) -> Block:
+    if scanner.at("{"):
+        return Block(*scanner.balanced())
+    start = scanner.skip()
+    return Block(start, start, scanner.name("a computation"))

@@ -146,14 +146,9 @@ class InstructionReader:
         """Operands with commas between them. Like XLA, pass over one that is missing before a comma or the end."""
         tokens = self.tokens
         tokens.expect("(", "before the operands")
-        depth = self.depth
         while tokens.kind != ")":
-            try:
+            if tokens.kind != ",":
                 operation.operands.append(self._read_operand())
-            except HloError:
-                if tokens.kind not in (",", ")"):
-                    raise
-                self.depth = depth
             if not tokens.accept(","):
                 break
         tokens.expect(")", "or a comma after an operand")
@@ -174,10 +169,8 @@ class InstructionReader:
         if not is_name and known is None:
             tokens.fail("expected an operand")
         if known is None:
-            tokens.move(at)
             self._undefined(name, Span(at, end))
         elif shape is not None and known.shape is not None and not compatible(known.shape, shape):
-            tokens.move(at)
             tokens.fail(f"{name} has the shape {known.shape}, not {shape}", start, end)
         assert known is not None
         return self._element(known)
@@ -197,7 +190,6 @@ class InstructionReader:
 
     def _make_parameter(self, name: str, shape: Shape | None, span: Span) -> Known:
         if shape is None:
-            self.tokens.move(span.start)
             self.tokens.fail("an operand needs a shape where the instruction stands alone", span.start, span.end)
         known = Known("parameter", shape)
         self.scope.named[name or f"_{len(self.scope.named)}"] = known

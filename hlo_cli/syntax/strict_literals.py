@@ -14,7 +14,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.shapes import MAX_NESTING
-from hlo_cli.syntax.strict_values import read_number, take_shape
+from hlo_cli.syntax.strict_values import layout_problem, read_number, take_shape
 from hlo_cli.syntax.tokens import Tokens
 
 _SATURATES: Final = float("inf")
@@ -55,6 +55,8 @@ def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> 
     if isinstance(shape, TupleShape):
         _read_tuple(tokens, shape, depth)
     elif isinstance(shape, ArrayShape):
+        if (problem := layout_problem(shape)) is not None:
+            tokens.fail(f"a literal of {shape}: {problem}", tokens.start, tokens.end)
         _DenseReader(tokens, shape).read()
     else:
         tokens.fail(f"there are no literals of shape {shape}", tokens.start, tokens.end)

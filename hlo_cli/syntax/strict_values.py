@@ -74,7 +74,7 @@ def read_name(tokens: Tokens, what: str) -> str:
         tokens.fail(f"expected a space between {tokens.text} and =", tokens.start, tokens.end)
     if tokens.kind not in (tk.NAME, tk.IDENT):
         reserved = tokens.kind == tk.TYPE or tokens.kind in tk.KEYWORDS
-        tokens.fail(f"expected {what}" + (", which a reserved word needs % to be" if reserved else ""))
+        tokens.fail(f"expected {what}" + (" (a reserved word needs %)" if reserved else ""))
     name = tokens.text
     tokens.advance()
     return name
@@ -106,13 +106,18 @@ def _problem(shape: Shape) -> str | None:
     for index, leaf in shape.leaves:
         if not isinstance(leaf, ArrayShape):
             continue
-        layout = leaf.layout
-        if layout.tail_padding_alignment_in_elements < 1:
+        if leaf.layout.tail_padding_alignment_in_elements < 1:
             return "L(n) must be at least 1"
-        tiles = tuple(Tile(tuple(1 if d == COMBINE else d for d in tile.dimensions)) for tile in layout.tiles)
-        if index and (problem := replace(leaf, layout=replace(layout, tiles=tiles)).problem):
+        if index and (problem := layout_problem(leaf)):
             return f"{leaf}: {problem}"
     return None
+
+
+def layout_problem(array: ArrayShape) -> str | None:
+    """Why the layout does not fit; unlike ours, XLA's check does not mind where `*` stands in a tile."""
+    layout = array.layout
+    tiles = tuple(Tile(tuple(1 if d == COMBINE else d for d in tile.dimensions)) for tile in layout.tiles)
+    return replace(array, layout=replace(layout, tiles=tiles)).problem
 
 
 def read_list(tokens: Tokens, item: Callable[[Tokens], _T], brackets: str = "{}", comma: str = ",") -> tuple[_T, ...]:

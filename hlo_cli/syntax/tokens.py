@@ -154,7 +154,7 @@ class Tokens:
         if len(message) > _LONGEST:
             message = message[:_LONGEST] + "…"
         if start is None:
-            found = self.text[:60] if self.kind not in (END, ERROR) else self._what()
+            found = (self._what() if self.kind in (END, ERROR) else self.text)[:60]
             raise HloError(f"{message}, found {found}", Span(self.start, self.end), source=self.source)
         raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
 

@@ -7,17 +7,21 @@ A value is a word, a string, a bracket, or several of them side by side, as in `
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.source import Span
-from hlo_cli.syntax.scanner import STRING, Scanner
+from hlo_cli.source import HloError, Span
+from hlo_cli.syntax.scanner import SPACE, STRING, Scanner
 from hlo_cli.syntax.shapes import read_shape
 
 _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
-_ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
+_ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
+_DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
 _CONTINUES = re.compile(r"[{\[(]|<=")
-_PLAIN: Final = re.compile(rf"(?s){STRING}|(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++")
+_BLANK: Final = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++"
+_DICTIONARY: Final = r'(?<==)\{[^{}"]*+(?:(?:"(?:[^"\\]++|\\.)*+"|\{[^{}"]*+\})[^{}"]*+)*+\}'
+_PLAIN: Final = re.compile(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
 
 
 def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
@@ -28,6 +32,15 @@ def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
     return tuple(attributes)
 
 
+def readable_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
+    """The attributes up to the first that cannot be read, which `module.errors` lists."""
+    attributes = []
+    with suppress(HloError):
+        while scanner.accept(","):
+            attributes.append(read_attribute(scanner))
+    return tuple(attributes)
+
+
 def read_attribute(scanner: Scanner) -> Attribute:
     """One `name=value`."""
     match = _ATTRIBUTE_NAME.match(scanner.text, scanner.skip(), scanner.end)
@@ -35,7 +48,8 @@ def read_attribute(scanner: Scanner) -> Attribute:
         raise scanner.error("expected an attribute, as name=value")
     scanner.pos = match.end()
     start, end = read_value(scanner, match[1])
-    return Attribute(match[1], one_line(scanner.text[start:end]), Span(start, end))
+    text = scanner.text[start:end]
+    return Attribute(match[1], text if match[1] == "backend_config" else one_line(text), Span(start, end))
 
 
 def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
@@ -46,7 +60,7 @@ def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
         scanner.skip()
     elif name == "backend_config" and scanner.at("{"):
         return scanner.balanced(json=True)
-    while _take_piece(scanner) or _take_continuation(scanner):
+    while _take_piece(scanner) or _take_continuation(scanner) or _take_device_ids(scanner, start):
         pass
     if scanner.pos == start:
         raise scanner.error(f"expected a value of {name}")
@@ -79,8 +93,17 @@ def _take_continuation(scanner: Scanner) -> bool:
     return False
 
 
+def _take_device_ids(scanner: Scanner, start: int) -> bool:
+    """The devices of a mesh stand behind a comma, but belong to it: `mesh['x'=2], device_ids=(1,0) {'x'}`."""
+    match = _DEVICE_IDS.match(scanner.text, scanner.pos, scanner.end)
+    if match is None or not scanner.text.startswith("mesh", start):
+        return False
+    scanner.pos = match.end()
+    return True
+
+
 def one_line(text: str) -> str:
-    """Text without line breaks and comments outside its strings; index marks on a single line stay.
+    """Text without line breaks and comments outside its strings and the dictionaries that it names, as XLA keeps both.
 
     >>> one_line("{ a,   // first" + chr(10) + "  b }")
     '{ a, b }'
@@ -92,4 +115,4 @@ def one_line(text: str) -> str:
 
 def _plain(match: re.Match[str]) -> str:
     found = match[0]
-    return " " if found[0] not in "\"'" and ("\n" in found or "//" in found) else found
+    return " " if found[0] not in "\"'{" and ("\n" in found or "//" in found) else found
