@@ -15,7 +15,7 @@ import pytest
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.recover import MAX_ERRORS
-from hlo_cli.syntax.strict import check_strictly
+from hlo_cli.syntax.strict.module import check_strictly
 from strategies import dump_text, dumps, name_of
 
 DATA = Path(__file__).parent / "data" / "strict"

@@ -277,7 +277,7 @@ def _read_head(scanner: Scanner) -> tuple[bool, str]:
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:
-    from hlo_cli.syntax.strict import check_strictly
+    from hlo_cli.syntax.strict.module import check_strictly
 
     return check_strictly(source)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.syntax import tokens as tk
-from hlo_cli.syntax.strict_mesh import read_mesh_groups, read_mesh_sharding
-from hlo_cli.syntax.strict_metadata import read_metadata_or_list
-from hlo_cli.syntax.strict_values import (
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.mesh import read_mesh_groups, read_mesh_sharding
+from hlo_cli.syntax.strict.metadata import read_metadata_or_list
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import (
     fields,
     read_dimensions,
     read_int,
@@ -20,7 +21,6 @@ from hlo_cli.syntax.strict_values import (
     read_reduction,
     read_string,
 )
-from hlo_cli.syntax.tokens import Tokens
 
 _WHOLE: Final = ("replicated", "maximal", "manual", "unknown", "unreduced")
 """Words for a sharding without tiles, in the order in which XLA looks for them."""

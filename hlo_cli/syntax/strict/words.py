@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.syntax import tokens as tk
-from hlo_cli.syntax.strict_values import (
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import (
     fields,
     one_of,
     read_int,
@@ -16,7 +17,6 @@ from hlo_cli.syntax.strict_values import (
     read_number,
     read_shape_index,
 )
-from hlo_cli.syntax.tokens import Tokens
 
 _WINDOW_FIELDS: Final = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 ALGORITHM: Final = one_of(

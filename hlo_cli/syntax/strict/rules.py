@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape
-from hlo_cli.syntax.strict_operation import Operation, compatible, is_scalar, rank_of
+from hlo_cli.syntax.strict.operation import Operation, compatible, is_scalar, rank_of
 
 NEEDS_SHAPE: Final = frozenset(
     """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start all-to-all async-done

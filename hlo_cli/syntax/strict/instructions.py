@@ -11,18 +11,18 @@ from hlo_cli.ir.opcode import is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span, nearest
-from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.attributes import Kind, attributes_of
 from hlo_cli.syntax.recover import begins_computation, next_statement, statement_name, unclosed, within
 from hlo_cli.syntax.shapes import MAX_NESTING
-from hlo_cli.syntax.strict_attributes import check_required, read_rules
-from hlo_cli.syntax.strict_grammars import GRAMMARS
-from hlo_cli.syntax.strict_literals import read_literal
-from hlo_cli.syntax.strict_operation import Body, Known, Operation, compatible
-from hlo_cli.syntax.strict_rules import NEEDS_SHAPE, check_operation
-from hlo_cli.syntax.strict_shapes import fixed_shape
-from hlo_cli.syntax.strict_values import at_shape, read_list, read_name, take_shape
-from hlo_cli.syntax.tokens import Tokens
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.attributes import check_required, read_rules
+from hlo_cli.syntax.strict.grammars import GRAMMARS
+from hlo_cli.syntax.strict.literals import read_literal
+from hlo_cli.syntax.strict.operation import Body, Known, Operation, compatible
+from hlo_cli.syntax.strict.rules import NEEDS_SHAPE, check_operation
+from hlo_cli.syntax.strict.shapes import fixed_shape
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import at_shape, read_list, read_name, take_shape
 
 _TYPE_NAMES = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.syntax import strict_metadata as metadata
-from hlo_cli.syntax import strict_values as values
-from hlo_cli.syntax import strict_words as words
 from hlo_cli.syntax.attributes import Kind
-from hlo_cli.syntax.strict_literals import read_shaped_literal
-from hlo_cli.syntax.strict_sharding import read_domain, read_replica_groups, read_sharding
-from hlo_cli.syntax.strict_values import Reader
+from hlo_cli.syntax.strict import metadata, values, words
+from hlo_cli.syntax.strict.literals import read_shaped_literal
+from hlo_cli.syntax.strict.sharding import read_domain, read_replica_groups, read_sharding
+from hlo_cli.syntax.strict.values import Reader
 
 GRAMMARS: Final = MappingProxyType[Kind, Reader](
     {

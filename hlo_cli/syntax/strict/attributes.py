@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo_cli.source import Span, nearest
-from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.attributes import AttributeRule, Kind, Rules
-from hlo_cli.syntax.strict_values import Reader
-from hlo_cli.syntax.tokens import Tokens
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import Reader
 
 Values = tuple[dict[str, object], dict[str, Span]]
 """What the attributes say, and where each stands."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.syntax import tokens as tk
-from hlo_cli.syntax.strict_values import (
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import (
     fields,
     one_of,
     read_bool,
@@ -21,7 +22,6 @@ from hlo_cli.syntax.strict_values import (
     read_string_or_json,
     take_shape,
 )
-from hlo_cli.syntax.tokens import Tokens
 
 _PROFILE_TYPES: Final = range(4)
 

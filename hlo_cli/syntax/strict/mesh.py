@@ -10,10 +10,10 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
-from hlo_cli.syntax import tokens as tk
-from hlo_cli.syntax.strict_metadata import read_metadata_or_list
-from hlo_cli.syntax.strict_values import read_int, read_iota, read_list, read_reduction
-from hlo_cli.syntax.tokens import Tokens
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.metadata import read_metadata_or_list
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import read_int, read_iota, read_list, read_reduction
 
 _WHOLE: Final = ("replicated", "unreduced", "manual")
 

@@ -10,17 +10,17 @@ from typing import Final
 
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
 from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, within
 from hlo_cli.syntax.scanner import unquote
-from hlo_cli.syntax.strict_attributes import Values, read_rules
-from hlo_cli.syntax.strict_grammars import GRAMMARS
-from hlo_cli.syntax.strict_instructions import InstructionReader
-from hlo_cli.syntax.strict_metadata import read_origin_array
-from hlo_cli.syntax.strict_operation import Body, compatible
-from hlo_cli.syntax.strict_values import at_shape, fields, read_int32, read_name, take_shape
-from hlo_cli.syntax.tokens import Tokens
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.attributes import Values, read_rules
+from hlo_cli.syntax.strict.grammars import GRAMMARS
+from hlo_cli.syntax.strict.instructions import InstructionReader
+from hlo_cli.syntax.strict.metadata import read_origin_array
+from hlo_cli.syntax.strict.operation import Body, compatible
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 
 _COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRule("execution_thread", Kind.STRING)}
 _SHAPES: Final = (ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape)

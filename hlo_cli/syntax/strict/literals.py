@@ -12,10 +12,10 @@ from typing import Final
 
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.shapes import MAX_NESTING
-from hlo_cli.syntax.strict_values import layout_problem, read_number, take_shape
-from hlo_cli.syntax.tokens import Tokens
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.strict.values import layout_problem, read_number, take_shape
 
 _SATURATES: Final = float("inf")
 _LIMITS: Final = {

@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
-from hlo_cli.syntax import tokens as tk
 from hlo_cli.syntax.shapes import read_shape
-from hlo_cli.syntax.tokens import Tokens
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.tokens import Tokens
 
 Reader = Callable[[Tokens], object]
 _T = TypeVar("_T")
