@@ -312,3 +312,44 @@ def test_help_of_a_command_is_its_own(
 def test_help_of_nothing_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["help", "dmup"], standalone=False) == 2
     assert capsys.readouterr().err == "error: no topic dmup; did you mean dump?\n"
+
+
+def test_a_result_is_written_whole_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Links are followed, modes are kept, and what is no plain file is written to, not replaced."""
+    target, link, pipe = tmp_path / "shape.json", tmp_path / "link.json", tmp_path / "pipe"
+    target.write_text("before")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    assert cli.main(["layout", "f32[3,5]", "--format", "json", "-o", str(link)], standalone=False) == 0
+    assert link.is_symlink()
+    assert '"padded_bytes": 60' in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o640
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert cli.main(["layout", "f32[3,5]", "--format", "json", "-o", str(pipe)], standalone=False) == 0
+    assert b'"padded_bytes": 60' in os.read(reader, 1 << 16)
+    os.close(reader)
+    assert not target.is_fifo()
+    assert pipe.is_fifo()
+    assert cli.main(["layout", "f32[3,5]", "-o", str(tmp_path / "no" / "such")], standalone=False) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "pipe", "shape.json"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "layout f32[3",
+        "layout f32[-1]",
+        "layout f32[3,5] --by source",
+        "layout f32[3,5] --computation x",
+        "parse x --tree --instructions",
+        "parse x --tree --computation y",
+        "parse --explain=",
+    ],
+)
+def test_what_makes_no_sense_is_said_so(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(line.split(), standalone=False) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "nothing matches" not in error
+    assert "no such file" not in error

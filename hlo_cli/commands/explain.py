@@ -145,6 +145,8 @@ def _padding(shape: ArrayShape) -> str:
 
 
 def _written(shape: Shape, setting: Setting) -> str:
+    if not setting.is_in_memory:
+        return "part of the kernel around it"
     spaces = {leaf.layout.memory_space for _, leaf in shape.leaves if leaf.layout is not None}
     where = f" to {setting.space(spaces.pop())}" if len(spaces) == 1 and setting.target else ""
     return f"{bytes_in_words(shape.padded_bytes)} written{where}"

@@ -55,6 +55,9 @@ def command(
     output, reading = output_of(options), reading_of(options)
     texts = [_shape_text(argument, reading) for argument in inputs]
     if inputs and all(text is not None for text in texts):
+        if grouping != GROUPINGS[0] or computation is not None:
+            option = "--computation" if computation is not None else "--by"
+            raise HloError(f"{option} is for a dump, not for a shape")
         return _explain([text for text in texts if text is not None], draw, generation, output)
     if any(text is not None for text in texts):
         raise HloError("shapes and dumps cannot be mixed", hint="ask for them one after the other")
@@ -86,12 +89,20 @@ def _shape_text(argument: str, reading: Reading) -> str | None:
     """The shape or instruction that an argument writes or, as DUMP:NAME, points at; None for a dump."""
     if argument == "-" or os.path.exists(argument):
         return None
-    if _LOOKS_LIKE_HLO.match(argument):
+    if _LOOKS_LIKE_HLO.match(argument) or _begins_with_a_type(argument):
         return argument
     dump, colon, name = argument.rpartition(":")
     if colon and os.path.exists(dump):
         return str(_shape_in(dump, name, reading))
     return None
+
+
+def _begins_with_a_type(argument: str) -> bool:
+    """Whether an element type and a bracket come first, as in a shape that is not closed."""
+    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+
+    word, bracket, _ = argument.partition("[")
+    return bool(bracket) and word.strip() in PRIMITIVE_TYPES
 
 
 def _shape_in(dump: str, name: str, reading: Reading) -> Shape:

@@ -148,7 +148,8 @@ def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: 
     from hlo_cli.render.diagnostics import render_diagnostics, render_notes
 
     style = output.style(2)
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     for chunk in render_notes(notes, style, verbose=output.verbose):
         click.echo(chunk, err=True, nl=False, color=True)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
@@ -157,21 +158,27 @@ def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: 
 
 
 def write(chunks: Iterable[str], path: str | None) -> None:
-    """Write text to standard output or, whole or not at all, to a file."""
+    """Write text to standard output or to a file: to a plain file whole or not at all, to a device as it comes."""
     if path is None or path == "-":
-        for chunk in _blocks(chunks):
+        for chunk in _blocks(chunks) if sys.stdout is not None else ():
             sys.stdout.write(chunk)
         return
-    beside = f"{path}.{os.getpid()}.part"
+    target = os.path.realpath(path)
+    is_plain = os.path.isfile(target) or not os.path.exists(target)
+    beside = f"{target}.{os.getpid()}.part" if is_plain else target
     try:
         with open(beside, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.writelines(_blocks(chunks))
-        os.replace(beside, path)
+        if is_plain:
+            if os.path.exists(target):
+                shutil.copymode(target, beside)
+            os.replace(beside, target)
     except OSError as error:
         raise HloError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):
-            os.unlink(beside)
+        if is_plain:
+            with suppress(OSError):
+                os.unlink(beside)
 
 
 def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:

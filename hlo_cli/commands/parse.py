@@ -54,6 +54,10 @@ def command(
 ) -> int:
     """The summary, unless something else is asked for."""
     output, reading = output_of(options), reading_of(options)
+    asked = [name for name, given in (("--instructions", instructions), ("--tree", tree)) if given]
+    asked += ["--explain"] if explain is not None else []
+    if len(asked) > 1 or (computation is not None and asked not in ([], ["--instructions"])):
+        raise HloError(f"{' and '.join((*asked, *(['--computation'] if computation else ())))} do not go together")
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
     loaded = load_one(inputs, reading)
@@ -91,6 +95,8 @@ def _explain_text(text: str) -> Report:
 
     if text == "-":
         text = sys.stdin.read()
+    if not text.strip():
+        raise HloError("there is no instruction to explain", hint="hlo parse DUMP --explain NAME")
     if "(" not in text:
         raise HloError(
             f"{text} is no instruction, and there is no dump to find it in", hint=f"hlo parse DUMP --explain {text}"

@@ -67,7 +67,7 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
             chunks.append(chunk)
     except EOFError:
         raise HloError(
-            f"{name} is cut short: its {kind} data ends after {size:,} bytes of content", hint="copy the file again"
+            f"{name} is cut short: its {kind} data ends before its end mark", hint="copy the file again"
         ) from None
     except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
         raise HloError(f"{name} is not sound {kind} data: {error}", hint="copy the file again") from None

@@ -57,7 +57,9 @@ def _members(members: Iterable[tuple[str, Iterator[str]]]) -> Iterator[str]:
 
 def _table(table: Table, style: Style) -> Iterator[str]:
     columns = columns_of(table)
-    described: list[Json] = [{"name": column.name, "unit": column.unit} for column in columns]
+    described: list[Json] = [
+        {"name": column.name, "unit": "fraction" if column.unit == "percent" else column.unit} for column in columns
+    ]
     yield f'{{\n   "columns": {dumps(described)},\n   "rows": ['
     before = "\n    "
     for row in rows_of(table, style):
