@@ -165,6 +165,8 @@ def write(chunks: Iterable[str], path: str | None) -> None:
         return
     target = os.path.realpath(path)
     is_plain = os.path.isfile(target) or not os.path.exists(target)
+    if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
+        raise HloError(f"cannot write {path}: it is read-only")
     beside = f"{target}.{os.getpid()}.part" if is_plain else target
     try:
         with open(beside, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
