@@ -19,6 +19,7 @@ _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
 _ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
 _DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
 _CONTINUES = re.compile(r"[{\[(]|<=")
+_MARK: Final = re.compile(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
 _BLANK: Final = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++"
 _DICTIONARY: Final = r'(?<==)\{[^{}"]*+(?:(?:"(?:[^"\\]++|\\.)*+"|\{[^{}"]*+\})[^{}"]*+)*+\}'
 _PLAIN: Final = re.compile(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
@@ -108,11 +109,15 @@ def one_line(text: str) -> str:
     >>> one_line("{ a,   // first" + chr(10) + "  b }")
     '{ a, b }'
     """
-    if "\n" not in text and "//" not in text:
+    if "\n" not in text and "/" not in text:
         return text.strip()
     return _PLAIN.sub(_plain, text).strip()
 
 
 def _plain(match: re.Match[str]) -> str:
     found = match[0]
-    return " " if found[0] not in "\"'{" and ("\n" in found or "//" in found) else found
+    if found[0] in "\"'{" or _MARK.search(found):
+        return found
+    if "\n" in found or "//" in found:
+        return " "
+    return found if "/" not in found else " " if " " in found else ""
