@@ -88,8 +88,8 @@ def test_memory_order(text: str, ids: str) -> None:
     assert " ".join(map(str, in_memory)).startswith(ids)
 
 
-def a_small_tiling(seed: int) -> tuple[tuple[int, ...], Layout, Tiling]:
-    """Sizes, with zeros among them, and a layout whose tiles may be longer than the array; of at most 30,000 slots."""
+def a_small_tiling(seed: int, most_slots: int = 30_000) -> tuple[tuple[int, ...], Layout, Tiling]:
+    """Sizes, with zeros among them, and a layout whose tiles may be longer than the array."""
     random = Random(seed)
     while True:
         sizes = tuple(random.choices((0, 1, 1, 2, 3, 4, 5, 7, 8, 11, 17), k=random.randrange(5)))
@@ -97,7 +97,7 @@ def a_small_tiling(seed: int) -> tuple[tuple[int, ...], Layout, Tiling]:
         tiles = tuple(a_tile(random, 5, (1, 2, 3, 4, 7, 8)) for _ in range(random.randrange(4)))
         layout = Layout(order, tiles)
         tiling = tiling_of(sizes, layout)
-        if tiling.slots <= 30_000:
+        if tiling.slots <= most_slots:
             return sizes, layout, tiling
 
 

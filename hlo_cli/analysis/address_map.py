@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo_cli.analysis.addresses import addressable, out_of_range
 from hlo_cli.analysis.curves import Curve, Curves, Cut, IntArray, Joint, Straight, curves_of, outer_sum, sums, values
+from hlo_cli.analysis.indices import addressable, out_of_range
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Tiling, unravel
 from hlo_cli.source import HloError
@@ -210,7 +210,7 @@ def _axes(curves: Curves, sizes: tuple[int, ...]) -> list[tuple[Curve, int, int]
             return None
         axes[first:end] = [(joint.curve, 0, prod(sizes[first:end]))]
         done = first
-    return axes
+    return axes or [(Straight(0), 0, 1)]
 
 
 def _dimensions(joint: Joint) -> list[int]:

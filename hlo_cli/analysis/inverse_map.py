@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from hlo_cli.analysis.address_map import BLOCK, INT64, check_bits, room_for
-from hlo_cli.analysis.addresses import addressable
 from hlo_cli.analysis.curves import IntArray, outer_sum, sums
+from hlo_cli.analysis.indices import addressable
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling, ravel, unravel
 from hlo_cli.source import HloError
