@@ -132,11 +132,7 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
 
-    sort = output.sort
-    descending = None
-    if sort is not None and sort.startswith("-"):
-        sort, descending = sort[1:], False
-    arranged = report.arrange(columns=output.columns, sort=sort, descending=descending)
+    arranged = report.arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
     person = output.format == "table" and (_is_terminal(1) or output.color == "always") and output.path is None
     write(renderer(output.format, person=person)(arranged, style), output.path)
