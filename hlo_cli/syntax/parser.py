@@ -50,7 +50,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
-        module = _Reader(source, strict=strict).read()
+        module = _Reader(source).read()
     if strict and module.errors:
         raise HloError.of(module.errors)
     return module
@@ -63,9 +63,8 @@ class _TooManyErrors(Exception):
 class _Reader:
     """Reads one module; its state is what has been read so far."""
 
-    def __init__(self, source: Source, *, strict: bool) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
-        self.strict = strict
         self.builder = Builder(source)
         self.computations: list[Computation] = []
         self.names: set[str] = set()
@@ -159,7 +158,7 @@ class _Reader:
             self._note_name(name, Span(start, scanner.pos))
         computation = Computation(self._free(name or "computation"), is_entry=is_entry)
         self.computations.append(computation)
-        if match is None or self.strict or not self._read_fast(scanner, computation):
+        if match is None or not self._read_fast(scanner, computation):
             self._fill(computation, self._read_body(scanner, computation), 0)
         computation.span = Span(start, scanner.pos)
 
