@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import (
-    complain,
-    finish,
-    input_options,
-    load_one,
-    notes_of,
-    output_of,
-    output_options,
-    reading_of,
-    write,
-)
+from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options import Loaded, Output
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.options import Output
     from hlo_cli.report.report import Report
 
 HELP = """What is in a dump; one instruction taken apart.
@@ -60,11 +51,11 @@ def command(
         raise HloError(f"{' and '.join((*asked, *(['--computation'] if computation else ())))} do not go together")
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
+    from hlo_cli.commands.loading import load_one, what_was_read
+
     loaded = load_one(inputs, reading)
     if output.format == "hlo":
         return _print(loaded, output)
-    from hlo_cli.commands.parse_summary import what_was_read
-
     argument = inputs[0] if len(inputs) == 1 else ""
     report = _report(loaded, argument, instructions, tree, explain, computation)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
@@ -106,6 +97,7 @@ def _explain_text(text: str) -> Report:
 
 def _print(loaded: Loaded, output: Output) -> int:
     """The module as canonical text."""
+    from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
 
     write(module_chunks(loaded.module), output.path)

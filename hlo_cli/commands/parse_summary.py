@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from hlo_cli.analysis.calls import Kind, kinds_of
 from hlo_cli.analysis.footprint import data_values
 from hlo_cli.analysis.target import space_name, target_of
-from hlo_cli.commands.layout_of_dump import input_facts
-from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.numbers import bytes_in_words, counted
@@ -66,11 +65,6 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
-
-
-def what_was_read(module: Module) -> str:
-    """What to say beside errors: how much was read in spite of them."""
-    return f"{counted(module.instruction_count, 'instructions')} were read" if module.errors else ""
 
 
 def _answer(module: Module, target: str | None) -> str:
