@@ -212,28 +212,26 @@ class _Reader:
     def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
         for statement in statements:
             for attribute, blocks in statement.blocks.items():
-                self._read_blocks(computation, statement, attribute, blocks, depth + 1)
+                self._read_blocks(statement, attribute, blocks, depth + 1)
         self.builder.from_statements(computation, statements)
 
-    def _read_blocks(
-        self, caller: Computation, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int
-    ) -> None:
-        """Bodies written in place become computations of their own, before their caller; names take their place."""
+    def _read_blocks(self, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int) -> None:
+        """Bodies written in place become computations of their own, before their caller; names take their place.
+
+        The `depth` callers that bodies are read for stand at the end, the innermost first.
+        """
         if depth > MAX_NESTING:
             raise HloError("bodies are nested too deep", Span(blocks[0].start, blocks[0].start + 1), source=self.source)
         names = []
-        at = self.computations.index(caller)
         for block in blocks:
             if block.name:
                 names.append(f"%{block.name}")
                 continue
             body = Computation(self._free(f"{statement.name}.{attribute}"), span=Span(block.start, block.end))
             names.append(f"%{body.name}")
-            self.computations.insert(at, body)
-            at += 1
+            self.computations.insert(-depth, body)
             scanner = Scanner(self.source, block.start + 1, block.end)
             self._fill(body, self._read_body(scanner, body), depth)
-            at = self.computations.index(caller)
         value = (
             names[0] if len(names) == 1 and not attribute.endswith("_computations") else "{" + ", ".join(names) + "}"
         )
