@@ -20,7 +20,15 @@ from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
-from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, next_statement, statement_name, unclosed, within
+from hlo_cli.syntax.recover import (
+    MAX_ERRORS,
+    is_closed,
+    next_computation,
+    next_statement,
+    statement_name,
+    unclosed,
+    within,
+)
 from hlo_cli.syntax.scanner import Scanner, unquote
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
@@ -196,18 +204,24 @@ class _Reader:
     def _read_body(self, scanner: Scanner, computation: Computation) -> list[Statement]:
         """The statements up to the closing brace, which the scanner moves over."""
         statements: list[Statement] = []
-        start = scanner.pos
+        opening = start = scanner.pos
         while not scanner.accept("}"):
             if scanner.at_end():
-                self._note(unclosed(self.source, start, len(scanner.text.rstrip()), computation.name).diagnostics)
+                self._note_end(computation, start)
                 break
             start = scanner.pos
             try:
                 statements.append(read_statement(scanner))
             except HloError as error:
                 if not self._resume_at_statement(scanner, start, error):
+                    if not is_closed(self.source, opening - 1, scanner.end):
+                        self._note_end(computation, start)
                     break
         return statements
+
+    def _note_end(self, computation: Computation, last: int) -> None:
+        self.builder.cut = computation
+        self._note(unclosed(self.source, last, len(self.source.text.rstrip()), computation.name).diagnostics)
 
     def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
         for statement in statements:
