@@ -44,7 +44,8 @@ def reads(text: str) -> Module | None:
     look_at(module.errors, most=2 * MAX_ERRORS)
     look_at(module.notes)
     for instruction in module.instructions:
-        _ = instruction.metadata, instruction.shape.padded_bytes, instruction.shape.logical_bytes
+        _ = instruction.metadata, instruction.parameter_number
+        _ = instruction.shape.padded_bytes, instruction.shape.logical_bytes
     assert parse_module(str(module)).instruction_count == module.instruction_count or module.errors
     return module
 
