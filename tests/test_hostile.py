@@ -128,6 +128,7 @@ HOSTILE: dict[str, str] = {
     "a computation that calls itself": "HloModule m\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=e\n}\n",
     "computations that call each other": "HloModule m\na {\n  ROOT r = f32[] call(), to_apply=b\n}\nENTRY b {\n  ROOT s = f32[] call(), to_apply=a\n}\n",
     "100,000 broken lines": lines(*["%x = = ="] * 100_000),
+    "20,000 broken operands": lines(*[f"%x{i} = f32[2] negate(%p %q)" for i in range(20_000)]),
     "100,000 unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(100_000)]),
     "100,000 unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(100_000)]),
     "nothing but a header": "HloModule " + "m" * 100_000,

@@ -190,7 +190,7 @@ class Builder:
         try:
             read_operands(reader.operands(instruction.index), statement, 0)
         except HloError as error:
-            self.diagnostics.append(error.diagnostic)
+            self.diagnostics.extend(() if self.is_full else error.diagnostics)
             return
         if any(operand.nested is not None or not operand.name for operand in statement.operands):
             raise NotRows
