@@ -11,6 +11,7 @@ import pytest
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.metadata import parse_metadata
+from hlo_cli.syntax.notes import MAX_NOTES
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner, unquote
@@ -42,7 +43,7 @@ def reads(text: str) -> Module | None:
         look_at(error.diagnostics, most=2 * MAX_ERRORS)
         return None
     look_at(module.errors, most=2 * MAX_ERRORS)
-    look_at(module.notes)
+    look_at(module.notes, most=2 * (MAX_NOTES + 1))
     for instruction in module.instructions:
         _ = instruction.metadata, instruction.parameter_number
         _ = instruction.shape.padded_bytes, instruction.shape.logical_bytes
