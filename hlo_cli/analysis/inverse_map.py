@@ -1,47 +1,28 @@
 """Which element lies in each slot, as numpy arrays: the whole inverse map, the mask of padding, and many look-ups.
 
-Every dimension of memory adds to the coordinates of an element by a fixed step, so here, too, a few short vectors are
-added by broadcasting. A slot is padding if a coordinate comes out beyond its limit: that of the array, that of a tile
-which the tile inside it does not divide, or 1 for a dimension that a tile put in front.
+The coordinates of elements are sums over the dimensions of memory, so here, too, a few short vectors are added by
+broadcasting, and slots beyond a limit are padding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from hlo_cli.analysis.address_map import BLOCK, INT64, check_bits, room_for
+from hlo_cli.analysis.boxes import Box, boxes_of, element_steps
 from hlo_cli.analysis.curves import IntArray, outer_sum, sums
 from hlo_cli.analysis.indices import addressable
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling, ravel, unravel
+from hlo_cli.ir.tiling import Tiling, ravel, unravel
 from hlo_cli.source import HloError
 
 PADDING = -1
 _LEAST_TILE = 1024
 _LONGEST_TABLE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A coordinate that slots count out: `steps` are what each dimension of memory adds to it.
-
-    Slots at which it reaches `limit` are padding. `dimensions` are the logical ones that it stands for, none for
-    the inside of a tile; several were folded by `*`.
-    """
-
-    limit: int
-    steps: tuple[int, ...]
-    dimensions: tuple[int, ...] = ()
-
-    def may_overflow(self, physical: Sequence[int]) -> bool:
-        """Whether any slot lies beyond the limit."""
-        return sum(step * (size - 1) for step, size in zip(self.steps, physical, strict=True)) >= self.limit
 
 
 def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
@@ -62,7 +43,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     if not held.size:
         return out
     boxes = boxes_of(tiling)
-    step_of = _element_steps(boxes, sizes) if boxes is not None else None
+    step_of = element_steps(boxes, sizes) if boxes is not None else None
     if boxes is None or step_of is None or not held.flags.c_contiguous:
         for start in range(0, len(held), BLOCK):
             held[start : start + BLOCK] = _by_steps(tiling, np.arange(start, min(start + BLOCK, len(held))))
@@ -174,68 +155,6 @@ class Finder:
                 sizes = tuple(self._tiling.bounds[0][d] for d in box.dimensions)
                 columns |= zip(box.dimensions, unravel(found, sizes), strict=True)
         return held, tuple(columns[dimension] for dimension in range(len(columns)))
-
-
-def boxes_of(tiling: Tiling) -> tuple[Box, ...] | None:
-    """The coordinates that slots count out; None where a `*` folds dimensions that a tile has cut before.
-
-    >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> boxes_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
-    (Box(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Box(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
-    """
-    limits = list(tiling.bounds[0])
-    origins: list[tuple[int, ...]] = [(d,) for d in range(len(limits))]
-    digits: list[dict[int, int]] = [{d: 1} for d in range(len(limits))]  # what one more in each adds to which box
-    for step, bounds in zip(tiling.steps, tiling.bounds, strict=False):
-        match step:
-            case Permute(order=order):
-                digits = [digits[d] for d in order]
-            case Extend(count=count):
-                limits += [1] * count
-                origins += [()] * count
-                digits = [{len(limits) - count + i: 1} for i in range(count)] + digits
-            case Combine(position=at):
-                (first, first_step), (second, second_step) = (next(iter(digits[i].items())) for i in (at, at + 1))
-                if (
-                    len(digits[at]) + len(digits[at + 1]) != 2
-                    or (first_step, second_step) != (1, 1)
-                    or ((limits[first], limits[second]) != bounds[at : at + 2])
-                ):
-                    return None
-                if not origins[first]:  # a dimension that a tile put in front has nothing to fold
-                    digits[at : at + 2] = [digits[at + 1]]
-                    continue
-                limits[second] *= limits[first]
-                origins[second] = origins[first] + origins[second]
-                origins[first] = ()
-                limits[first] = 1
-                digits[at : at + 2] = [digits[at + 1]]
-            case Split(sizes=sizes):
-                kept = len(digits) - len(sizes)
-                which = [{b: s * t for b, s in digits[kept + i].items()} for i, t in enumerate(sizes)]
-                where = []
-                for i, size in enumerate(sizes):
-                    where.append({**digits[kept + i], len(limits): 1})
-                    limits.append(size)
-                    origins.append(())
-                digits = digits[:kept] + which + where
-    boxes = (
-        Box(limit, tuple(digit.get(box, 0) for digit in digits), dimensions)
-        for box, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
-    )
-    return tuple(box for box in boxes if box.dimensions or box.may_overflow(tiling.physical))
-
-
-def _element_steps(boxes: Sequence[Box], sizes: tuple[int, ...]) -> list[int] | None:
-    """What one more in each box adds to the row-major number of the element; None where that is not always the same."""
-    strides = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
-    steps = []
-    for box in boxes:
-        counting = [d for d in box.dimensions if sizes[d] > 1]
-        if any(strides[major] != strides[minor] * sizes[minor] for major, minor in pairwise(counting)):
-            return None
-        steps.append(strides[counting[-1]] if counting else 0)
-    return steps
 
 
 def _tile_of(physical: Sequence[int]) -> int:
