@@ -13,6 +13,7 @@ from functools import partial
 from hlo_cli.ir.computation import NO_TEXT, Computation
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows, free_name
 from hlo_cli.syntax.garbage import no_garbage_collection
@@ -21,7 +22,7 @@ from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, next_statement, statement_name, unclosed, within
-from hlo_cli.syntax.scanner import Scanner, unquote
+from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
