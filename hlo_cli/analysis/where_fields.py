@@ -104,7 +104,7 @@ def _fields(
         return lift
 
     readers = {name: lifted(kind, read) for name, (kind, read) in asked.readers().items()}
-    shapes = {name: Reader[T](kind, _of_shape(read, shape_of)) for name, (kind, read) in _OF_SHAPES.items()}
+    shapes = {name: Reader(kind, _of_shape(read, shape_of)) for name, (kind, read) in _OF_SHAPES.items()}
     return Fields(
         {**readers, **shapes},
         places={
