@@ -30,7 +30,8 @@ def matcher(where: Where, text: Text) -> Matcher:
     """
     match text.pattern:
         case "part":
-            return lambda value: text.text in value
+            part = text.text.removeprefix("%")
+            return lambda value: part in value
         case "glob":
             return _glob(text.text)
         case "expression":
@@ -61,7 +62,7 @@ def _expression(where: Where, text: Text) -> Matcher:
         found = re.compile(pattern, re.DOTALL).search
     except re.error as error:
         at = inside + (error.pos or 0)
-        raise where.error(f"the regular expression says nothing: {error.msg}", Span(at, at + 1)) from None
+        raise where.error(f"this is no regular expression: {error.msg}", Span(at, at + 1)) from None
     except (OverflowError, RecursionError):
         raise where.error("the regular expression is too large", text.span) from None
     return lambda value: found(value[:LOOKED_THROUGH]) is not None

@@ -217,14 +217,15 @@ def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> 
         return lambda value: isinstance(value, str) and wanted in (value, _LAYOUT.sub("", value))
     if kind in ("name", "names", "attribute"):
         wanted = wanted.removeprefix("%")
-        return _each(kind, lambda value: value.removeprefix("%") == wanted)
-    return lambda value: value == wanted
+    return _each(kind, lambda value: value == wanted)
 
 
 def _each(kind: Kind, test: Callable[[str], bool]) -> Test:
-    """A test of one text, or of any of several."""
+    """A test of one text, or of any of several; names count without the % that attributes write before them."""
     if kind == "names":
         return lambda value: isinstance(value, tuple) and any(test(name) for name in value)
+    if kind == "attribute":
+        return lambda value: isinstance(value, str) and test(value.removeprefix("%"))
     return lambda value: isinstance(value, str) and test(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.target import space_name, target_of
@@ -101,9 +102,10 @@ def _parts(
     grouping: Grouping,
     chosen: Computation | None,
 ) -> tuple[Part, ...]:
-    if not found:
-        return (Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",)),)
     table = _table(module, found, grouping)
+    if not found:
+        looked = Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",))
+        return looked, replace(table, person=False)
     advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_WORTH_ADVICE]
     parts: list[Part] = [table]
     if advice:

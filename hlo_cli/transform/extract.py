@@ -16,13 +16,14 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
-KEPT_OF_OPERANDS: Final = ("sharding", "frontend_attributes", "metadata")
+KEPT_OF_OPERANDS: Final = ("sharding", "metadata")
 """The attributes of an instruction that also hold for the parameter in its place."""
 
 _ABOUT_THE_WHOLE: Final = frozenset(
     """input_output_alias buffer_donor alias_passthrough_params entry_computation_layout origin_recovery_table
     allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output debug_attributes""".split()
 )
+_MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _ENDS: Final = ("-done", "-update")
 
@@ -52,11 +53,22 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
         (*called, entry),
         entry,
         module.source,
-        tuple(attribute for attribute in module.header if attribute.name not in _ABOUT_THE_WHOLE),
+        tuple(_header(module.header)),
         module.is_scheduled,
         stack_tables=module.stack_tables if _need_frames((*called, entry)) else "",
         read_stack_tables=module.read_stack_tables,
     )
+
+
+def _header(header: Iterable[Attribute]) -> Iterator[Attribute]:
+    """The attributes of the header that do not speak of the parameters and results of the whole module."""
+    for attribute in header:
+        if attribute.name == "frontend_attributes":
+            left = _MODES.sub("", attribute.value).removesuffix("}").rstrip(", ")
+            if left != "{":
+                yield Attribute(attribute.name, left + "}")
+        elif attribute.name not in _ABOUT_THE_WHOLE:
+            yield attribute
 
 
 def _other_ends(instruction: Instruction, users: Users) -> Iterator[Instruction]:
