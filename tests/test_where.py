@@ -19,7 +19,8 @@ from hlo_cli.analysis.footprint import data_values
 from hlo_cli.analysis.where import predicate
 from hlo_cli.analysis.where_fields import instruction_fields, value_fields
 from hlo_cli.commands.help import WHERE
-from hlo_cli.commands.options import Reading, load_one
+from hlo_cli.commands.loading import load_one
+from hlo_cli.commands.options import Reading
 from hlo_cli.commands.parse_instructions import report_of_instructions
 from hlo_cli.commands.where import instructions_where, rows_where, values_where
 from hlo_cli.ir.instruction import Instruction

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from hlo_cli.commands.options import finish, input_options, load_one, output_of, output_options, reading_of
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
@@ -87,7 +87,7 @@ def _sum_up(
 ) -> int:
     from hlo_cli.analysis.footprint import Grouping
     from hlo_cli.commands.layout_of_dump import report_of_dump
-    from hlo_cli.commands.parse_summary import what_was_read
+    from hlo_cli.commands.loading import load_one, what_was_read
 
     loaded = load_one(inputs, reading)
     by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
@@ -117,6 +117,7 @@ def _begins_with_a_type(argument: str) -> bool:
 
 
 def _shape_in(dump: str, name: str, reading: Reading) -> Shape:
+    from hlo_cli.commands.loading import load_one
     from hlo_cli.ir.shape import subshape
 
     element = _ELEMENT.fullmatch(name)

@@ -8,14 +8,13 @@ from dataclasses import replace
 from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
-from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import values_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.numbers import bytes_in_words, counted
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
@@ -66,16 +65,6 @@ def report_of_dump(
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
-
-
-def input_facts(loaded: Loaded) -> dict[str, Cell]:
-    """What a machine should know of the input that a report is about."""
-    return {
-        "path": loaded.input.path or "-",
-        "module": loaded.module.name,
-        "stage": loaded.input.stage,
-        "target": target_of(loaded.module),
-    }
 
 
 def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:

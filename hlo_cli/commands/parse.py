@@ -8,22 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import (
-    complain,
-    finish,
-    input_options,
-    load_one,
-    notes_of,
-    output_of,
-    output_options,
-    reading_of,
-    write,
-)
+from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options import Loaded, Output
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.options import Output
     from hlo_cli.report.report import Report
 
 HELP = """What is in a dump; one instruction taken apart.
@@ -84,6 +75,8 @@ def command(
     _check_together({**asked, "--slice": part}, narrowed)
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
+    from hlo_cli.commands.loading import load_one, what_was_read
+
     loaded = load_one(inputs, reading)
     if select is not None:
         from hlo_cli.commands.parse_lines import write_lines
@@ -92,14 +85,12 @@ def command(
     if part is not None:
         from hlo_cli.commands.parse_lines import write_slice
 
-        steps = [_STEPS if number is None else number for number in (operands, users)]
-        return write_slice(loaded, part, output, operands=steps[0], users=steps[1], computation=computation)
+        up, down = (_STEPS if steps is None else steps for steps in (operands, users))
+        return write_slice(loaded, part, output, operands=up, users=down, computation=computation)
     if output.format == "hlo":
         if where is not None or computation is not None:
             raise HloError("--format hlo prints the whole module", hint="--select EXPR prints instructions")
         return _print(loaded, output)
-    from hlo_cli.commands.parse_summary import what_was_read
-
     argument = inputs[0] if len(inputs) == 1 else ""
     if instructions or where is not None or computation is not None:
         from hlo_cli.commands.parse_instructions import report_of_instructions
@@ -152,6 +143,7 @@ def _explain_text(text: str) -> Report:
 
 def _print(loaded: Loaded, output: Output) -> int:
     """The module as canonical text."""
+    from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
 
     write(module_chunks(loaded.module), output.path)

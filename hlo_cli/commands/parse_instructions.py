@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.commands.layout_of_dump import input_facts
-from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.commands.layout_of_dump import input_facts
-from hlo_cli.commands.options import Loaded, Output, complain, finish, notes_of, write
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of, what_was_read
+from hlo_cli.commands.options import Output, complain, finish, write
 from hlo_cli.commands.parse_instructions import choose_instructions
-from hlo_cli.commands.parse_summary import what_was_read
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.printer import module_chunks, print_instruction
