@@ -183,9 +183,8 @@ class _Reader:
         if attribute.name == "execution_thread":
             computation.execution_thread = unquote(attribute.value)
         elif attribute.span is not None:
-            self.builder.report(
-                f"{attribute.name} is no attribute of a computation", attribute.span.start, attribute.span.end
-            )
+            message = f"{attribute.name} is no attribute of a computation"
+            self.builder.report(message, attribute.span.start, attribute.span.end)
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
         start, end = scanner.pos, scanner.text.find("\n}", scanner.pos, scanner.end)
