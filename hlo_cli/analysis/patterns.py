@@ -39,7 +39,13 @@ def matcher(where: Where, text: Text) -> Matcher:
 
 
 def name_matcher(where: Where, text: Text) -> Matcher:
-    """Whether a name is the one written, or one that the glob or the regular expression stands for."""
+    """Whether a name is the one written, or one that the glob or the regular expression stands for.
+
+    >>> from hlo_cli.source import Source
+    >>> nowhere = Where(Source("", ""), None)
+    >>> [name_matcher(nowhere, Text(text, Span(0, 0)))("add.1") for text in ("%add.1", "add", "add*")]
+    [True, False, True]
+    """
     if text.pattern == "part":
         name = text.text.removeprefix("%")
         return lambda value: value == name
