@@ -34,6 +34,11 @@ class Output:
     ascii: bool = False
     verbose: bool = False
 
+    @property
+    def is_for_person(self) -> bool:
+        """Whether somebody reads the output, not a program or a file."""
+        return self.format == "table" and (_is_terminal(1) or self.color == "always") and self.path is None
+
     def style(self, stream: int) -> Style:
         """The look of what goes to a standard stream: 1 is output, 2 is errors."""
         from hlo_cli.render.style import Style
@@ -108,8 +113,7 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
 
     arranged = report.arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
-    person = output.format == "table" and (_is_terminal(1) or output.color == "always") and output.path is None
-    write(renderer(output.format, person=person)(arranged, style), output.path)
+    write(renderer(output.format, person=output.is_for_person)(arranged, style), output.path)
     return complain(report.notes, errors, output, read=read)
 
 

@@ -12,7 +12,8 @@ from typing import Final
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
 from hlo_cli.ir.module import Alias
-from hlo_cli.syntax.scanner import STRING, Scanner, unquote
+from hlo_cli.ir.quoting import unquote
+from hlo_cli.syntax.scanner import STRING, Scanner
 from hlo_cli.syntax.values import read_attributes
 
 SECTIONS: Final = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")

@@ -13,6 +13,7 @@ from functools import partial
 from hlo_cli.ir.computation import NO_TEXT, Computation
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows, free_name
 from hlo_cli.syntax.garbage import no_garbage_collection
@@ -29,7 +30,7 @@ from hlo_cli.syntax.recover import (
     unclosed,
     within,
 )
-from hlo_cli.syntax.scanner import Scanner, unquote
+from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
@@ -182,9 +183,8 @@ class _Reader:
         if attribute.name == "execution_thread":
             computation.execution_thread = unquote(attribute.value)
         elif attribute.span is not None:
-            self.builder.report(
-                f"{attribute.name} is no attribute of a computation", attribute.span.start, attribute.span.end
-            )
+            message = f"{attribute.name} is no attribute of a computation"
+            self.builder.report(message, attribute.span.start, attribute.span.end)
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
         start, end = scanner.pos, scanner.text.find("\n}", scanner.pos, scanner.end)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
 from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, within
-from hlo_cli.syntax.scanner import unquote
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import Values, read_rules
 from hlo_cli.syntax.strict.grammars import GRAMMARS
