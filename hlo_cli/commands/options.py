@@ -137,14 +137,29 @@ def write(chunks: Iterable[str], path: str | None) -> None:
         for chunk in _blocks(chunks) if sys.stdout is not None else ():
             sys.stdout.write(chunk)
         return
+    _to_file((chunk.encode("utf-8", "surrogateescape") for chunk in _blocks(chunks)), path)
+
+
+def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
+    """The same for bytes, which a terminal is spared."""
+    if path is not None and path != "-":
+        _to_file(chunks, path)
+    elif _is_terminal(1):
+        raise HloError("this is binary: a terminal cannot show it", hint="-o FILE writes it to a file")
+    elif sys.stdout is not None:
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+
+
+def _to_file(chunks: Iterable[bytes], path: str) -> None:
     target = os.path.realpath(path)
     is_plain = os.path.isfile(target) or not os.path.exists(target)
     if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
         raise HloError(f"cannot write {path}: it is read-only")
     beside = f"{target}.{os.getpid()}.part" if is_plain else target
     try:
-        with open(beside, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.writelines(_blocks(chunks))
+        with open(beside, "wb") as file:
+            file.writelines(chunks)
         if is_plain:
             if os.path.exists(target):
                 shutil.copymode(target, beside)
