@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,16 @@ import click
 
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of, write_bytes
 from hlo_cli.commands.shape_argument import is_written, named_in
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.curves import IntArray
     from hlo_cli.commands.options import Output, Reading
     from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.shape import ArrayShape
+    from hlo_cli.ir.shape import Shape
+
+_INDEX = re.compile(r"[\s0-9a-fA-FxX,:.…_+()\[\]-]*+")
 
 HELP = """Where an element lies, and what lies at an address.
 
@@ -130,9 +135,7 @@ def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Instruction | N
     from hlo_cli.analysis.indices import addressable
 
     if is_written(argument):
-        from hlo_cli.commands.layout_of_shape import explained_of
-
-        return addressable(explained_of(argument).shape), None
+        return addressable(_written(argument)), None
     named = named_in(argument, reading)
     if named is None:
         what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
@@ -140,7 +143,22 @@ def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Instruction | N
     return addressable(named[1]), named[0]
 
 
+def _written(text: str) -> Shape:
+    """A shape, or that of an instruction; what is wrong with it is found out by the one who explains shapes."""
+    from hlo_cli.syntax.shapes import parse_shape
+
+    with suppress(HloError):
+        shape = parse_shape(text)
+        if isinstance(shape, ArrayShape) and shape.problem is None:
+            return shape
+    from hlo_cli.commands.layout_of_shape import explained_of
+
+    return explained_of(text).shape
+
+
 def _second(argument: str, reading: Reading) -> ArrayShape | None:
+    if _INDEX.fullmatch(argument):
+        return None
     if is_written(argument) or (not os.path.exists(argument) and ":" in argument and named_in(argument, reading)):
         return _array(argument, reading)[0]
     return None

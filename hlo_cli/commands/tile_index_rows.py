@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hlo_cli.analysis.addresses import Place, element_at, place_of
-from hlo_cli.commands.shape_figure import dimension_names
 from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
@@ -86,6 +85,8 @@ def why_padding(shape: ArrayShape, slot: int) -> str | None:
         return None
     if slot >= shape.tiling.slots:
         return f"behind the last tile, L({shape.layout.tail_padding_alignment_in_elements}) rounds up"
+    from hlo_cli.commands.shape_figure import dimension_names
+
     index = shape.tiling.element(slot)
     names = dimension_names(shape.rank)
     ends = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
 from hlo_cli.source import HloError, Source, Span
@@ -33,8 +32,13 @@ class Selection:
 
     @property
     def indices(self) -> Iterator[tuple[int, ...]]:
-        """Their indices."""
-        return product(*self.ranges)
+        """Their indices, made one after the other."""
+        if not self.ranges:
+            yield ()
+            return
+        for lead in Selection(self.ranges[:-1]).indices:
+            for last in self.ranges[-1]:
+                yield (*lead, last)
 
 
 def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "") -> Selection:
