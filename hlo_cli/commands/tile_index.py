@@ -53,7 +53,7 @@ class Wish:
     bits: int | None = None
 
 
-@click.command(help=HELP)
+@click.command(help=HELP, context_settings={"ignore_unknown_options": True})  # -1,0 is an index
 @click.argument("shape", metavar="SHAPE")
 @click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
 @click.option("--inverse", is_flag=True, help="From slots, or bytes with --bytes, to elements.")
@@ -83,6 +83,9 @@ def command(
 ) -> int:
     """One shape and indices, or two shapes."""
     output, reading = output_of(options), reading_of(options)
+    for question in questions:
+        if question.startswith("-") and not _INDEX.fullmatch(question):
+            raise click.NoSuchOption(question)
     bits = None if element_bytes is None else 8 * element_bytes
     wish = Wish(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
     array, instruction = _array(shape, reading)

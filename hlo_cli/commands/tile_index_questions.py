@@ -28,6 +28,8 @@ def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str])
         if argument == "-" or (os.path.isfile(argument) and not argument.lstrip("-").isdecimal()):
             name, data = (STDIN, sys.stdin.buffer.read()) if argument == "-" else (argument, _bytes_of(argument))
             found.extend(read(text, f"{name}:{line}") for line, text in _texts(data, name, fields))
+        elif argument.endswith((".csv", ".tsv", ".json", ".jsonl", ".npy", ".txt")) or os.sep in argument:
+            raise missing(argument)
         else:
             found.append(read(argument, ""))
     return found
