@@ -104,9 +104,9 @@ def _wide_texts(values: npt.NDArray[np.generic], name: str) -> list[str]:
     import numpy as np
 
     form = FLOAT_FORMATS[name]
-    numbers = values.astype(np.float64).tolist()
-    texts = [f"{number:.{6 if name == 'f32' else 15}g}" for number in numbers]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = values.astype(np.float64).tolist()
+        texts = [f"{number:.{6 if name == 'f32' else 15}g}" for number in numbers]
         read = np.fromiter(map(float, texts), np.float64, len(texts)).astype(values.dtype)
     for index in np.flatnonzero(read != values).tolist():
         number = numbers[index]
