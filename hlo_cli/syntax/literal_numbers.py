@@ -32,12 +32,12 @@ _NUMBER_BYTES: Final = {
     "complex": b"0123456789-+.eEinfa",
 }
 _SPACES: Final = bytes.maketrans(b"{}()", b"    ")
-_STRAY: Final = (re.compile(rb"[{(](?<=[^,{(].)"), re.compile(rb"[})](?=[^,})])"))
+_ONE_BYTE: Final = {kind: bytes.maketrans(used, b"0" * len(used)) for kind, used in _NUMBER_BYTES.items()}
+_ONE_DIGIT: Final = bytes.maketrans(b"0123456789-", b"00000000000")
+_STRAY: Final = (b"0{", b"0(", b"}0", b")0")
 """A number on the wrong side of a bracket."""
-_NO_NUMBER: Final = (re.compile(rb"\.(?<![0-9\-].)"), re.compile(rb"\+(?<![eE].)"))
-"""`.5` and `+5`, which Python takes for numbers."""
-_LONG_INTEGER: Final = re.compile(rb"[0-9]{19}")
-"""Maybe a whole number of more than 63 bits, which XLA reads as a negative one, and as a float too."""
+_LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
+"""Maybe a whole number of more than 63 bits, which XLA reads as a negative one, for a float too."""
 
 
 def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
@@ -118,7 +118,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     compact = data.translate(None, _BLANK)
     if not _has_brackets_of(compact.translate(None, _NUMBER_BYTES[kind]), shape):
         return None
-    if any(stray.search(compact) for stray in _STRAY):
+    if any(stray in compact.translate(_ONE_BYTE[kind]) for stray in _STRAY):
         return None
     count = prod(shape.dimensions) * (2 if kind == "complex" else 1)
     if count == 0:
@@ -126,7 +126,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     parts = data.translate(_SPACES).split(b",")
     assert len(parts) == count, "the shape's brackets have as many commas"
     if kind in ("float", "complex"):
-        if any(odd.search(compact) for odd in _NO_NUMBER):
+        if not _holds_floats(compact):
             return None
         return _floats(parts, shape.element_type, data.count(b"inf"))
     return _integers(parts, shape.element_type)
@@ -159,11 +159,19 @@ def _integers(parts: list[bytes], element_type: PrimitiveType) -> npt.NDArray[np
     return values
 
 
+def _holds_floats(text: bytes) -> bool:
+    """Whether all that Python takes for numbers in a text is the same number for XLA: not `.5`, `+5` or 2^63."""
+    digits = text.translate(_ONE_DIGIT)
+    return (
+        digits.count(b".") == digits.count(b"0.")
+        and digits.count(b"+") == digits.count(b"e+") + digits.count(b"E+")
+        and (b"0" * 19 not in digits or _LONG_INTEGER.search(text) is None)
+    )
+
+
 def _floats(parts: list[bytes], element_type: PrimitiveType, infinities: int) -> npt.NDArray[np.generic] | None:
     import numpy as np
 
-    if max(map(len, parts)) >= 19 and any(map(_LONG_INTEGER.search, parts)):
-        return None
     try:
         values = np.fromiter(map(float, parts), np.float64, len(parts))
     except ValueError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.literal import ArrayLiteral, Literal, LiteralValues, TupleLiteral
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.source import HloError, Source, Span
 
 if TYPE_CHECKING:
@@ -127,4 +127,7 @@ def _elided(shape: Shape, source: Source, span: Span) -> Literal:
 
 
 def _no_literal(shape: Shape, source: Source, span: Span) -> HloError:
+    if isinstance(shape, UnknownShape):
+        message = f"{shape} is of a type that is not known" if shape.text else "the text does not say of which shape"
+        return HloError(f"the values of this constant cannot be read: {message}", span, source=source)
     return HloError(f"there are no literals of shape {shape}", span, source=source)
