@@ -8,12 +8,13 @@ expect, the exact reader takes again, which knows all that XLA allows and says w
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import Source
+from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS, encode
 from hlo_cli.syntax.strict.literals import LARGEST_FLOAT, LIMITS, DenseReader, integer_range
 from hlo_cli.syntax.strict.tokens import END, Tokens
@@ -66,7 +67,7 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
 
     values = _read_printed(source.text[start:end], shape)
     if values is not None:
-        return _stored(values, shape.element_type).reshape(shape.dimensions)
+        return in_shape(_stored(values, shape.element_type), shape.dimensions)
     tokens = Tokens(source, start, end)
     reader = DenseReader(tokens, shape)
     reader.read()
@@ -75,7 +76,20 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
     stored = _stored(np.array(reader.values, _reading_type(shape.element_type)), shape.element_type)
     if reader.payloads:
         _set_payloads(stored, shape.element_type.name, reader.payloads)
-    return stored.reshape(shape.dimensions)
+    return in_shape(stored, shape.dimensions)
+
+
+def in_shape(elements: npt.NDArray[np.generic], sizes: Sequence[int]) -> npt.NDArray[np.generic]:
+    """Elements as an array of these sizes; HloError where numpy has no such array, as for a hundred dimensions.
+
+    >>> import numpy as np
+    >>> in_shape(np.arange(4), (2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    try:
+        return elements.reshape(sizes)
+    except (ValueError, OverflowError) as error:
+        raise HloError(f"the values fit in no array: {error}") from error
 
 
 def _reading_type(element_type: PrimitiveType) -> type[np.generic]:
