@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,6 +26,7 @@ from hlo_cli.syntax.literal_floats import FLOAT_FORMATS, values_of_codes
 from hlo_cli.syntax.literals import literal_at, parse_literal
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape
+from judge import ask_xla
 from strategies import a_literal, dump_text, dumps, name_of, seeds, spelled_literal
 
 TYPES = tuple(PRIMITIVE_TYPES.values())
@@ -291,28 +290,6 @@ def test_varints_that_do_not_end_are_refused() -> None:
 
 # jaxlib as the judge
 
-ASK = """
-import json, os, sys
-from jaxlib import _hlo
-options = _hlo.HloPrintOptions()
-options.print_large_constants = True
-for text in json.load(sys.stdin):
-    read, write = os.pipe()
-    if os.fork() == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            module = _hlo.hlo_module_from_text(text)
-            printed = [line for line in module.to_string(options).splitlines() if "= " in line][0]
-            os.write(write, json.dumps(printed.strip()).encode())
-        except Exception:
-            os.write(write, b"false")
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        print(said.read() or "null", flush=True)
-    os.wait()
-"""
-
 
 def module_of(shape: str | ArrayShape, text: str) -> str:
     """A module that is one constant."""
@@ -321,12 +298,8 @@ def module_of(shape: str | ArrayShape, text: str) -> str:
 
 def printed_by_xla(modules: list[str]) -> list[str | None]:
     """What jaxlib prints between the parentheses of each constant; None for one that it does not read."""
-    pytest.importorskip("jaxlib._hlo")
-    asked = subprocess.run(
-        [sys.executable, "-c", ASK], input=json.dumps(modules), capture_output=True, text=True, check=True
-    )
-    lines = [json.loads(line) for line in asked.stdout.splitlines()]
-    return [line[line.index(" constant(") + 10 : -1] if line else None for line in lines]
+    printed = [re.search(r" constant\((.*)\)", str(text)) for text in ask_xla(modules, "module.to_string(options)")]
+    return [match[1] if match else None for match in printed]
 
 
 def read_by_xla(literal: ArrayLiteral) -> bytes:
