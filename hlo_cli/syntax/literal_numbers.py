@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import HloError, Source
+from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS, encode
 from hlo_cli.syntax.strict.literals import LARGEST_FLOAT, LIMITS, DenseReader, integer_range
 from hlo_cli.syntax.strict.tokens import END, Tokens
@@ -67,19 +67,20 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
 
     values = _read_printed(source.text[start:end], shape)
     if values is not None:
-        return in_shape(_stored(values, shape.element_type), shape.dimensions)
+        return in_shape(_stored(values, shape.element_type), shape.dimensions, source, Span(start, end))
     tokens = Tokens(source, start, end)
     reader = DenseReader(tokens, shape)
     reader.read()
-    if tokens.kind != END:
-        tokens.fail("expected the end of the literal")
+    tokens.expect(END, "behind the literal")
     stored = _stored(np.array(reader.values, _reading_type(shape.element_type)), shape.element_type)
     if reader.payloads:
         _set_payloads(stored, shape.element_type.name, reader.payloads)
-    return in_shape(stored, shape.dimensions)
+    return in_shape(stored, shape.dimensions, source, Span(start, end))
 
 
-def in_shape(elements: npt.NDArray[np.generic], sizes: Sequence[int]) -> npt.NDArray[np.generic]:
+def in_shape(
+    elements: npt.NDArray[np.generic], sizes: Sequence[int], source: Source | None = None, span: Span | None = None
+) -> npt.NDArray[np.generic]:
     """Elements as an array of these sizes; HloError where numpy has no such array, as for a hundred dimensions.
 
     >>> import numpy as np
@@ -89,7 +90,7 @@ def in_shape(elements: npt.NDArray[np.generic], sizes: Sequence[int]) -> npt.NDA
     try:
         return elements.reshape(sizes)
     except (ValueError, OverflowError) as error:
-        raise HloError(f"the values fit in no array: {error}") from error
+        raise HloError(f"the values fit in no array: {error}", span, source=source) from error
 
 
 def _reading_type(element_type: PrimitiveType) -> type[np.generic]:
@@ -132,7 +133,8 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     compact = data.translate(None, _BLANK)
     if not _has_brackets_of(compact.translate(None, _NUMBER_BYTES[kind]), shape):
         return None
-    if any(stray in compact.translate(_ONE_BYTE[kind]) for stray in _STRAY):
+    like_zeros = compact.translate(_ONE_BYTE[kind])
+    if any(stray in like_zeros for stray in _STRAY):
         return None
     count = prod(shape.dimensions) * (2 if kind == "complex" else 1)
     if count == 0:
@@ -163,14 +165,13 @@ def _integers(parts: list[bytes], element_type: PrimitiveType) -> npt.NDArray[np
     import numpy as np
 
     try:
-        values = np.array(list(map(int, parts)), _reading_type(element_type))
-    except (ValueError, OverflowError):
+        numbers = list(map(int, parts))
+    except ValueError:
         return None
-    if element_type.kind != "pred":
-        low, high = integer_range(element_type)
-        if values.min() < low or values.max() > high:
-            return None
-    return values
+    low, high = integer_range(PRIMITIVE_TYPES["s64"] if element_type.kind == "pred" else element_type)
+    if min(numbers) < low or max(numbers) > high:
+        return None
+    return np.array(numbers, _reading_type(element_type))
 
 
 def _holds_floats(text: bytes) -> bool:
