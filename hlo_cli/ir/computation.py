@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.source import Span
+from hlo_cli.source import HloError, Span
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.literal import Literal
 
 
 class NoText:
@@ -30,6 +33,10 @@ class NoText:
     def metadata(self, instruction: Instruction) -> Metadata:
         """Nothing."""
         return NO_METADATA
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """Nothing that could be read."""
+        raise HloError(f"the values of {instruction.name} are not known")
 
 
 NO_TEXT: Final = NoText()
