@@ -25,6 +25,7 @@ shape in it as DUMP:NAME, or a shape or instruction typed as text.
 \b
 Examples:
   hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'
+  hlo layout --for v5e 'f32[8,28,28,3]'
   hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
   hlo layout dump/ --by source --top 10
   hlo layout dump/ --where 'opcode == fusion and padding > 50%'
@@ -37,7 +38,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", metavar="TPU", help="Lay shapes out as this TPU does by default: v4, v5e, …")
+@click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
 @input_options
 @output_options
 def command(
