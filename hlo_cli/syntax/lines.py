@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
@@ -17,6 +17,10 @@ from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
 from hlo_cli.syntax.values import readable_attributes
+from hlo_cli.syntax.written import typed_value
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.values import AttributeValue
 
 Row = tuple[str, str, str, str, str, str]
 """ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""
@@ -86,6 +90,10 @@ class RowReader:
         """The argument and the attributes of the instruction on this line, as they are written."""
         match = self._match(index)
         return match[5] if match[4] in ARGUMENT_OPCODES else "", match[6].rstrip()
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
+        return typed_value(opcode, attribute, text)
 
     def span(self, index: int) -> Span:
         """The line without its indentation."""

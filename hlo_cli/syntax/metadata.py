@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.computation import NoText
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
+from hlo_cli.ir.metadata import Metadata
 from hlo_cli.syntax.scanner import STRING, unquote
 
 _FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
@@ -38,15 +36,3 @@ def parse_metadata(value: str) -> Metadata:
             if quoted == (kind is str):
                 fields[key] = unquote(text) if quoted else int(text[:18])
     return Metadata(**fields)  # type: ignore[arg-type]
-
-
-class WrittenReader(NoText):
-    """Reads the metadata of instructions that were read one by one, and so carry their text themselves."""
-
-    def metadata(self, instruction: Instruction) -> Metadata:
-        """What the metadata attribute says."""
-        value = instruction.attribute("metadata")
-        return NO_METADATA if value is None else parse_metadata(value)
-
-
-WRITTEN: Final = WrittenReader()
