@@ -15,6 +15,7 @@ from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.split import split_attributes
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
 from hlo_cli.syntax.values import readable_attributes
 from hlo_cli.syntax.written import typed_value
@@ -130,9 +131,15 @@ class RowReader:
         return NO_METADATA if written is None else parse_metadata(written)
 
     def _attributes(self, match: re.Match[str]) -> tuple[Attribute, ...]:
-        if match.start(6) == match.end(6):
-            return ()
-        return readable_attributes(Scanner(self._source, *match.span(6)))
+        pairs = split_attributes(match[6])
+        if pairs is None:
+            return readable_attributes(Scanner(self._source, *match.span(6)))
+        attributes, end = [], match.start(6)
+        for name, value in pairs:
+            start = end + len(name) + len(", =")
+            end = start + len(value)
+            attributes.append(Attribute(name, value, Span(start, end)))
+        return tuple(attributes)
 
     def _span(self, match: re.Match[str]) -> Span:
         text = self._source.text
