@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -30,10 +30,9 @@ _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, 
 
 @dataclass(slots=True)
 class _Seen:
-    """The first instruction of each opcode, of each attribute of an opcode and of each of its values, and how many."""
+    """The first instruction of each opcode, and of each value of an attribute of an opcode, and how many there are."""
 
     opcodes: dict[str, tuple[Instruction, int]] = field(default_factory=dict)
-    attributes: dict[tuple[str, str], tuple[Instruction, int]] = field(default_factory=dict)
     values: dict[tuple[str, str, str], tuple[Instruction, int]] = field(default_factory=dict)
 
     def add(self, instruction: Instruction, pairs: Iterable[tuple[str, str]], times: int = 1) -> None:
@@ -41,11 +40,17 @@ class _Seen:
         opcode = instruction.opcode
         _count(self.opcodes, opcode, instruction, times)
         for name, text in pairs:
-            _count(self.attributes, (opcode, name), instruction, times)
             _count(self.values, (opcode, name, text), instruction, times)
 
+    def attributes(self) -> dict[tuple[str, str], tuple[Instruction, int]]:
+        """The first instruction of each attribute of an opcode, and how often it is there."""
+        found: dict[tuple[str, str], tuple[Instruction, int]] = {}
+        for (opcode, name, _), (first, times) in self.values.items():
+            _count(found, (opcode, name), first, times)
+        return found
 
-def _count(seen: dict[_K, tuple[Instruction, int]], key: _K, instruction: Instruction, times: int) -> None:
+
+def _count(seen: dict[_K, tuple[Instruction, int]], key: _K, instruction: Instruction, times: int = 1) -> None:
     first, before = seen.get(key) or (instruction, 0)
     seen[key] = first, before + times
 
@@ -57,10 +62,9 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
     """
     errors: list[Diagnostic] = []
     seen = _Seen()
+    _look_at_rows([c for c in module.computations if isinstance(c.reader, RowReader)], seen, errors)
     for computation in module.computations:
-        if isinstance(computation.reader, RowReader):
-            _look_at_rows(computation, computation.reader, seen, errors)
-        else:
+        if not isinstance(computation.reader, RowReader):
             for instruction in computation.instructions:
                 seen.add(instruction, [(a.name, a.value) for a in instruction.attributes])
     notes = Notes(module.source)
@@ -72,32 +76,48 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
 
 
-def _look_at_rows(computation: Computation, reader: RowReader, seen: _Seen, errors: list[Diagnostic]) -> None:
-    """Cut the attributes of every line apart, each distinct text once; the exact reader judges what is not cut."""
-    instructions = computation.instructions
-    keys = list(zip([i.opcode for i in instructions], _tails(reader), strict=True))
-    first_of = dict(zip(reversed(keys), reversed(instructions), strict=True))
-    for key, times in Counter(keys).items():
-        pairs = split_attributes(key[1])
-        if pairs is not None:
+def _look_at_rows(computations: Sequence[Computation], seen: _Seen, errors: list[Diagnostic]) -> None:
+    """Cut the attributes of every line apart, each distinct text once; the rest is looked at line by line."""
+    counts: Counter[tuple[str, str]] = Counter()
+    first_of: dict[tuple[str, str], Instruction] = {}
+    for computation in computations:
+        keys = _tails(computation)
+        counts.update(keys)
+        firsts = dict(zip(reversed(keys), reversed(computation.instructions), strict=True))
+        first_of |= {key: first for key, first in firsts.items() if key not in first_of}
+    odd = set()
+    for key, times in counts.items():
+        if (pairs := split_attributes(key[1] and f", {key[1]}")) is not None:
             seen.add(first_of[key], pairs, times)
+        elif times == 1:
+            seen.add(first_of[key], _read(first_of[key], errors))
         else:
-            for instruction in [i for i, other in zip(instructions, keys, strict=True) if other == key]:
-                seen.add(instruction, _read_exactly(reader, instruction.index, errors))
+            odd.add(key)
+    for computation in computations if odd else ():
+        for instruction, key in zip(computation.instructions, _tails(computation), strict=True):
+            if key in odd:
+                seen.add(instruction, _read(instruction, errors))
 
 
-def _tails(reader: RowReader) -> Iterator[str]:
-    """What stands behind the operands of each line, from the comma on; where that begins is plain to see in most."""
-    for index, line in enumerate(reader.lines()):
-        head, found, tail = line.partition("), ")
-        if ")," in head or not (found or line[-1:] == ")") or (found and "=" not in tail.partition(" ")[0]):
-            yield reader.raw(index)[1]
-        else:
-            yield found[1:] + tail
+def _tails(computation: Computation) -> list[tuple[str, str]]:
+    """Each line's opcode and what stands behind its operands; the whole line where that is not plain to see."""
+    reader = computation.reader
+    assert isinstance(reader, RowReader)
+    tails = [
+        line if ")," in head or (not tail and line[-1:] != ")") else tail
+        for line in reader.lines()
+        for head, _, tail in (line.partition("), "),)
+    ]
+    return list(zip([instruction.opcode for instruction in computation.instructions], tails, strict=True))
 
 
-def _read_exactly(reader: RowReader, index: int, errors: list[Diagnostic]) -> list[tuple[str, str]]:
-    scanner = reader.tail(index)
+def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
+    """The attributes of one line, as the exact reader takes them if need be."""
+    reader = instruction.computation.reader
+    assert isinstance(reader, RowReader)
+    if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
+        return pairs
+    scanner = reader.tail(instruction.index)
     try:
         attributes = read_attributes(scanner)
         if not scanner.at_end():
@@ -124,7 +144,7 @@ def _note_names(seen: _Seen, notes: Notes) -> None:
     for opcode, (first, times) in seen.opcodes.items():
         if not is_known(opcode):
             notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", _place(first), times)
-    for (opcode, name), (first, times) in seen.attributes.items():
+    for (opcode, name), (first, times) in seen.attributes().items():
         if is_known(opcode) and name not in attributes_of(opcode):
             message = f"attribute {name} of {opcode} is not known; kept as text"
             notes.add("unknown-attribute", message, _place_of(first, name), times)

@@ -29,12 +29,13 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
 
 
 def _nested(depth: int) -> str:
-    """What may stand in a value: braces up to a depth, other brackets that hold no brackets themselves."""
+    """What may stand in a value: braces up to a depth, parentheses with plain braces, brackets that hold none."""
     plain = r"[^\[\](){}\"'/]*+"
     flat = rf"{plain}(?:{STRING}{plain})*+"
+    places = rf"{plain}(?:(?:\{{{plain}\}}|{STRING}){plain})*+"
     inner = flat
     for _ in range(depth):
-        piece = rf"\{{{inner}\}}|\({flat}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
+        piece = rf"\{{{inner}\}}|\({places}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
         inner = rf"{plain}(?:(?:{piece}){plain})*+"
     return inner
 
