@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -18,41 +18,56 @@ from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import MAX_ERRORS
-from hlo_cli.syntax.split import split_attributes
+from hlo_cli.syntax.split import split_attributes, split_tail
 from hlo_cli.syntax.typed import read_header_value, read_value_text
 from hlo_cli.syntax.values import read_attributes
 
 _LONGEST: Final = 60
-_K = TypeVar("_K")
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
 """Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The first instruction of each opcode, and of each value of an attribute of an opcode, and how many there are."""
+    """How often each opcode is there, and each value of an attribute of an opcode."""
 
-    opcodes: dict[str, tuple[Instruction, int]] = field(default_factory=dict)
-    values: dict[tuple[str, str, str], tuple[Instruction, int]] = field(default_factory=dict)
+    opcodes: Counter[str] = field(default_factory=Counter)
+    values: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
-    def add(self, instruction: Instruction, pairs: Iterable[tuple[str, str]], times: int = 1) -> None:
-        """So many instructions with these attributes, of which this is the first."""
-        opcode = instruction.opcode
-        _count(self.opcodes, opcode, instruction, times)
+    def add(self, opcode: str, pairs: Iterable[tuple[str, str]], times: int = 1) -> None:
+        """So many instructions with these attributes."""
+        self.opcodes[opcode] += times
         for name, text in pairs:
-            _count(self.values, (opcode, name, text), instruction, times)
+            self.values[opcode, name, text] += times
 
-    def attributes(self) -> dict[tuple[str, str], tuple[Instruction, int]]:
-        """The first instruction of each attribute of an opcode, and how often it is there."""
-        found: dict[tuple[str, str], tuple[Instruction, int]] = {}
-        for (opcode, name, _), (first, times) in self.values.items():
-            _count(found, (opcode, name), first, times)
+    def attributes(self) -> Counter[tuple[str, str]]:
+        """How often each attribute of an opcode is there."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (opcode, name, _), times in self.values.items():
+            found[opcode, name] += times
         return found
 
 
-def _count(seen: dict[_K, tuple[Instruction, int]], key: _K, instruction: Instruction, times: int = 1) -> None:
-    first, before = seen.get(key) or (instruction, 0)
-    seen[key] = first, before + times
+class _Places:
+    """Where opcodes, attributes and values stand first; looked for once, if there is anything to note."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._spans: dict[tuple[str, ...], Span] = {}
+
+    def first(self, *key: str) -> Span:
+        """The place of an opcode, an attribute of it, or a value of that."""
+        if not self._spans:
+            for instruction in self._module.instructions:
+                self._add((instruction.opcode,), instruction.span)
+                for attribute in instruction.attributes:
+                    self._add((instruction.opcode, attribute.name), attribute.span or instruction.span)
+                    self._add((instruction.opcode, attribute.name, attribute.value), attribute.span or instruction.span)
+        return self._spans.get(key) or Span(0, 0)
+
+    def _add(self, key: tuple[str, ...], span: Span | None) -> None:
+        if span is not None:
+            self._spans.setdefault(key, span)
 
 
 def check_module(module: Module, noted: Notes | None = None) -> Findings:
@@ -66,11 +81,12 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
     for computation in module.computations:
         if not isinstance(computation.reader, RowReader):
             for instruction in computation.instructions:
-                seen.add(instruction, [(a.name, a.value) for a in instruction.attributes])
+                seen.add(instruction.opcode, [(a.name, a.value) for a in instruction.attributes])
     notes = Notes(module.source)
     _note_header(module, notes)
-    _note_names(seen, notes)
-    _note_values(seen, notes)
+    places = _Places(module)
+    _note_names(seen, notes, places)
+    _note_values(seen, notes, places)
     _note_shapes(module, notes)
     found = (*(noted.diagnostics() if noted else ()), *notes.diagnostics())
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
@@ -79,36 +95,26 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
 def _look_at_rows(computations: Sequence[Computation], seen: _Seen, errors: list[Diagnostic]) -> None:
     """Cut the attributes of every line apart, each distinct text once; the rest is looked at line by line."""
     counts: Counter[tuple[str, str]] = Counter()
-    first_of: dict[tuple[str, str], Instruction] = {}
     for computation in computations:
-        keys = _tails(computation)
-        counts.update(keys)
-        firsts = dict(zip(reversed(keys), reversed(computation.instructions), strict=True))
-        first_of |= {key: first for key, first in firsts.items() if key not in first_of}
+        counts.update(_tails(computation))
     odd = set()
-    for key, times in counts.items():
-        if (pairs := split_attributes(key[1] and f", {key[1]}")) is not None:
-            seen.add(first_of[key], pairs, times)
-        elif times == 1:
-            seen.add(first_of[key], _read(first_of[key], errors))
+    for (opcode, tail), times in counts.items():
+        if (pairs := split_tail(tail)) is None:
+            odd.add((opcode, tail))
         else:
-            odd.add(key)
+            seen.add(opcode, pairs, times)
     for computation in computations if odd else ():
         for instruction, key in zip(computation.instructions, _tails(computation), strict=True):
             if key in odd:
-                seen.add(instruction, _read(instruction, errors))
+                seen.add(instruction.opcode, _read(instruction, errors))
 
 
-def _tails(computation: Computation) -> list[tuple[str, str]]:
-    """Each line's opcode and what stands behind its operands; the whole line where that is not plain to see."""
-    reader = computation.reader
-    assert isinstance(reader, RowReader)
-    tails = [
-        line if ")," in head or (not tail and line[-1:] != ")") else tail
-        for line in reader.lines()
-        for head, _, tail in (line.partition("), "),)
-    ]
-    return list(zip([instruction.opcode for instruction in computation.instructions], tails, strict=True))
+def _tails(computation: Computation) -> Iterable[tuple[str, str]]:
+    """Each line's opcode, and what stands behind the first parenthesis that a comma follows."""
+    assert isinstance(computation.reader, RowReader)
+    return zip(
+        [instruction.opcode for instruction in computation.instructions], computation.reader.tails(), strict=True
+    )
 
 
 def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
@@ -140,23 +146,23 @@ def _note_header(module: Module, notes: Notes) -> None:
             notes.add("unread-value", f"{message}; kept as text", _whole(module, attribute.name, attribute.span))
 
 
-def _note_names(seen: _Seen, notes: Notes) -> None:
-    for opcode, (first, times) in seen.opcodes.items():
+def _note_names(seen: _Seen, notes: Notes, places: _Places) -> None:
+    for opcode, times in seen.opcodes.items():
         if not is_known(opcode):
-            notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", _place(first), times)
-    for (opcode, name), (first, times) in seen.attributes().items():
+            notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", places.first(opcode), times)
+    for (opcode, name), times in seen.attributes().items():
         if is_known(opcode) and name not in attributes_of(opcode):
             message = f"attribute {name} of {opcode} is not known; kept as text"
-            notes.add("unknown-attribute", message, _place_of(first, name), times)
+            notes.add("unknown-attribute", message, places.first(opcode, name), times)
 
 
-def _note_values(seen: _Seen, notes: Notes) -> None:
-    for (opcode, name, text), (first, times) in seen.values.items():
+def _note_values(seen: _Seen, notes: Notes, places: _Places) -> None:
+    for (opcode, name, text), times in seen.values.items():
         rule = attributes_of(opcode).get(name)
         if rule is None or rule.kind in _CANNOT_FAIL or not isinstance(read_value_text(rule.kind, text), UnreadText):
             continue
         message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
-        notes.add("unread-value", message, _place_of(first, name), times)
+        notes.add("unread-value", message, places.first(opcode, name, text), times)
 
 
 def _note_shapes(module: Module, notes: Notes) -> None:
@@ -188,11 +194,6 @@ def _shortened(text: str) -> str:
 
 def _place(instruction: Instruction) -> Span:
     return instruction.span or Span(0, 0)
-
-
-def _place_of(instruction: Instruction, name: str) -> Span:
-    spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
-    return spans.get(name) or _place(instruction)
 
 
 def _whole(module: Module, name: str, value: Span) -> Span:
