@@ -103,9 +103,9 @@ def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
 
 def _note_one(instruction: Instruction, pairs: Iterable[tuple[str, str]], notes: Notes, times: int = 1) -> None:
     """Note what is odd about an instruction, and as many others that say the same."""
+    spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
     for name, code, message in _problems(instruction.opcode, pairs):
-        spans = (attribute.span for attribute in instruction.attributes if attribute.name == name)
-        notes.add(code, message, next(spans, None) or _place(instruction), times)
+        notes.add(code, message, spans.get(name) or _place(instruction), times)
 
 
 def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
