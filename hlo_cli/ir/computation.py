@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
     from hlo_cli.ir.literal import Literal
+    from hlo_cli.ir.values import AttributeValue
 
 
 class NoText:
@@ -26,9 +28,13 @@ class NoText:
         """Nothing."""
         return "", ""
 
-    def span(self, index: int) -> Span:
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """The text itself."""
+        return UnreadText(text)
+
+    def span(self, index: int) -> Span | None:
         """Nowhere."""
-        return Span(0, 0)
+        return None
 
     def metadata(self, instruction: Instruction) -> Metadata:
         """Nothing."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
@@ -11,85 +10,111 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
+from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Diagnostic, HloError, Span
-from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, attributes_of
+from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import MAX_ERRORS
-from hlo_cli.syntax.scanner import STRING
+from hlo_cli.syntax.split import split_attributes, split_tail
+from hlo_cli.syntax.typed import read_header_value, read_value_text
 from hlo_cli.syntax.values import read_attributes
 
-
-def _nested(depth: int) -> str:
-    """What may stand in a value: braces up to a depth, other brackets that hold no brackets themselves."""
-    plain = r"[^\[\](){}\"'/]*+"
-    flat = rf"{plain}(?:{STRING}{plain})*+"
-    inner = flat
-    for _ in range(depth):
-        piece = rf"\{{{inner}\}}|\({flat}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
-        inner = rf"{plain}(?:(?:{piece}){plain})*+"
-    return inner
+_LONGEST: Final = 60
+_CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
+"""Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
 
 
-def _json(depth: int) -> str:
-    """A dictionary as `backend_config` has it: only braces and double quotes count."""
-    string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-    plain = r'[^{}"]*+'
-    inner = rf"{plain}(?:{string}{plain})*+"
-    for _ in range(depth):
-        inner = rf"{plain}(?:(?:\{{{inner}\}}|{string}){plain})*+"
-    return rf"\{{{inner}\}}"
-
-
-_BRACKETS: Final = rf"\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]"
-_PIECE: Final = rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|{_BRACKETS}|{STRING}|[ ](?=[{{\[(])|, device_ids="
-_ATTRIBUTE: Final = re.compile(
-    rf", ([A-Za-z_][A-Za-z0-9_.\-]*+)=(?:(?<=, backend_config=){_json(4)}|(?:{_PIECE})++)", re.DOTALL
-)
-"""One attribute. Splitting by it leaves nothing between the names where a text is attributes and nothing else."""
-
-Seen = dict[tuple[str, ...], tuple[Instruction, int]]
-"""An opcode with the names of its attributes: the first such instruction, and how many there are."""
+_Row = tuple[str, str]
+"""An opcode, and what stands behind the operands; equal rows say the same of their attributes."""
+_Problem = tuple[str, str, str]
+"""The attribute that is odd, or nothing if the opcode is; the code and the message of the note."""
 
 
 def check_module(module: Module, noted: Notes | None = None) -> Findings:
-    """Errors and notes that reading left for later: the grammar of attributes, unknown names, unknown types.
+    """Errors and notes that reading left for later: attributes with their values, unknown names, unknown types.
 
     `noted` is what was noted while reading.
     """
     errors: list[Diagnostic] = []
-    seen: Seen = {}
-    for computation in module.computations:
-        if isinstance(computation.reader, RowReader):
-            _look_at_rows(computation, computation.reader, seen, errors)
-        else:
-            for instruction in computation.instructions:
-                _see(seen, (instruction.opcode, *(a.name for a in instruction.attributes)), instruction)
     notes = Notes(module.source)
     _note_header(module, notes)
-    _note_names(seen, notes)
+    _note_rows([c for c in module.computations if isinstance(c.reader, RowReader)], notes, errors)
+    for computation in module.computations:
+        if not isinstance(computation.reader, RowReader):
+            for instruction in computation.instructions:
+                _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
     found = (*(noted.diagnostics() if noted else ()), *notes.diagnostics())
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
 
 
-def _look_at_rows(computation: Computation, reader: RowReader, seen: Seen, errors: list[Diagnostic]) -> None:
-    """Split the attributes off every line; the exact reader judges where more than an instruction's head is left."""
-    instructions, split = computation.instructions, _ATTRIBUTE.split
-    keys = []
-    for index, line in enumerate(reader.lines()):
-        head, *parts = split(line)
-        if "".join(parts[1::2]) or head[-1:] != ")" or ")," in head:
-            parts = _read_exactly(reader, index, errors)
-        keys.append((instructions[index].opcode, *parts[::2]))
-    first_of = dict(zip(reversed(keys), reversed(instructions), strict=True))
-    for key, times in Counter(keys).items():
-        first, before = seen.get(key) or (first_of[key], 0)
-        seen[key] = first, before + times
+def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[Diagnostic]) -> None:
+    """Cut the attributes of every line apart, each distinct text once; what is not cut is looked at line by line."""
+    rows: set[_Row] = set()
+    for computation in computations:
+        rows.update(_rows(computation))
+    odd: dict[_Row, list[tuple[str, str]] | None] = {}
+    for opcode, tail in rows:
+        pairs = split_tail(tail)
+        if pairs is None or _problems(opcode, pairs):
+            odd[opcode, tail] = pairs
+    same: dict[_Row, tuple[Instruction, list[tuple[str, str]], int]] = {}
+    for computation in computations if odd else ():
+        for instruction, row in zip(computation.instructions, _rows(computation), strict=True):
+            if row not in odd:
+                continue
+            if (pairs := odd[row]) is None:
+                _note_one(instruction, _read(instruction, errors), notes)
+            else:
+                first, _, times = same.get(row) or (instruction, pairs, 0)
+                same[row] = first, pairs, times + 1
+    for first, pairs, times in same.values():
+        _note_one(first, pairs, notes, times)
 
 
-def _read_exactly(reader: RowReader, index: int, errors: list[Diagnostic]) -> list[str]:
-    scanner = reader.tail(index)
+def _rows(computation: Computation) -> Iterable[_Row]:
+    assert isinstance(computation.reader, RowReader)
+    return zip([i.opcode for i in computation.instructions], computation.reader.tails(), strict=True)
+
+
+def _problems(opcode: str, pairs: Iterable[tuple[str, str]]) -> list[_Problem]:
+    """What is odd about an opcode and its attributes."""
+    rules = attributes_of(opcode)
+    if not is_known(opcode):
+        return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
+    return [
+        found
+        for name, text in pairs
+        if (rule := rules.get(name)) is None or rule.kind not in _CANNOT_FAIL
+        if (found := _problem_with(opcode, name, text)) is not None
+    ]
+
+
+def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
+    rule = attributes_of(opcode).get(name)
+    if rule is None:
+        return name, "unknown-attribute", f"attribute {name} of {opcode} is not known; kept as text"
+    if isinstance(read_value_text(rule.kind, text), UnreadText):
+        message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
+        return name, "unread-value", message
+    return None
+
+
+def _note_one(instruction: Instruction, pairs: Iterable[tuple[str, str]], notes: Notes, times: int = 1) -> None:
+    """Note what is odd about an instruction, and as many others that say the same."""
+    spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
+    for name, code, message in _problems(instruction.opcode, pairs):
+        notes.add(code, message, spans.get(name) or _place(instruction), times)
+
+
+def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
+    """The attributes of one line, as the exact reader takes them if need be."""
+    reader = instruction.computation.reader
+    assert isinstance(reader, RowReader)
+    if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
+        return pairs
+    scanner = reader.tail(instruction.index)
     try:
         attributes = read_attributes(scanner)
         if not scanner.at_end():
@@ -97,45 +122,33 @@ def _read_exactly(reader: RowReader, index: int, errors: list[Diagnostic]) -> li
     except HloError as error:
         errors.extend(error.diagnostics if len(errors) < MAX_ERRORS else ())
         return []
-    return [part for attribute in attributes for part in (attribute.name, "")]
-
-
-def _see(seen: Seen, key: tuple[str, ...], instruction: Instruction) -> None:
-    first, times = seen.get(key, (instruction, 0))
-    seen[key] = first, times + 1
+    return [(attribute.name, attribute.value) for attribute in attributes]
 
 
 def _note_header(module: Module, notes: Notes) -> None:
     for attribute in module.header:
-        if attribute.name not in HEADER_ATTRIBUTES and attribute.span is not None:
+        if attribute.span is None:
+            continue
+        if attribute.name not in HEADER_ATTRIBUTES:
             message = f"header attribute {attribute.name} is not known; kept as text"
             notes.add("unknown-attribute", message, _whole(module, attribute.name, attribute.span))
-
-
-def _note_names(seen: Seen, notes: Notes) -> None:
-    for (opcode, *names), (first, times) in seen.items():
-        if not is_known(opcode):
-            notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", _place(first), times)
-            continue
-        rules = attributes_of(opcode)
-        unknown = Counter(name for name in names if name not in rules)
-        spans = {a.name: a.span for a in reversed(first.attributes)} if unknown else {}
-        for name, each in unknown.items():
-            message = f"attribute {name} of {opcode} is not known; kept as text"
-            notes.add("unknown-attribute", message, spans.get(name) or _place(first), times * each)
+        elif isinstance(read_header_value(attribute.name, attribute.value), UnreadText):
+            message = f"value {_shortened(attribute.value)} of header attribute {attribute.name} is not understood"
+            notes.add("unread-value", f"{message}; kept as text", _whole(module, attribute.name, attribute.span))
 
 
 def _note_shapes(module: Module, notes: Notes) -> None:
     """Element types that are not known, and layouts that do not fit their shape."""
-    used: dict[int, tuple[Shape, Instruction, int]] = {}
-    for instruction in module.instructions:
-        shape = instruction.shape
-        _, first, times = used.get(id(shape)) or (shape, instruction, 0)
-        used[id(shape)] = shape, first, times + 1
-    for shape, first, times in used.values():
-        for leaf in dict.fromkeys(leaf for _, leaf in shape.leaves):
-            if (found := _wrong_with(leaf)) is not None:
-                notes.add(*found, _place(first), times)
+    shapes = {id(shape): shape for shape in [instruction.shape for instruction in module.instructions]}
+    odd = {key: found for key, shape in shapes.items() if (found := _wrong_leaves(shape))}
+    for instruction in module.instructions if odd else ():
+        for code, message in odd.get(id(instruction.shape), ()):
+            notes.add(code, message, _place(instruction))
+
+
+def _wrong_leaves(shape: Shape) -> list[tuple[str, str]]:
+    leaves = dict.fromkeys(leaf for _, leaf in shape.leaves)
+    return [found for leaf in leaves if (found := _wrong_with(leaf)) is not None]
 
 
 def _wrong_with(leaf: Leaf) -> tuple[str, str] | None:
@@ -146,6 +159,10 @@ def _wrong_with(leaf: Leaf) -> tuple[str, str] | None:
     if isinstance(array, ArrayShape) and (problem := array.problem) is not None:
         return "layout", f"the layout of {array} does not fit: {problem}"
     return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _place(instruction: Instruction) -> Span:
