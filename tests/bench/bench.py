@@ -23,6 +23,8 @@ from statistics import median
 
 from synthetic import FIXTURES, synthetic, text_of
 
+from hlo_cli.syntax.parser import parse_module
+
 DUMPS = (
     "tpu/v5e_conv/after_optimizations.txt",
     "tpu/v5p_scan/after_optimizations.txt",
@@ -59,6 +61,13 @@ def parse(rounds: int) -> Iterator[Measured]:
         yield _race(name.rpartition("/")[0], text_of(FIXTURES / name), rounds * 2)
     for size in (4, 40):
         yield _race(f"synthetic, {size} MB", _large(size), rounds if size < 10 else max(2, rounds // 2))
+
+
+def values(rounds: int) -> Iterator[Measured]:
+    """Time to read a module and every distinct value of its attributes."""
+    from values import with_every_value
+
+    yield _race("every value, 4 MB", _large(4), rounds, with_every_value, 0.7)
 
 
 def growth(rounds: int) -> Iterator[Measured]:
@@ -146,6 +155,7 @@ def addresses(rounds: int) -> Iterator[Measured]:
 
 SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "parse": parse,
+    "values": values,
     "growth": growth,
     "memory": memory,
     "start": start,
@@ -178,17 +188,17 @@ def _large(megabytes: int) -> str:
     return synthetic(megabytes)
 
 
-def _race(what: str, text: str, rounds: int) -> Measured:
-    """Our parser against XLA's on one text, the best of several rounds each, taking turns."""
+def _race(
+    what: str, text: str, rounds: int, read: Callable[[str], object] = parse_module, budget: float = 0.5
+) -> Measured:
+    """Our reader against XLA's on one text, the best of several rounds each, taking turns."""
     from jaxlib._hlo import hlo_module_from_text
-
-    from hlo_cli.syntax.parser import parse_module
 
     ours, theirs = [], []
     for _ in range(rounds):
-        ours.append(_seconds(lambda: parse_module(text)))
+        ours.append(_seconds(lambda: read(text)))
         theirs.append(_seconds(lambda: hlo_module_from_text(text)))
-    return _times(f"{what}, {len(text) / 1e3:,.0f} kB" if len(text) < 1e6 else what, min(ours), min(theirs), 0.5)
+    return _times(f"{what}, {len(text) / 1e3:,.0f} kB" if len(text) < 1e6 else what, min(ours), min(theirs), budget)
 
 
 def _times(what: str, ours: float, theirs: float, budget: float) -> Measured:
