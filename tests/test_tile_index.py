@@ -17,6 +17,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import read_selection, read_slots
 
 SHAPE = "bf16[300,70]{1,0:T(8,128)(2,1)}"
+NINES = "9" * 5000
 ASKED = [(37, 5), (299, 69), (0, 0), (12, 34)]
 
 
@@ -90,7 +91,24 @@ def test_selections_are_those_of_numpy(sizes: list[int], data: st.DataObject) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "1,2,3", "1,", "1,x", "3,0", "0,-6", "1:2:0,0", "1:2:3:4,0", "...,...", "0x,1", "1.5,2"]
+    "text",
+    [
+        "",
+        "1",
+        "1,2,3",
+        "1,",
+        "1,x",
+        "3,0",
+        "0,-6",
+        "1:2:0,0",
+        "1:2:3:4,0",
+        "...,...",
+        "0x,1",
+        "0x_,1",
+        "1.5,2",
+        f"{NINES},0",
+        f"0:0x{NINES},0",
+    ],
 )
 def test_what_is_no_index_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(HloError) as error:
@@ -98,16 +116,26 @@ def test_what_is_no_index_is_refused_with_its_place(text: str) -> None:
     assert error.value.diagnostic.span is not None
 
 
-@pytest.mark.parametrize("text", ["-1", "64", "x", "1,2", "0x"])
+@pytest.mark.parametrize("text", ["-1", "64", "x", "1,2", "0x", NINES, f"0x{NINES}"])
 def test_what_is_no_slot_is_refused(text: str) -> None:
     with pytest.raises(HloError):
         read_slots(text, 64)
 
 
+@pytest.mark.parametrize("address", [NINES, f"0x{NINES}", "-1", "x", "0x", str(2**64)])
+def test_what_is_no_address_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tile-index", SHAPE, "--base", address, "0,0"], standalone=False) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: --base ")
+    assert len(said) < 200
+
+
 def test_lines_of_files_are_named_in_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "asked.txt").write_text("1,2\n1,x\n")
     assert main(["tile-index", SHAPE, str(tmp_path / "asked.txt")], standalone=False) == 2
-    assert "asked.txt:2" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "asked.txt:2:3\n" in said
+    assert "\n2 │ 1,x\n" in said
     for data in (b"\x93NUMPY\x01", b"\xff\xfe\x00", b'{"a": 1}\n', b"{\n"):
         (tmp_path / "bad").write_bytes(data)
         assert main(["tile-index", SHAPE, str(tmp_path / "bad")], standalone=False) == 2

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOOKS_LIKE_HLO = re.compile(
     r"[ \t\n]*(?:\(|b\(|[a-z][a-z0-9]*+\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
 )
-_ELEMENT = re.compile(r"(.+?)\{([0-9, ]*)\}")
+_ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 
 def shape_text(argument: str, reading: Reading) -> str | None:

@@ -168,10 +168,12 @@ def _second(argument: str, reading: Reading) -> ArrayShape | None:
 
 
 def _address(text: str) -> int:
-    try:
-        return int(text.replace("_", ""), 0)
-    except ValueError:
-        raise HloError(f"--base {text} is no address", hint="as in 4096 or 0x1000") from None
+    from hlo_cli.syntax.scanner import int64
+
+    with suppress(ValueError):
+        if (address := int64(text.replace("_", ""), 0)) is not None and address >= 0:
+            return address
+    raise HloError(f"--base {text[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")
 
 
 def _is_npy(output: Output) -> bool:

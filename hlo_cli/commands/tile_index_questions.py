@@ -13,8 +13,8 @@ from hlo_cli.source import HloError
 
 _Q = TypeVar("_Q")
 
-Reader = Callable[[str, str], _Q]
-"""Reads one question from a text; the second argument names where it stands."""
+Reader = Callable[[str, str, int], _Q]
+"""Reads one question from a text; the other arguments are the name of its file, and its line there."""
 
 
 def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
@@ -27,11 +27,11 @@ def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str])
     for argument in arguments:
         if argument == "-" or (os.path.isfile(argument) and not argument.lstrip("-").isdecimal()):
             name, data = (STDIN, sys.stdin.buffer.read()) if argument == "-" else (argument, _bytes_of(argument))
-            found.extend(read(text, f"{name}:{line}") for line, text in _texts(data, name, fields))
+            found.extend(read(text, name, line) for line, text in _texts(data, name, fields))
         elif argument.endswith((".csv", ".tsv", ".json", ".jsonl", ".npy", ".txt")) or os.sep in argument:
             raise missing(argument)
         else:
-            found.append(read(argument, ""))
+            found.append(read(argument, "", 1))
     return found
 
 

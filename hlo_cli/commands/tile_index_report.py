@@ -27,7 +27,9 @@ _MOST_VERIFIED = 1 << 27
 
 def selections_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[Selection]:
     """The elements asked for, in the order they were asked."""
-    found = questions(asked, lambda text, name: read_selection(text, array.sizes, name=name), ("index", "element"))
+    found = questions(
+        asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
+    )
     return [*found, Selection(tuple(map(range, array.sizes)))] if wish.everything else found
 
 
@@ -40,11 +42,13 @@ def slots_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[range]
         prefix = array.layout.dynamic_shape_metadata_prefix_bytes
         end = wish.base + prefix + -(-array.slots * bits // 8)
         found = questions(
-            asked, lambda text, name: _above(wish.base, read_slots(text, end, name=name)), ("byte_offset", "byte")
+            asked,
+            lambda text, name, line: _above(wish.base, read_slots(text, end, name=name, line=line)),
+            ("byte_offset", "byte"),
         )
         return [*found, range(wish.base, end)] if wish.everything else found
     fields = ("linear_index", "linear")
-    found = questions(asked, lambda text, name: read_slots(text, array.slots, name=name), fields)
+    found = questions(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
     return [*found, range(array.slots)] if wish.everything else found
 
 

@@ -5,8 +5,10 @@ Mirrors the functions of the same names in xla/hlo/parser/hlo_parser.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from hlo_cli.syntax.scanner import beyond_64_bits, int64
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import (
@@ -54,13 +56,13 @@ def read_sizes(tokens: Tokens) -> tuple[int, ...]:
     """`3` or `3x4`."""
     if tokens.kind == tk.INT:
         return (read_int(tokens),)
-    return tuple(map(int, tokens.expect(tk.DXD, "or a whole number").split("x")))
+    return _numbers(tokens, tokens.start, tokens.expect(tk.DXD, "or a whole number").split("x"))
 
 
 def read_padding(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple[int, ...], ...]:
     """`0_1` or `0_1x2_3`, with a third number for interior padding where that may be."""
     start, end = tokens.start, tokens.end
-    padding = [tuple(map(int, part.split("_"))) for part in tokens.expect(tk.PAD, "here").split("x")]
+    padding = [_numbers(tokens, start, part.split("_")) for part in tokens.expect(tk.PAD, "here").split("x")]
     if any(len(part) not in parts for part in padding):
         tokens.fail("expected low_high for every dimension", start, end)
     return tuple(padding)
@@ -162,6 +164,16 @@ def read_result_accuracy(tokens: Tokens) -> object:
         tokens.fail(f"{name} is neither mode nor tolerance", at, end)
     tokens.expect("}", "after the accuracy")
     return None
+
+
+def _numbers(tokens: Tokens, start: int, parts: Sequence[str]) -> tuple[int, ...]:
+    """The whole numbers in parts of the token that began at `start` and was just read."""
+    numbers = []
+    for part in parts:
+        if (number := int64(part)) is None:
+            tokens.fail(beyond_64_bits(part), start, tokens.previous_end)
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def _read_tolerance(tokens: Tokens) -> object:
