@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,13 @@ def test_every_file_of_questions_gives_the_same_answers(tmp_path: Path, capsys: 
     (tmp_path / "own.csv").write_text("index,linear_index\n" + "".join(f'"{y},{x}",0\n' for y, x in ASKED))
     (tmp_path / "lists.jsonl").write_text("".join(f"[{y}, {x}]\n" for y, x in ASKED))
     (tmp_path / "records.jsonl").write_text("".join(f'{{"n": 1, "index": [{y}, {x}]}}\n' for y, x in ASKED))
+    (tmp_path / "quoted.csv").write_text("".join(f'"{y},{x}"\n' for y, x in ASKED))
+    (tmp_path / "marked.csv").write_bytes("".join(f"{y};{x}\r\n" for y, x in ASKED).encode("utf-8-sig"))
+    (tmp_path / "list.json").write_text(json.dumps(ASKED))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress((tmp_path / "table.csv").read_bytes()))
+    (tmp_path / "packed.xz").write_bytes(lzma.compress((tmp_path / "records.jsonl").read_bytes()))
     np.save(tmp_path / "rows.npy", np.array(ASKED, np.int32))
+    np.save(tmp_path / "columns.npy", np.asfortranarray(ASKED, dtype=">u2"))
     expected = [hlo_cli.linear_index(hlo_cli.parse_shape(SHAPE), index) for index in ASKED]
     for file in sorted(tmp_path.iterdir()):
         assert [row["linear_index"] for row in answers(capsys, SHAPE, str(file))] == expected, file.name
@@ -68,6 +76,42 @@ def test_npy_files_hold_the_map(tmp_path: Path) -> None:
     assert np.array_equal(written("3,5", "::7,1:3", "0,-1"), [whole[3, 5], *whole[::7, 1:3].ravel(), whole[0, -1]])
     assert np.array_equal(written("--all", "--inverse"), hlo_cli.element_at(shape, np.arange(38_912)))
     assert np.array_equal(written("--inverse", "--bytes", "0x1a40", "280"), [(26, 16), (-1, -1)])
+    in_bytes = np.repeat(hlo_cli.element_at(shape, np.arange(38_912)), 2, axis=0)
+    assert np.array_equal(written("--inverse", "--bytes", "5:900:3", "70000"), in_bytes[[*range(5, 900, 3), 70_000]])
+    assert np.array_equal(written("--inverse", "--bytes", "--base", "4096", "--all"), in_bytes)
+    assert np.array_equal(written("37,5", "--all"), [4619, *whole.ravel()])
+
+
+def test_npy_files_of_bytes_count_what_stands_in_front(tmp_path: Path) -> None:
+    there = tmp_path / "x.npy"
+
+    def written(shape: str, *arguments: str) -> list[object]:
+        assert main(["tile-index", shape, "--bytes", *arguments, "-o", str(there)], standalone=False) == 0
+        found: list[object] = np.load(there).tolist()
+        return found
+
+    assert written("f32[<=6]{0:M(8)}", ":2") == [8, 12]
+    assert written("f32[<=6]{0:M(8)}", ":2", "--base", "100") == [108, 112]
+    assert written("f32[<=6]{0:M(8)}", "7:13", "--inverse") == [[-1], [0], [0], [0], [0], [1]]
+    assert written("f32[6]", ":3", "--element-bytes", "3") == [0, 3, 6]
+    assert written("s4[6]{0:E(4)}", ":5") == [0, 0, 1, 1, 2]
+
+
+def test_bytes_of_huge_arrays_are_not_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = tmp_path / "x.npy"
+    huge = ["tile-index", f"s8[{2**62}]", "--bytes", "-1", "-o", str(there)]
+    assert main(huge, standalone=False) == 0
+    assert np.load(there).tolist() == [2**62 - 1]
+    for more in (["--element-bytes", "4"], ["--base", str(2**63 - 1)]):
+        assert main([*huge, *more], standalone=False) == 2
+        assert "buffer ends at byte" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--explain"], ["--draw"], ["--verify"], ["bf16[300,70]{0,1}"]])
+def test_npy_files_hold_numbers_alone(arguments: list[str], tmp_path: Path) -> None:
+    there = tmp_path / "x.npy"
+    assert main(["tile-index", SHAPE, *arguments, "0,0", "-o", str(there)], standalone=False) == 2
+    assert not there.exists()
 
 
 def test_standard_input_is_asked_from(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +180,14 @@ def test_lines_of_files_are_named_in_errors(tmp_path: Path, capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "asked.txt:2:3\n" in said
     assert "\n2 │ 1,x\n" in said
-    for data in (b"\x93NUMPY\x01", b"\xff\xfe\x00", b'{"a": 1}\n', b"{\n"):
+    cube, whole = io.BytesIO(), io.BytesIO()
+    np.save(cube, np.zeros((2, 2, 2), np.int64))
+    np.save(whole, np.int64(3))
+    for data in (
+        *(b"\x93NUMPY\x01", b"\xff\xfe\x00", b'{"a": 1}\n', b"{\n", b"[" * 100_000, f"[{NINES}]".encode()),
+        *(b"a,index\n0\n", b'index,a\n"' + b"1" * 200_000 + b'"\n', b"[[0,1],[2,true]]", b"0,1\0", gzip.compress(b"0")),
+        *(cube.getvalue(), whole.getvalue(), whole.getvalue()[:-3], gzip.compress(b"0,1")[:-3]),
+    ):
         (tmp_path / "bad").write_bytes(data)
         assert main(["tile-index", SHAPE, str(tmp_path / "bad")], standalone=False) == 2
         assert capsys.readouterr().err.startswith("error: ")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of, write_bytes
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.shape_argument import is_written, named_in
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.curves import IntArray
     from hlo_cli.commands.options import Output, Reading
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.shape import Shape
@@ -91,7 +90,10 @@ def command(
     array, instruction = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
     asks = everything or verify or draw or bool(questions)
-    if second is not None or (instruction is not None and not asks):
+    compares = second is not None or (instruction is not None and not asks)
+    if _is_npy(output) and (compares or explain or draw or verify):
+        raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
+    if compares:
         return _compare(array, instruction, second, questions[1:], wish, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
@@ -107,11 +109,17 @@ def _answer(array: ArrayShape, asked: Sequence[str], wish: Wish, output: Output)
     if wish.inverse:
         slots = slots_of(array, asked, wish)
         if _is_npy(output):
-            return _write_npy(array, wish, output, slots=slots)
+            from hlo_cli.commands.tile_index_npy import write_elements
+
+            write_elements(array, slots, wish, output.path)
+            return 0
         return finish(report_of_slots(array, slots, wish), output)
     selections = selections_of(array, asked, wish)
     if _is_npy(output):
-        return _write_npy(array, wish, output, selections=[selection.ranges for selection in selections])
+        from hlo_cli.commands.tile_index_npy import write_addresses
+
+        write_addresses(array, selections, wish, output.path)
+        return 0
     report, code = report_of_elements(array, selections, wish)
     return max(finish(report, output), code)
 
@@ -178,48 +186,3 @@ def _address(text: str) -> int:
 
 def _is_npy(output: Output) -> bool:
     return output.format == "npy" or (output.format == "table" and (output.path or "").endswith(".npy"))
-
-
-def _write_npy(
-    array: ArrayShape,
-    wish: Wish,
-    output: Output,
-    *,
-    selections: Sequence[tuple[range, ...]] = (),
-    slots: Sequence[range] = (),
-) -> int:
-    from hlo_cli.analysis.npy import npy_bytes
-    from hlo_cli.analysis.selected import elements_in, linear_indices_of
-
-    bits = wish.bits or array.element_bits
-    blocks: Iterable[IntArray]
-    if wish.inverse:
-        sizes: tuple[int, ...] = (sum(map(len, slots)), array.rank)
-        if wish.as_bytes:
-            if bits % 8:
-                raise HloError("a byte holds several elements: a .npy file takes their slots, without --bytes")
-            slots = [_of_bytes(numbers, wish.base, bits // 8) for numbers in slots]
-        blocks = elements_in(array, slots)
-    else:
-        sizes = array.sizes if wish.everything else (sum(_count(ranges) for ranges in selections),)
-        blocks = _scaled(linear_indices_of(array, selections), wish, array, bits)
-    write_bytes(npy_bytes(blocks, sizes), output.path)
-    return 0
-
-
-def _scaled(blocks: Iterable[IntArray], wish: Wish, array: ArrayShape, bits: int) -> Iterator[IntArray]:
-    prefix = array.layout.dynamic_shape_metadata_prefix_bytes + wish.base
-    for block in blocks:
-        yield (block * bits) // 8 + prefix if wish.as_bytes else block
-
-
-def _of_bytes(numbers: range, base: int, width: int) -> range:
-    if len(numbers) == 1:
-        return range((numbers[0] - base) // width, (numbers[0] - base) // width + 1)
-    raise HloError("slices of bytes have no rows of their own in a .npy file: ask for slots, without --bytes")
-
-
-def _count(ranges: tuple[range, ...]) -> int:
-    from math import prod
-
-    return prod(map(len, ranges))

@@ -38,18 +38,23 @@ def slots_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[range]
     if wish.explain or wish.draw or wish.verify:
         raise HloError("--inverse goes with indices alone: --explain, --draw and --verify are for elements")
     if wish.as_bytes:
-        bits = wish.bits or array.element_bits
-        prefix = array.layout.dynamic_shape_metadata_prefix_bytes
-        end = wish.base + prefix + -(-array.slots * bits // 8)
+        there = buffer_bytes(array, wish)
         found = questions(
             asked,
-            lambda text, name, line: _above(wish.base, read_slots(text, end, name=name, line=line)),
+            lambda text, name, line: _above(wish.base, read_slots(text, there.stop, name=name, line=line)),
             ("byte_offset", "byte"),
         )
-        return [*found, range(wish.base, end)] if wish.everything else found
+        return [*found, there] if wish.everything else found
     fields = ("linear_index", "linear")
     found = questions(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
     return [*found, range(array.slots)] if wish.everything else found
+
+
+def buffer_bytes(array: ArrayShape, wish: Wish) -> range:
+    """The addresses of the buffer: from its base, sizes that `M(n)` puts in front included, to behind the last slot."""
+    bits = wish.bits or array.element_bits
+    data = wish.base + array.layout.dynamic_shape_metadata_prefix_bytes
+    return range(wish.base, data + -(-array.slots * bits // 8))
 
 
 def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish) -> tuple[Report, int]:
