@@ -201,3 +201,25 @@ def test_a_map_of_a_thousand_million_elements_begins_at_once(capsys: pytest.Capt
     table = addresses_table(shape, [read_selection(":", shape.sizes)], bits=8, base=0)
     assert len(table.rows) == 10**9
     assert table.rows[1025][:2] == ((1025,), 1025)
+
+
+def test_what_is_asked_of_a_dump_says_which(capsys: pytest.CaptureFixture[str]) -> None:
+    dump = str(Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv")
+    for question in ([], ["0,0,0,0"], ["--inverse", "0"], ["f32[150,225,225,3]"]):
+        assert main(["tile-index", f"{dump}:copy.1", *question, "--format", "json"], standalone=False) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["input"]["module"], found["input"]["instruction"]) == ("jit_classify", "copy.1")
+        assert "after_optimizations (newest of 2" in found["notes"][0]["message"]
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "f8e5m2", "c64", "s8", "pred"])
+def test_a_second_shape_needs_no_layout(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tile-index", f"{name}[3,5]{{0,1}}", f"{name}[3,5]", "--format", "json"], standalone=False) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["moved"] == 12
+
+
+def test_every_element_has_an_explanation_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["2,3", "1,1"]
+    assert main(["tile-index", "f32[3,5]{1,0:T(2,2)}", *asked, "--explain", "--format", "json"], standalone=False) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert [figures[f"explanation of ({index})"]["linear_index"] for index in asked] == [17, 3]

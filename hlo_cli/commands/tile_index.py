@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -19,10 +19,11 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options import Output, Reading
-    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.commands.shape_argument import Named
     from hlo_cli.ir.shape import Shape
+    from hlo_cli.report.report import Report
 
-_INDEX = re.compile(r"[\s0-9a-fA-FxX,:.…_+()\[\]-]*+")
+_INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
 
 HELP = """Where an element lies, and what lies at an address.
 
@@ -87,23 +88,23 @@ def command(
             raise click.NoSuchOption(question)
     bits = None if element_bytes is None else 8 * element_bytes
     wish = Wish(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
-    array, instruction = _array(shape, reading)
+    array, named = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
     asks = everything or verify or draw or bool(questions)
-    compares = second is not None or (instruction is not None and not asks)
+    compares = second is not None or (named is not None and not (asks or explain or inverse))
     if _is_npy(output) and (compares or explain or draw or verify):
         raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
     if compares:
-        return _compare(array, instruction, second, questions[1:], wish, output)
+        return _compare(array, named, second, questions[1:], wish, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
             first = ",".join("0" * array.rank) or "()"
             raise HloError("say which element", hint=f"as in hlo tile-index '{array}' {first}, or --all")
         questions = ("-",)
-    return _answer(array, questions, wish, output)
+    return _answer(array, named, questions, wish, output)
 
 
-def _answer(array: ArrayShape, asked: Sequence[str], wish: Wish, output: Output) -> int:
+def _answer(array: ArrayShape, named: Named | None, asked: Sequence[str], wish: Wish, output: Output) -> int:
     from hlo_cli.commands.tile_index_report import report_of_elements, report_of_slots, selections_of, slots_of
 
     if wish.inverse:
@@ -113,7 +114,7 @@ def _answer(array: ArrayShape, asked: Sequence[str], wish: Wish, output: Output)
 
             write_elements(array, slots, wish, output.path)
             return 0
-        return finish(report_of_slots(array, slots, wish), output)
+        return _finish(report_of_slots(array, slots, wish), named, output)
     selections = selections_of(array, asked, wish)
     if _is_npy(output):
         from hlo_cli.commands.tile_index_npy import write_addresses
@@ -121,12 +122,12 @@ def _answer(array: ArrayShape, asked: Sequence[str], wish: Wish, output: Output)
         write_addresses(array, selections, wish, output.path)
         return 0
     report, code = report_of_elements(array, selections, wish)
-    return max(finish(report, output), code)
+    return max(_finish(report, named, output), code)
 
 
 def _compare(
     array: ArrayShape,
-    instruction: Instruction | None,
+    named: Named | None,
     second: ArrayShape | None,
     asked: Sequence[str],
     wish: Wish,
@@ -135,23 +136,40 @@ def _compare(
     from hlo_cli.commands.tile_index_compare import report_of_instruction, report_of_pair
 
     if second is None:
-        assert instruction is not None
-        return finish(report_of_instruction(instruction), output)
+        assert named is not None
+        return _finish(report_of_instruction(named.instruction), named, output)
     if wish.inverse or wish.explain or wish.draw or wish.verify:
         raise HloError("between two shapes only INDEX and --all can be asked for")
-    return finish(report_of_pair(array, second, asked, everything=wish.everything), output)
+    return _finish(report_of_pair(array, second, asked, everything=wish.everything), named, output)
 
 
-def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Instruction | None]:
+def _finish(report: Report, named: Named | None, output: Output) -> int:
+    """Write a report, with what is to be said of the dump if its array stands in one."""
+    if named is None:
+        return finish(report, output)
+    from hlo_cli.commands.loading import input_facts, notes_of, what_was_read
+
+    facts = {**input_facts(named.loaded), "instruction": named.instruction.name}
+    report = replace(report, input=facts, notes=(*notes_of(named.loaded), *report.notes))
+    module = named.loaded.module
+    return finish(report, output, module.errors, read=what_was_read(module))
+
+
+def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Named | None]:
     from hlo_cli.analysis.indices import addressable
 
     if is_written(argument):
         return addressable(_written(argument)), None
     named = named_in(argument, reading)
     if named is None:
+        dump = argument.rpartition(":")[0] or argument
+        if "[" not in dump and not os.path.exists(dump) and (dump != argument or os.sep in dump):
+            from hlo_cli.inputs.files import missing
+
+            raise missing(dump)
         what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
         raise HloError(f"{argument} {what}", hint="as in f32[8,128]{1,0}, or dump.txt:fusion.3")
-    return addressable(named[1]), named[0]
+    return addressable(named.shape), named
 
 
 def _written(text: str) -> Shape:
@@ -170,9 +188,13 @@ def _written(text: str) -> Shape:
 def _second(argument: str, reading: Reading) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
-    if is_written(argument) or (not os.path.exists(argument) and ":" in argument and named_in(argument, reading)):
+    if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
         return _array(argument, reading)[0]
     return None
+
+
+def _is_dump(argument: str) -> bool:
+    return os.path.exists(argument.rpartition(":")[0])
 
 
 def _address(text: str) -> int:

@@ -74,14 +74,13 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish
     if wish.explain:
         if not 0 < count <= _MOST_EXPLAINED:
             raise HloError(f"--explain is for a few elements, not for {count:,}")
-        parts = [_for_machines(table)]
-        parts += [explanation(array, place_of(array, index, element_bits=bits)) for index in shown]
+        parts = [explanation(array, place_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if wish.draw:
         from hlo_cli.commands.shape_figure import figure_of
 
         if count > _MOST_DRAWN:
             raise HloError(f"--draw marks up to {_MOST_DRAWN} elements, not {count:,}")
-        parts = [*([_for_machines(table)] if asked else []), figure_of(array, elements=shown)]
+        parts = [*(parts if wish.explain else ()), figure_of(array, elements=shown)]
     code = 0
     if wish.verify:
         said, code = _verified(array)
