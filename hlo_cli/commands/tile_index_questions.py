@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from hlo_cli.inputs.compression import decompress
-from hlo_cli.inputs.files import STDIN, missing, unreadable
 from hlo_cli.source import HloError
 
 _Q = TypeVar("_Q")
@@ -27,23 +24,29 @@ def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str])
     found: list[_Q] = []
     for argument in arguments:
         if argument == "-" or (os.path.isfile(argument) and not argument.lstrip("-").isdecimal()):
-            name, data = (STDIN, sys.stdin.buffer.read()) if argument == "-" else (argument, _bytes_of(argument))
-            found.extend(read(text, name, line) for line, text in _texts(decompress(data, name), name, fields))
+            name, data = _bytes_of(argument)
+            found.extend(read(text, name, line) for line, text in _texts(data, name, fields))
         elif argument.endswith((".csv", ".tsv", ".json", ".jsonl", ".npy", ".txt")) or os.sep in argument:
+            from hlo_cli.inputs.files import missing
+
             raise missing(argument)
         else:
             found.append(read(argument, "", 1))
     return found
 
 
-def _bytes_of(path: str) -> bytes:
+def _bytes_of(argument: str) -> tuple[str, bytes]:
+    """The name and the unpacked bytes of a file, or of standard input for `-`."""
+    from hlo_cli.inputs.compression import decompress
+    from hlo_cli.inputs.files import STDIN, unreadable
+
+    if argument == "-":
+        return STDIN, decompress(sys.stdin.buffer.read(), STDIN)
     try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        raise missing(path) from None
+        with open(argument, "rb") as file:
+            return argument, decompress(file.read(), argument)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable(argument, error) from None
 
 
 def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -92,6 +95,8 @@ def _cell(text: str, column: int | None, place: str) -> str:
 
 def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
     """The questions in a line of JSON: one, or a list of lists."""
+    import json
+
     try:
         value = json.loads(text, parse_int=str)
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.addresses import Place, element_at, place_of
-from hlo_cli.commands.tile_index_explain import explanation
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.commands.tile_index_rows import addresses_table, slots_table, why_padding
 from hlo_cli.ir.shape import ArrayShape
@@ -74,6 +73,8 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish
     if wish.explain:
         if not 0 < count <= _MOST_EXPLAINED:
             raise HloError(f"--explain is for a few elements, not for {count:,}")
+        from hlo_cli.commands.tile_index_explain import explanation
+
         parts = [explanation(array, place_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if wish.draw:
         from hlo_cli.commands.shape_figure import figure_of
