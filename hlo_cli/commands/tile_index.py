@@ -14,8 +14,8 @@ import click
 
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.shape_argument import is_written, named_in
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import HloError
+from hlo_cli.ir.shape import ArrayShape, BufferShape
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options import Output, Reading
@@ -53,6 +53,15 @@ class Wish:
     bits: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """The array that is asked about, and the instruction that it was named by."""
+
+    shape: ArrayShape
+    named: Named | None
+    is_divided: bool
+
+
 @click.command(help=HELP, context_settings={"ignore_unknown_options": True})  # -1,0 is an index
 @click.argument("shape", metavar="SHAPE")
 @click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
@@ -88,46 +97,45 @@ def command(
             raise click.NoSuchOption(question)
     bits = None if element_bytes is None else 8 * element_bytes
     wish = Wish(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
-    array, named = _array(shape, reading)
+    array = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
     asks = everything or verify or draw or bool(questions)
-    compares = second is not None or (named is not None and not (asks or explain or inverse))
+    compares = second is not None or (array.named is not None and not (asks or explain or inverse))
     if _is_npy(output) and (compares or explain or draw or verify):
         raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
     if compares:
-        return _compare(array, named, second, questions[1:], wish, output)
+        return _compare(array, second, questions[1:], wish, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
-            first = ",".join("0" * array.rank) or "()"
-            raise HloError("say which element", hint=f"as in hlo tile-index '{array}' {first}, or --all")
+            first = ",".join("0" * array.shape.rank) or "()"
+            raise HloError("say which element", hint=f"as in hlo tile-index '{array.shape}' {first}, or --all")
         questions = ("-",)
-    return _answer(array, named, questions, wish, output)
+    return _answer(array, questions, wish, output)
 
 
-def _answer(array: ArrayShape, named: Named | None, asked: Sequence[str], wish: Wish, output: Output) -> int:
+def _answer(array: _Array, asked: Sequence[str], wish: Wish, output: Output) -> int:
     from hlo_cli.commands.tile_index_report import report_of_elements, report_of_slots, selections_of, slots_of
 
     if wish.inverse:
-        slots = slots_of(array, asked, wish)
+        slots = slots_of(array.shape, asked, wish)
         if _is_npy(output):
             from hlo_cli.commands.tile_index_npy import write_elements
 
-            write_elements(array, slots, wish, output.path)
+            write_elements(array.shape, slots, wish, output.path)
             return 0
-        return _finish(report_of_slots(array, slots, wish), named, output)
-    selections = selections_of(array, asked, wish)
+        return _finish(report_of_slots(array.shape, slots, wish), array, output)
+    selections = selections_of(array.shape, asked, wish)
     if _is_npy(output):
         from hlo_cli.commands.tile_index_npy import write_addresses
 
-        write_addresses(array, selections, wish, output.path)
+        write_addresses(array.shape, selections, wish, output.path)
         return 0
-    report, code = report_of_elements(array, selections, wish)
-    return max(_finish(report, named, output), code)
+    report, code = report_of_elements(array.shape, selections, wish)
+    return max(_finish(report, array, output), code)
 
 
 def _compare(
-    array: ArrayShape,
-    named: Named | None,
+    array: _Array,
     second: ArrayShape | None,
     asked: Sequence[str],
     wish: Wish,
@@ -136,15 +144,19 @@ def _compare(
     from hlo_cli.commands.tile_index_compare import report_of_instruction, report_of_pair
 
     if second is None:
-        assert named is not None
-        return _finish(report_of_instruction(named.instruction), named, output)
+        assert array.named is not None
+        return _finish(report_of_instruction(array.named.instruction), array, output)
     if wish.inverse or wish.explain or wish.draw or wish.verify:
         raise HloError("between two shapes only INDEX and --all can be asked for")
-    return _finish(report_of_pair(array, second, asked, everything=wish.everything), named, output)
+    return _finish(report_of_pair(array.shape, second, asked, everything=wish.everything), array, output)
 
 
-def _finish(report: Report, named: Named | None, output: Output) -> int:
-    """Write a report, with what is to be said of the dump if its array stands in one."""
+def _finish(report: Report, array: _Array, output: Output) -> int:
+    """Write a report, with what is to be said of the array and of the dump in which it stands."""
+    if array.is_divided:
+        note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
+        report = replace(report, notes=(*report.notes, note))
+    named = array.named
     if named is None:
         return finish(report, output)
     from hlo_cli.commands.loading import input_facts, notes_of, what_was_read
@@ -155,11 +167,9 @@ def _finish(report: Report, named: Named | None, output: Output) -> int:
     return finish(report, output, module.errors, read=what_was_read(module))
 
 
-def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Named | None]:
-    from hlo_cli.analysis.indices import addressable
-
+def _array(argument: str, reading: Reading) -> _Array:
     if is_written(argument):
-        return addressable(_written(argument)), None
+        return _array_of(_written(argument))
     named = named_in(argument, reading)
     if named is None:
         dump = argument.rpartition(":")[0] or argument
@@ -169,7 +179,15 @@ def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Named | None]:
             raise missing(dump)
         what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
         raise HloError(f"{argument} {what}", hint="as in f32[8,128]{1,0}, or dump.txt:fusion.3")
-    return addressable(named.shape), named
+    return _array_of(named.shape, named)
+
+
+def _array_of(shape: Shape, named: Named | None = None) -> _Array:
+    from hlo_cli.analysis.indices import addressable
+
+    array = addressable(shape)
+    written = shape.array if isinstance(shape, BufferShape) else shape
+    return _Array(array, named, is_divided=array != written)
 
 
 def _written(text: str) -> Shape:
@@ -189,7 +207,7 @@ def _second(argument: str, reading: Reading) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
     if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
-        return _array(argument, reading)[0]
+        return _array(argument, reading).shape
     return None
 
 

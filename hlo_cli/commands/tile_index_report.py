@@ -13,7 +13,7 @@ from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import Selection, read_selection, read_slots
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish
         answer, parts = (said, parts) if not asked else (answer, [*parts, Passage("verified", (f"{said}.",))])
         numbers["agree"] = code == 0
     following = () if wish.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
-    report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following, notes=_notes(array))
+    report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following)
     return report, code
 
 
@@ -104,7 +104,7 @@ def report_of_slots(array: ArrayShape, asked: Sequence[range], wish: Wish) -> Re
         answer = f"Slot {slot} holds element ({_bare(element)})" if element is not None else f"Slot {slot} is padding"
         if element is None:
             answer += f": {why_padding(array, slot)}"
-    return Report("tile-index", answer, numbers={"asked": len(table.rows)}, parts=(table,), notes=_notes(array))
+    return Report("tile-index", answer, numbers={"asked": len(table.rows)}, parts=(table,))
 
 
 def _one(place: Place, bits: int, base: int) -> tuple[str, list[Part]]:
@@ -133,12 +133,6 @@ def _verified(array: ArrayShape) -> tuple[str, int]:
     if agrees(array):
         return f"Both ways agree on {counted(array.elements, 'elements')} in {counted(array.slots, 'slots')}", 0
     return f"The two ways differ for {array}: this is a bug of hlo", 1
-
-
-def _notes(array: ArrayShape) -> tuple[Diagnostic, ...]:
-    if array.layout.split_configs:
-        return (Diagnostic("note", "SC divides the array between memories; addresses are those of one piece"),)
-    return ()
 
 
 def _above(base: int, numbers: range) -> range:
