@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import index as as_int
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from hlo_cli.source import HloError
 OneIndex: TypeAlias = "Sequence[int]"
 
 
+@lru_cache(maxsize=1024)
 def addressable(shape: Shape) -> ArrayShape:
     """The array whose elements have addresses; HloError for tuples and tokens, and for what 64 bits cannot address.
 

@@ -12,6 +12,7 @@ from hlo_cli.syntax.scanner import beyond_64_bits, int64
 
 _PART = re.compile(r"\s*+([^,]*?)\s*+(?:,|\Z)")
 _NUMBER = re.compile(r"[+-]?(?:0[xX]_*+[0-9a-fA-F][0-9a-fA-F_]*+|[0-9][0-9_]*+)\Z")
+_PLAIN = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*+\Z")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -48,6 +49,10 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
     >>> read_selection("(2, 3)", (3, 5)).ranges
     (range(2, 3), range(3, 4))
     """
+    if _PLAIN.match(text):  # most lines of a long file
+        numbers = tuple(map(int, text.split(",")))
+        if len(numbers) == len(sizes) and all(0 <= n < size for n, size in zip(numbers, sizes, strict=True)):
+            return Selection(tuple(range(n, n + 1) for n in numbers))
     source = Source(name, text, line)
     parts = _parts(text)
     dots = [at for at, (part, _) in enumerate(parts) if part in ("...", "…")]
