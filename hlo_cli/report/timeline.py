@@ -101,7 +101,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The steps of a schedule, 0 and on, and one track or more over them.
+    """The steps of a schedule, 0 and on, and one track or more over them, with a total for every step each.
 
     `instructions` names the instruction of each step, if that is known.
 
