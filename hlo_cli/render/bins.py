@@ -1,10 +1,14 @@
-"""Bins: a schedule of any length in as many columns as a picture has, each shown by its highest step."""
+"""Bins: a schedule of any length in as many columns as a picture has, each shown by its highest step; and how high."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from hlo_cli.report.timeline import Track
+
+FARTHEST_LIMIT: Final = 2  # peaks; a limit further up would leave the picture flat
 
 
 class Axis(NamedTuple):
@@ -58,3 +62,18 @@ def tick_interval(steps: int, columns: int, least: int) -> int:
         if interval * columns >= least * steps:
             return interval
     raise AssertionError("powers of ten have no end")
+
+
+def scale_of(track: Track) -> int:
+    """The bytes at the upper end of the axis: the peak, or the limit if that is near.
+
+    >>> scale_of(Track("HBM", (5, 8), limit_bytes=10)), scale_of(Track("HBM", (5, 8), limit_bytes=100))
+    (10, 8)
+    """
+    peak = track.peak_bytes
+    return max(peak, track.limit_bytes or 0) if has_limit(track) else max(peak, 0)
+
+
+def has_limit(track: Track) -> bool:
+    """Whether the limit is near enough to be drawn."""
+    return track.limit_bytes is not None and 0 < track.limit_bytes <= FARTHEST_LIMIT * track.peak_bytes

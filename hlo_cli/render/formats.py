@@ -12,7 +12,7 @@ from hlo_cli.report.report import Report
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
 
-FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md")
+FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md", "html", "svg")
 """What `--format` takes. `table` is for whoever reads: `screen` for a person, `plain` for a pipe."""
 
 

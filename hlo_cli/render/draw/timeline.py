@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from hlo_cli.render import numbers
-from hlo_cli.render.bins import Axis, highest_steps, tick_interval
+from hlo_cli.render.bins import Axis, has_limit, highest_steps, scale_of, tick_interval
 from hlo_cli.render.draw.loops import loop_lines
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.strip import Strip
@@ -20,7 +20,6 @@ from hlo_cli.report.timeline import Mark, Timeline, Track
 ROWS: Final = 5
 EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 BETWEEN_TICKS: Final = 10
-FARTHEST_LIMIT: Final = 2  # peaks; a limit further up would leave the chart flat
 LIMIT: Final = " limit"
 PEAK: Final = "peak"
 
@@ -53,21 +52,6 @@ def lines(timeline: Timeline, style: Style) -> Iterator[Line]:
         yield from _chart(track, axis, style)
     if tracks:
         yield from loop_lines(timeline.loops, axis, style)
-
-
-def scale_of(track: Track) -> int:
-    """The bytes at the upper end of the axis: the peak, or the limit if that is near.
-
-    >>> scale_of(Track("HBM", (5, 8), limit_bytes=10)), scale_of(Track("HBM", (5, 8), limit_bytes=100))
-    (10, 8)
-    """
-    peak = track.peak_bytes
-    return max(peak, track.limit_bytes or 0) if has_limit(track) else max(peak, 0)
-
-
-def has_limit(track: Track) -> bool:
-    """Whether the limit is near enough to be drawn."""
-    return track.limit_bytes is not None and 0 < track.limit_bytes <= FARTHEST_LIMIT * track.peak_bytes
 
 
 def _axis_of(tracks: Sequence[Track], style: Style) -> Axis:

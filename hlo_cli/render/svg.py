@@ -1,0 +1,71 @@
+"""The timelines and drawings of a report as one picture: SVG without scripts, readable in the light and in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.render.draw.prose import fill
+from hlo_cli.render.style import Style
+from hlo_cli.render.web.colors import picture_css
+from hlo_cli.render.web.markup import safe, short, spans
+from hlo_cli.render.web.picture import PAGE_WIDTH
+from hlo_cli.render.web.timeline import drawing
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.report import Report
+from hlo_cli.report.text import Run, plain_text
+from hlo_cli.report.timeline import Timeline
+from hlo_cli.source import HloError
+
+MARGIN: Final = 20
+ANSWER_CELLS: Final = 130
+ANSWER_LINE: Final = 20
+FIGURE_ROOM: Final = 120
+FIGURE_LINE: Final = 15
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """The answer, and below it every timeline and figure.
+
+    >>> from hlo_cli.report.timeline import Track
+    >>> report = Report("memspace", "It fits", parts=(Timeline("memory", (Track("HBM", (5, 8)),)),))
+    >>> "".join(render(report, Style()))[:47]
+    '<svg xmlns="http://www.w3.org/2000/svg" class="'
+    >>> list(render(Report("diff", "No difference"), Style()))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: diff found nothing to draw here
+    """
+    drawn = [part for part in report.parts if isinstance(part, Timeline | Figure)]
+    if not drawn:
+        raise HloError(f"{report.command} found nothing to draw here", hint="--format html has tables, md and json too")
+    top: float = MARGIN
+    elements: list[str] = []
+    for line in fill((Run(report.answer),), ANSWER_CELLS):
+        top += ANSWER_LINE
+        elements.append(f'<text class="head" x="{MARGIN}" y="{short(top - 6)}">{safe(plain_text(line))}</text>')
+    for at, part in enumerate(drawn):
+        more, top = drawing(part, top, key=f"p{at}t") if isinstance(part, Timeline) else _figure(part, top)
+        elements += more
+    yield from document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer)
+
+
+def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
+    """The element that holds a picture, its elements a line each."""
+    size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
+    yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
+    yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
+    for element in elements:
+        yield element + "\n"
+    yield "</svg>\n"
+
+
+def _figure(figure: Figure, top: float) -> tuple[list[str], float]:
+    elements = []
+    title = [(Run(figure.title, "strong"),)] if figure.title else []
+    for line in (*title, *figure.draw(FIGURE_ROOM)):
+        top += FIGURE_LINE
+        text = spans(line, "tspan")
+        elements.append(f'<text class="code" xml:space="preserve" x="{MARGIN}" y="{short(top)}">{text}</text>')
+    return elements, top + MARGIN

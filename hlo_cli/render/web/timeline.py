@@ -1,0 +1,84 @@
+"""Timelines as pictures: one below the other for every track, the loops below the last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.render.numbers import bytes_in_words
+from hlo_cli.render.shorten import shorten_name
+from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
+from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH, Frame, areas, legend, limit_line, scale_of_stack
+from hlo_cli.render.web.stack import Stack, stack_of
+from hlo_cli.report.timeline import Mark, Timeline, Track
+
+HEADING: Final = 20
+MARK_LINE: Final = 16
+BELOW: Final = 18
+
+
+def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: bool = False) -> tuple[list[str], float]:
+    """The elements of the picture from `top` on, and where it ends.
+
+    With a readout every track carries, column by column, the step it shows, its bytes and its instruction.
+
+    >>> elements, end = drawing(Timeline("memory", (Track("HBM", (5, 8)),)), 0)
+    >>> elements[0], end
+    ('<g class="track">', 318)
+    """
+    elements: list[str] = []
+    tracks = [track for track in timeline.tracks if track.totals]
+    for at, track in enumerate(tracks):
+        stack = stack_of(track)
+        lines = 1 + len(track.marks)
+        frame = Frame(top + HEADING + lines * MARK_LINE, len(stack.steps), scale_of_stack(track, stack))
+        readout = f" {_readout(stack, frame, timeline)}" if with_readout else ""
+        elements.append(f'<g class="track"{readout}>')
+        elements += _track(track, stack, frame, timeline, f"{key}{at}")
+        elements.append("</g>")
+        top = frame.top + HEIGHT + AXIS_HEIGHT + BELOW
+        if track is tracks[-1]:
+            drawn, height = brackets(timeline.loops, frame, timeline.steps, top - BELOW)
+            elements += drawn
+            top += height
+    return elements, top
+
+
+def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: str) -> Iterator[str]:
+    yield _heading(track, frame, timeline)
+    yield from byte_axis(frame)
+    yield f'<g class="areas">{"".join(areas(track, stack, frame, key))}</g>'
+    yield from limit_line(track, frame)
+    yield from step_axis(frame, timeline.steps)
+    y = frame.top - 5
+    if track.peak_step is not None:
+        yield from pointer(Mark(track.peak_step, "peak"), "alarm", frame, timeline.steps, y)
+    for line, mark in enumerate((mark for mark in track.marks if 0 <= mark.step < timeline.steps), start=1):
+        yield from pointer(mark, "strong", frame, timeline.steps, y - line * MARK_LINE)
+    yield from legend(track, stack, frame, key)
+
+
+def _heading(track: Track, frame: Frame, timeline: Timeline) -> str:
+    y = frame.top - (1 + len(track.marks)) * MARK_LINE - 4
+    words = "nothing in use"
+    if track.peak_step is not None:
+        words = f"peak {bytes_in_words(track.peak_bytes)} at step {track.peak_step:,}"
+        if track.peak_step < len(timeline.instructions):
+            words += f", {shorten_name(timeline.instructions[track.peak_step], 60)}"
+    if track.limit_bytes is not None:
+        words += f"; limit {bytes_in_words(track.limit_bytes)}"
+    name = f'<tspan class="head">{safe(shorten_name(track.name, 60))}</tspan>'
+    return f'<text x="{LEFT}" y="{short(y)}">{name} <tspan class="quiet" dx="6">{safe(words)}</tspan></text>'
+
+
+def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
+    """What a script reads to say what is under the pointer."""
+    names = timeline.instructions
+    rows = [
+        [step, total, names[step] if step < len(names) else ""]
+        for step, total in zip(stack.steps, stack.totals, strict=True)
+    ]
+    box = f"{LEFT} {short(frame.top)} {WIDTH} {HEIGHT} {frame.scale}"
+    return f'data-box="{box}" data-steps="{safe(json.dumps(rows, separators=(",", ":")))}"'
