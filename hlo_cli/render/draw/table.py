@@ -36,7 +36,7 @@ def lines(table: Table, style: Style) -> Iterator[Line]:
     if table.title:
         yield from text_lines(table.title, style)
     rows = table.rows[: style.rows_shown(table.limit, len(table.rows), main=table.main)]
-    sums = _sums(table, len(rows))
+    sums = sums_of(table, len(rows))
     visible = [at for at in table.visible(person=True) if style.room >= _from(table, at)]
     lanes = [_lane(table, at, rows, sums, visible, style) for at in visible]
     label = table.label_index(visible)
@@ -54,7 +54,7 @@ def footer(table: Table, style: Style) -> tuple[str, ...]:
     Who asked for that many rows is not told so, unless nothing else says that there are more.
     """
     shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
-    counting = shown < len(table.rows) and (style.top is None or not _sums(table, shown))
+    counting = shown < len(table.rows) and (style.top is None or not sums_of(table, shown))
     seen = f"{shown:,} of {counted(len(table.rows), table.noun)}"
     return (*((seen, "--top 0 shows all") if counting else ()), *((table.footnote,) if table.footnote else ()))
 
@@ -71,12 +71,13 @@ def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
     return (" ".join(parts),) if column.inline else parts or ("",)
 
 
-def _from(table: Table, at: int) -> int:
-    column = table.columns[at]
-    return 0 if table.selected or column.name == table.sorted_by else column.from_width
+def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
+    """The rows below the first `shown`: the sums of those left out and of all, with the words that stand for them.
 
-
-def _sums(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
+    >>> columns = (Column("bytes", "", "bytes", total="sum"), Column("value", "value", "name"))
+    >>> sums_of(Table("sizes", columns, ((64, "a"), (32, "b")), noun="values"), 1)
+    [('1 more value', (32, None), 'quiet'), ('all', (96, None), 'plain')]
+    """
     if not table.has_totals or len(table.rows) < 2 or not shown:
         return []
     everything = table.total_row or table.total_of(table.rows)
@@ -84,6 +85,23 @@ def _sums(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
     more = f"{left:,} more {singular(table.noun) if left == 1 else table.noun}"
     rest: list[tuple[str, Row, Role]] = [(more, table.total_of(table.rows[shown:]), "quiet")] if left else []
     return [*rest, (ALL, everything, "plain")]
+
+
+def ending_of(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:
+    """The entry of a column in a row of sums: the words where it names the rows, nothing where it has no sum.
+
+    >>> column = Column("count", "n", "count", total="sum")
+    >>> ending_of(column, 3412, "", writing_of(column, ()), Style()).text
+    '3,412'
+    """
+    if words or (column.total is None and total is None):
+        return Entry(style.show(words), fixed=True)
+    return Entry(style.show(cell_text(total, writing)), fixed=True)
+
+
+def _from(table: Table, at: int) -> int:
+    column = table.columns[at]
+    return 0 if table.selected or column.name == table.sorted_by else column.from_width
 
 
 def _lane(
@@ -95,14 +113,8 @@ def _lane(
     writing = writing_of(column, cells, totals if column.total else ())
     labelled = at == table.label_index(visible)
     endings = (
-        _ending(column, cell, words if labelled else "", writing, style)
+        ending_of(column, cell, words if labelled else "", writing, style)
         for cell, (words, _, _) in zip(totals, sums, strict=True)
     )
     header = tuple(style.show(line) for line in column_header(column, writing))
     return lane_of(column, header, tuple(chain(entries_of(column, cells, writing, style), endings)))
-
-
-def _ending(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:
-    if words or (column.total is None and total is None):
-        return Entry(style.show(words), fixed=True)
-    return Entry(style.show(cell_text(total, writing)), fixed=True)
