@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from hlo_cli.report.timeline import Track
@@ -58,22 +58,29 @@ def tick_interval(steps: int, columns: int, least: int) -> int:
     >>> tick_interval(162, 74, 10)
     50
     """
-    for interval in (multiple * 10**power for power in count() for multiple in (1, 2, 5)):
-        if interval * columns >= least * steps:
-            return interval
-    raise AssertionError("powers of ten have no end")
+    power = 1
+    while True:
+        for multiple in (1, 2, 5):
+            if multiple * power * columns >= least * steps:
+                return multiple * power
+        power *= 10
 
 
-def scale_of(track: Track) -> int:
-    """The bytes at the upper end of the axis: the peak, or the limit if that is near.
+class Scale(NamedTuple):
+    """How high a track is: its peak and where that is, the limit if it is near, and the bytes at the end of the axis.
 
     >>> scale_of(Track("HBM", (5, 8), limit_bytes=10)), scale_of(Track("HBM", (5, 8), limit_bytes=100))
-    (10, 8)
+    (Scale(peak=8, step=1, limit=10, top=10), Scale(peak=8, step=1, limit=None, top=8))
     """
-    peak = track.peak_bytes
-    return max(peak, track.limit_bytes or 0) if has_limit(track) else max(peak, 0)
+
+    peak: int
+    step: int | None
+    limit: int | None
+    top: int
 
 
-def has_limit(track: Track) -> bool:
-    """Whether the limit is near enough to be drawn."""
-    return track.limit_bytes is not None and 0 < track.limit_bytes <= FARTHEST_LIMIT * track.peak_bytes
+def scale_of(track: Track) -> Scale:
+    """The scale of a track; it takes a look at every step, so it is asked for once."""
+    peak, limit = max(track.peak_bytes, 0), track.limit_bytes
+    near = limit if limit is not None and 0 < limit <= FARTHEST_LIMIT * peak else None
+    return Scale(peak, track.totals.index(peak) if peak else None, near, max(peak, near or 0))

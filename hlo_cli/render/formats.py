@@ -15,6 +15,9 @@ Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
 FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md", "html", "svg")
 """What `--format` takes. `table` is for whoever reads: `screen` for a person, `plain` for a pipe."""
 
+BY_NAME: Final = {f".{name}": name for name in ("json", "jsonl", "csv", "tsv", "md", "html", "svg")}
+"""The formats that the name of a file asks for by its ending, if nothing else does."""
+
 
 def renderer(name: str, *, person: bool) -> Render:
     """The function that writes a format; `table` depends on whether a person reads it.

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.markup import safe
+from hlo_cli.render.web.markup import encoded, safe
 from hlo_cli.render.web.page import SCRIPT, page_css
 from hlo_cli.render.web.parts import part_css, part_lines
 from hlo_cli.report.report import Report
@@ -26,7 +26,11 @@ def render(report: Report, style: Style) -> Iterator[str]:
     >>> page[page.index("<h1>"):page.index("<script>")]
     '<h1>No &lt;difference&gt;</h1>\n<p class="quiet">next: <code>hlo parse a</code></p>\n'
     """
-    style = Style(width=WHOLE, top=style.top)
+    for line in _page(report, Style(width=WHOLE, top=style.top)):
+        yield encoded(line, ascii=style.ascii)
+
+
+def _page(report: Report, style: Style) -> Iterator[str]:
     parts = [
         (f"part{at}", part)
         for at, part in enumerate(report.parts)

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import picture_css
-from hlo_cli.render.web.markup import safe, short, spans
+from hlo_cli.render.web.markup import encoded, safe, short, spans
 from hlo_cli.render.web.picture import PAGE_WIDTH
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.figure import Figure
@@ -39,15 +39,17 @@ def render(report: Report, style: Style) -> Iterator[str]:
     drawn = [part for part in report.parts if isinstance(part, Timeline | Figure)]
     if not drawn:
         raise HloError(f"{report.command} found nothing to draw here", hint="--format html has tables, md and json too")
-    top: float = MARGIN
+    top: float = MARGIN / 2
     elements: list[str] = []
     for line in fill((Run(report.answer),), ANSWER_CELLS):
         top += ANSWER_LINE
         elements.append(f'<text class="head" x="{MARGIN}" y="{short(top - 6)}">{safe(plain_text(line))}</text>')
+    top += FIGURE_LINE if report.answer else 0
     for at, part in enumerate(drawn):
         more, top = drawing(part, top, key=f"p{at}t") if isinstance(part, Timeline) else _figure(part, top)
         elements += more
-    yield from document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer)
+    for line in document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer):
+        yield encoded(line, ascii=style.ascii)
 
 
 def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:

@@ -107,7 +107,8 @@ class Timeline:
 
     >>> bands = (Band("a", 0, 2, 64), Band("b", 1, 1, 32))
     >>> timeline = Timeline("memory", (Track("HBM", totals_of(bands, 4), bands),), (Loop("while.10", 1, 2, 32),))
-    >>> timeline.steps, timeline.as_table().rows[1][:5]
+    >>> table = timeline.as_table()
+    >>> timeline.steps, table.rows[1][:5]
     (4, ('HBM', 'b', 1, 1, 32))
     """
 
@@ -123,8 +124,10 @@ class Timeline:
         """How many steps there are."""
         return max((len(track.totals) for track in self.tracks), default=0)
 
-    def as_table(self) -> Table:
-        """One row a buffer."""
+    def as_table(self) -> Table | None:
+        """One row a buffer; nothing where only totals are known."""
+        if not any(track.bands for track in self.tracks):
+            return None
         rows = tuple(
             (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, band.op_name, band.source)
             for track in self.tracks

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from hlo_cli.render import numbers
-from hlo_cli.render.bins import Axis, has_limit, highest_steps, scale_of, tick_interval
+from hlo_cli.render.bins import Axis, Scale, highest_steps, scale_of, tick_interval
 from hlo_cli.render.draw.loops import loop_lines
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.strip import Strip
@@ -45,53 +45,50 @@ def lines(timeline: Timeline, style: Style) -> Iterator[Line]:
     if timeline.title:
         yield from text_lines(timeline.title, style)
     tracks = [track for track in timeline.tracks if track.totals]
-    axis = _axis_of(tracks, style)
-    for at, track in enumerate(tracks):
+    scales = list(map(scale_of, tracks))
+    axis = _axis_of(scales, timeline.steps, style)
+    for at, (track, scale) in enumerate(zip(tracks, scales, strict=True)):
         yield from [()] if at else []
         yield from text_lines(track.name, style) if len(tracks) > 1 else ()
-        yield from _chart(track, axis, style)
+        yield from _chart(track, scale, axis, style)
     if tracks:
         yield from loop_lines(timeline.loops, axis, style)
 
 
-def _axis_of(tracks: Sequence[Track], style: Style) -> Axis:
+def _axis_of(scales: Sequence[Scale], steps: int, style: Style) -> Axis:
     """One axis for all tracks, so that their steps stand below each other."""
-    texts = [text for track in tracks for unit, labels in [_labels(scale_of(track))] for text in (unit, *labels)]
+    texts = [text for scale in scales for unit, labels in [_labels(scale.top)] for text in (unit, *labels)]
     margin = max(map(len, texts), default=0) + 2
-    steps = max((len(track.totals) for track in tracks), default=0)
-    room = style.room - margin - (len(LIMIT) if any(map(has_limit, tracks)) else 0)
+    room = style.room - margin - (len(LIMIT) if any(scale.limit for scale in scales) else 0)
     return Axis(margin, min(steps, max(room, 1)), steps)
 
 
-def _chart(track: Track, axis: Axis, style: Style) -> Iterator[Line]:
-    unit, labels = _labels(scale_of(track))
-    yield from _header(track, unit.rjust(axis.margin - 2), axis, style)
+def _chart(track: Track, scale: Scale, axis: Axis, style: Style) -> Iterator[Line]:
+    unit, labels = _labels(scale.top)
+    yield from _header(track, scale, unit.rjust(axis.margin - 2), axis, style)
     values = [track.totals[step] for step in highest_steps(track.totals, axis.columns)]
     for row in reversed(range(len(labels))):
         tick = Run(style.show_figure(f"{labels[row].rjust(axis.margin - 2)} ┤"), "quiet")
-        yield (tick, *_row(row, values, track, style))
+        yield (tick, *_row(row, values, scale, track.limit_bytes, style))
     yield from _axis(axis, style)
 
 
-def _labels(scale: int) -> tuple[str, list[str]]:
+def _labels(top: int) -> tuple[str, list[str]]:
     """The unit of the axis and what stands at each row, the lowest first: the bytes at its upper edge."""
-    if not scale:
+    if not top:
         return numbers.BYTE_UNITS[0], ["0"]
-    unit = numbers.axis_unit(scale)
+    unit = numbers.axis_unit(top)
     divisor = 1024**unit
-    decimals = 1 if unit and scale % (ROWS * divisor) else 0
-    return numbers.BYTE_UNITS[unit], [
-        numbers.scaled(scale * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)
-    ]
+    decimals = 1 if unit and top % (ROWS * divisor) else 0
+    return numbers.BYTE_UNITS[unit], [numbers.scaled(top * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)]
 
 
-def _header(track: Track, unit: str, axis: Axis, style: Style) -> Iterator[Line]:
+def _header(track: Track, scale: Scale, unit: str, axis: Axis, style: Style) -> Iterator[Line]:
     """The unit and the marks; those that find no place beside the others stand a line higher."""
     strips = [Strip(style.room)]
     strips[0].put(0, unit, "quiet")
-    peak = track.peak_step
     marks: list[tuple[Mark, Role]] = [(mark, "strong") for mark in track.marks if 0 <= mark.step < axis.steps]
-    for mark, role in [(Mark(peak, PEAK), "alarm"), *marks] if peak is not None else marks:
+    for mark, role in [(Mark(scale.step, PEAK), "alarm"), *marks] if scale.step is not None else marks:
         if not any(_point(strip, mark, role, axis, style) for strip in strips):
             strips.append(Strip(style.room))
             _point(strips[-1], mark, role, axis, style)
@@ -106,17 +103,16 @@ def _point(strip: Strip, mark: Mark, role: Role, axis: Axis, style: Style) -> bo
     return strip.put(cell, f"{glyph} {label}", role) or strip.put(before, f"{label} {glyph}", role)
 
 
-def _row(row: int, values: Sequence[int], track: Track, style: Style) -> Iterator[Run]:
+def _row(row: int, values: Sequence[int], scale: Scale, limit: int | None, style: Style) -> Iterator[Run]:
     """The cells of one row, the lowest being 0, and the line of the limit where nothing hides it."""
-    scale, peak, limit = scale_of(track), track.peak_bytes, track.limit_bytes
-    is_limit = has_limit(track) and limit is not None and -(-limit * ROWS // scale) - 1 == row
+    is_limit = scale.limit is not None and -(-scale.limit * ROWS // scale.top) - 1 == row
 
     def cell(value: int) -> tuple[str, Role]:
-        glyph = EIGHTHS[min(8, max(0, _eighths(value, scale) - 8 * row))]
+        glyph = EIGHTHS[min(8, max(0, _eighths(value, scale.top) - 8 * row))]
         if glyph == " " and is_limit:
             return "─", "alarm"
         is_over = limit is not None and value > limit
-        return style.show_figure(glyph), "alarm" if value == peak or is_over else "plain"
+        return style.show_figure(glyph), "alarm" if value == scale.peak or is_over else "plain"
 
     cells = [cell(value) for value in values]
     while cells and cells[-1][0] == " ":
@@ -126,11 +122,11 @@ def _row(row: int, values: Sequence[int], track: Track, style: Style) -> Iterato
     yield from [Run(LIMIT, "alarm")] if is_limit else []
 
 
-def _eighths(value: int, scale: int) -> int:
+def _eighths(value: int, top: int) -> int:
     """The height of a column in eighths of a row; what is there is seen, however small."""
     if value <= 0:
         return 0
-    return max(1, (2 * value * ROWS * 8 + scale) // (2 * scale))
+    return max(1, (2 * value * ROWS * 8 + top) // (2 * top))
 
 
 def _axis(axis: Axis, style: Style) -> Iterator[Line]:

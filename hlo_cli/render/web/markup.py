@@ -38,3 +38,12 @@ def short(value: float) -> str:
     tenths = int(value * 10 + (0.5 if value > 0 else -0.5))
     whole, rest = divmod(abs(tenths), 10)
     return ("-" if tenths < 0 else "") + str(whole) + (f".{rest}" if rest else "")
+
+
+def encoded(text: str, *, ascii: bool) -> str:
+    """Markup as it may be written: where only ASCII can be, other characters by their numbers.
+
+    >>> encoded("<p>32 × 11</p>", ascii=True)
+    '<p>32 &#215; 11</p>'
+    """
+    return text.encode("ascii", "xmlcharrefreplace").decode() if ascii else text

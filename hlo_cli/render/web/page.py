@@ -29,8 +29,8 @@ thead th{position:sticky;top:0;background:var(--paper);border-bottom:1px solid v
 tfoot td{border-top:1px solid var(--rule)}
 tbody tr:hover{background:color-mix(in srgb,var(--rule) 45%,transparent)}
 .sort th{cursor:pointer}
-th[aria-sort=ascending]::after{content:" ↑"}
-th[aria-sort=descending]::after{content:" ↓"}
+th[aria-sort=ascending]::after{content:" \\2191"}
+th[aria-sort=descending]::after{content:" \\2193"}
 pre,.code,.quoted{font-family:var(--code);font-size:13px}
 pre{line-height:1.25;overflow-x:auto}
 .quoted{overflow-wrap:anywhere;line-height:2.4}
@@ -48,7 +48,7 @@ div.long{max-height:none;overflow:visible}thead th{position:static}tr{break-insi
 """
 
 SCRIPT: Final = """
-const number = text => Number(text.replace(/[,%<>×\\s]/g, "") || NaN);
+const number = text => Number(text.replace(/[,%<>\\u00d7\\s]/g, "") || NaN);
 const missing = text => text === "-" || text === "?" || text === "";
 for (const head of document.querySelectorAll(".sort th")) head.onclick = () => {
   const at = head.cellIndex, body = head.closest("table").tBodies[0];

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hlo_cli.render.bins import has_limit, scale_of
 from hlo_cli.render.numbers import bytes_in_words, percent
 from hlo_cli.render.shorten import shorten_name, shorten_text
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.render.web.stack import Layer, Stack
-from hlo_cli.report.timeline import Band, Track
+from hlo_cli.report.timeline import Band
 
 LEFT: Final = 70
 WIDTH: Final = 720
 HEIGHT: Final = 240
 LEGEND: Final = LEFT + WIDTH + 26
-PAGE_WIDTH: Final = 1090
+PAGE_WIDTH: Final = 1100
 GLYPH: Final = 6.7  # the width of a character of code
 LEAST_LABEL: Final = 12
 LONGEST_WORDS: Final = 300
@@ -40,29 +39,18 @@ class Frame(NamedTuple):
         return self.top + HEIGHT - (value * HEIGHT / self.scale if self.scale else 0)
 
 
-def scale_of_stack(track: Track, stack: Stack) -> int:
-    """The bytes at the upper edge; buffers that are said to take more than the totals are drawn whole.
-
-    >>> from hlo_cli.render.web.stack import stack_of
-    >>> track = Track("HBM", (5, 8), (Band("a", 0, 1, 9),))
-    >>> scale_of_stack(track, stack_of(track))
-    9
-    """
-    return max(scale_of(track), max((max(layer.tops, default=0) for layer in stack.layers), default=0))
-
-
-def areas(track: Track, stack: Stack, frame: Frame, key: str) -> Iterator[str]:
+def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """The layers, the line of the totals above them, and the names of those that have room for one.
 
     >>> from hlo_cli.render.web.stack import stack_of
     >>> track = Track("HBM", (8, 8), (Band("a", 0, 1, 8),))
-    >>> next(areas(track, stack_of(track), Frame(0, 2, 8), "t0")).partition("<title>")[0]
+    >>> next(areas(stack_of(track), Frame(0, 2, 8), "t0")).partition("<title>")[0]
     '<path class="band b0" data-b="t0b0" d="M70 0H790V240H70Z">'
     """
     for layer in stack.layers:
         looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
-        title = safe_lines(band_words(layer.band, track) if layer.band else [rest_words(stack)])
+        title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
         yield f'<path class="{looks}"{linked} d="{outline(layer, frame)}"><title>{title}</title></path>'
     yield f'<path class="total" d="{_edge(stack.totals, frame)}"/>'
     for layer in stack.layers:
@@ -87,20 +75,21 @@ def outline(layer: Layer, frame: Frame) -> str:
 def rest_words(stack: Stack) -> str:
     """What the layer of everything that is not drawn alone is called.
 
-    >>> rest_words(Stack((), (), (), (), 1234))
-    '1,234 smaller'
+    >>> from hlo_cli.render.web.stack import stack_of
+    >>> rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
+    '1 smaller'
     """
     return f"{stack.smaller:,} smaller" if stack.smaller else "not among the buffers"
 
 
-def band_words(band: Band, track: Track) -> list[str]:
+def band_words(band: Band, peak: int) -> list[str]:
     """What is to be known of a buffer, a line each.
 
-    >>> band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), Track("VMEM", (3676160,)))
+    >>> band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), 3676160)
     ['copy.10', '646 KiB, 18% of the peak', 'steps 15–17, temp', 'model.py:3']
     """
     size = bytes_in_words(band.bytes)
-    share = band.bytes / track.peak_bytes if track.peak_bytes > 0 else 0
+    share = band.bytes / peak if peak else 0
     steps = f"steps {band.start:,}–{band.end:,}" if band.end > band.start else f"step {band.start:,}"
     words = (
         band.label, band.shape,
@@ -116,9 +105,8 @@ def safe_lines(lines: Sequence[str]) -> str:
     return "\n".join(map(safe, lines))
 
 
-def legend(track: Track, stack: Stack, frame: Frame, key: str) -> Iterator[str]:
+def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """The largest buffers at the peak with their sizes and shares, and how much all others take there."""
-    peak = track.peak_bytes
     if not stack.largest:
         return
     at = frame.top + 8
@@ -127,29 +115,29 @@ def legend(track: Track, stack: Stack, frame: Frame, key: str) -> Iterator[str]:
         at += LEGEND_ROW
         name = shorten_name(band.label, LEGEND_NAME)
         yield (
-            f'<g data-b="{key}b{rank}"><title>{safe_lines(band_words(band, track))}</title>'
+            f'<g data-b="{key}b{rank}"><title>{safe_lines(band_words(band, stack.scale.peak))}</title>'
             f'<rect class="b{rank}" x="{LEGEND}" y="{short(at - 9)}" width="11" height="11"/>'
             f'<text class="code" x="{LEGEND + 18}" y="{short(at)}">{safe(name)}</text>{_size(band.bytes, at)}</g>'
         )
-    rest = peak - sum(band.bytes for band in stack.largest)
+    rest = stack.scale.peak - sum(band.bytes for band in stack.largest)
     if rest > 0:
         at += LEGEND_ROW
         yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">all others</text>{_size(rest, at)}'
 
 
-def limit_line(track: Track, frame: Frame) -> Iterator[str]:
+def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
     """The line of the limit, if it is near enough to be in the picture."""
-    if track.limit_bytes is None or not has_limit(track):
+    if limit is None:
         return
-    y = frame.y(track.limit_bytes)
+    y = frame.y(limit)
     yield f'<path class="limit" d="M{LEFT} {short(y)}h{WIDTH}"/>'
-    words = f"limit {bytes_in_words(track.limit_bytes)}"
+    words = f"limit {bytes_in_words(limit)}"
     beside = short(y + 13 if y < frame.top + 12 else y - 4)
     yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{beside}">{words}</text>'
 
 
 def _size(value: int, at: float) -> str:
-    return f'<text class="end" x="{PAGE_WIDTH - 4}" y="{short(at)}">{bytes_in_words(value)}</text>'
+    return f'<text class="end" x="{PAGE_WIDTH - 14}" y="{short(at)}">{bytes_in_words(value)}</text>'
 
 
 def _edge(totals: Sequence[int], frame: Frame) -> str:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hlo_cli.render.bins import highest_steps
+from hlo_cli.render.bins import Scale, highest_steps, scale_of
 from hlo_cli.report.timeline import Band, Track
 
 MOST_COLUMNS: Final = 720
@@ -50,11 +50,17 @@ class Stack(NamedTuple):
     `largest` are the buffers with a colour of their own, the largest at the peak first.
     """
 
+    scale: Scale
     steps: Sequence[int]
     totals: Sequence[int]
     layers: tuple[Layer, ...]
     largest: tuple[Band, ...]
     smaller: int
+
+    @property
+    def top(self) -> int:
+        """The bytes at the end of the axis; buffers that are said to take more than the totals are drawn whole."""
+        return max(self.scale.top, max((max(layer.tops, default=0) for layer in self.layers), default=0))
 
 
 def stack_of(track: Track) -> Stack:
@@ -68,9 +74,10 @@ def stack_of(track: Track) -> Stack:
     c 3 32 32
     rest 0 64 96 96 48 48
     """
+    scale = scale_of(track)
     steps = highest_steps(track.totals, min(len(track.totals), MOST_COLUMNS))
     totals = [max(track.totals[step], 0) for step in steps]
-    drawn, at_peak = _drawn(track, steps)
+    drawn, at_peak = _drawn(track, scale, steps)
     largest = at_peak[:MOST_COLORS]
     ranks = {id(band): rank for rank, band in enumerate(largest)}
     heights = [0] * len(steps)
@@ -83,12 +90,12 @@ def stack_of(track: Track) -> Stack:
         layers.append(Layer(band, ranks.get(id(band)), start, bottoms, tops))
     tops = list(map(max, heights, totals))
     rest = [Layer(None, None, 0, heights, tops)] if tops != heights else []
-    return Stack(steps, totals, (*layers, *rest), tuple(largest), len(track.bands) - len(drawn))
+    return Stack(scale, steps, totals, (*layers, *rest), tuple(largest), len(track.bands) - len(drawn))
 
 
-def _drawn(track: Track, steps: Sequence[int]) -> tuple[list[Band], list[Band]]:
+def _drawn(track: Track, scale: Scale, steps: Sequence[int]) -> tuple[list[Band], list[Band]]:
     """The buffers that are large enough to be seen, and those of them that are there at the peak, the largest first."""
-    peak, least = track.peak_step, track.peak_bytes / LEAST_SHARE
+    peak, least = scale.step, scale.peak / LEAST_SHARE
     seen = [
         band for band in track.bands if band.bytes > 0 and band.bytes >= least and len(range(*_columns(band, steps)))
     ]

@@ -10,7 +10,7 @@ from hlo_cli.render.numbers import bytes_in_words
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
 from hlo_cli.render.web.markup import safe, short
-from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH, Frame, areas, legend, limit_line, scale_of_stack
+from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH, Frame, areas, legend, limit_line
 from hlo_cli.render.web.stack import Stack, stack_of
 from hlo_cli.report.timeline import Mark, Timeline, Track
 
@@ -33,7 +33,7 @@ def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: boo
     for at, track in enumerate(tracks):
         stack = stack_of(track)
         lines = 1 + len(track.marks)
-        frame = Frame(top + HEADING + lines * MARK_LINE, len(stack.steps), scale_of_stack(track, stack))
+        frame = Frame(top + HEADING + lines * MARK_LINE, len(stack.steps), stack.top)
         readout = f" {_readout(stack, frame, timeline)}" if with_readout else ""
         elements.append(f'<g class="track"{readout}>')
         elements += _track(track, stack, frame, timeline, f"{key}{at}")
@@ -47,26 +47,26 @@ def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: boo
 
 
 def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: str) -> Iterator[str]:
-    yield _heading(track, frame, timeline)
+    yield _heading(track, stack, frame, timeline)
     yield from byte_axis(frame)
-    yield f'<g class="areas">{"".join(areas(track, stack, frame, key))}</g>'
-    yield from limit_line(track, frame)
+    yield f'<g class="areas">{"".join(areas(stack, frame, key))}</g>'
+    yield from limit_line(stack.scale.limit, frame)
     yield from step_axis(frame, timeline.steps)
     y = frame.top - 5
-    if track.peak_step is not None:
-        yield from pointer(Mark(track.peak_step, "peak"), "alarm", frame, timeline.steps, y)
+    if stack.scale.step is not None:
+        yield from pointer(Mark(stack.scale.step, "peak"), "alarm", frame, timeline.steps, y)
     for line, mark in enumerate((mark for mark in track.marks if 0 <= mark.step < timeline.steps), start=1):
         yield from pointer(mark, "strong", frame, timeline.steps, y - line * MARK_LINE)
-    yield from legend(track, stack, frame, key)
+    yield from legend(stack, frame, key)
 
 
-def _heading(track: Track, frame: Frame, timeline: Timeline) -> str:
+def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> str:
     y = frame.top - (1 + len(track.marks)) * MARK_LINE - 4
     words = "nothing in use"
-    if track.peak_step is not None:
-        words = f"peak {bytes_in_words(track.peak_bytes)} at step {track.peak_step:,}"
-        if track.peak_step < len(timeline.instructions):
-            words += f", {shorten_name(timeline.instructions[track.peak_step], 60)}"
+    if (step := stack.scale.step) is not None:
+        words = f"peak {bytes_in_words(stack.scale.peak)} at step {step:,}"
+        if step < len(timeline.instructions):
+            words += f", {shorten_name(timeline.instructions[step], 60)}"
     if track.limit_bytes is not None:
         words += f"; limit {bytes_in_words(track.limit_bytes)}"
     name = f'<tspan class="head">{safe(shorten_name(track.name, 60))}</tspan>'
