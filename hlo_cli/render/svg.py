@@ -48,8 +48,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for at, part in enumerate(drawn):
         more, top = drawing(part, top, key=f"p{at}t") if isinstance(part, Timeline) else _figure(part, top)
         elements += more
-    for line in document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer):
-        yield encoded(line, ascii=style.ascii)
+    for each in document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer):
+        yield encoded(each, ascii=style.ascii)
 
 
 def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:

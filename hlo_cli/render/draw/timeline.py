@@ -108,17 +108,17 @@ def _row(row: int, values: Sequence[int], scale: Scale, limit: int | None, style
     is_limit = scale.limit is not None and -(-scale.limit * ROWS // scale.top) - 1 == row
 
     def cell(value: int) -> tuple[str, Role]:
-        glyph = EIGHTHS[min(8, max(0, _eighths(value, scale.top) - 8 * row))]
+        glyph = style.show_figure(EIGHTHS[min(8, max(0, _eighths(value, scale.top) - 8 * row))])
         if glyph == " " and is_limit:
-            return "─", "alarm"
+            return style.show_figure("─"), "alarm"
         is_over = limit is not None and value > limit
-        return style.show_figure(glyph), "alarm" if value == scale.peak or is_over else "plain"
+        return glyph, "alarm" if value == scale.peak or is_over else "plain"
 
     cells = [cell(value) for value in values]
     while cells and cells[-1][0] == " ":
         cells.pop()
     for role, run in groupby(cells, key=lambda each: each[1]):
-        yield Run(style.show_figure("".join(glyph for glyph, _ in run)), role)
+        yield Run("".join(glyph for glyph, _ in run), role)
     yield from [Run(LIMIT, "alarm")] if is_limit else []
 
 
