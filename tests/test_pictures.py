@@ -128,6 +128,22 @@ def test_pictures_are_well_formed_and_the_same_each_time(seed: int, names: str, 
     assert names == "fusion.1" or "<script>" in texts
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.booleans()), max_size=20))
+def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]) -> None:
+    spans = [(min(start, end), max(start, end), is_busy) for start, end, is_busy in spans]
+    columns = (Column("name", "pair", "name"), Column("span", "step", "span", steps=100))
+    report = one(Table("pairs", columns, tuple((HOSTILE, span) for span in spans)))
+    tree = ElementTree.fromstring(written(report, "svg"))
+    bars = [bar for bar in tree.iter(SVG + "rect") if bar.get("class") in ("b0", "waiting")]
+    for bar, (start, end, is_busy) in zip(bars, spans, strict=True):
+        x, wide = float(bar.get("x", "")), float(bar.get("width", ""))
+        assert x == pytest.approx(LEFT + start * WIDTH / 100, abs=0.1)
+        assert wide == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.1)
+        assert bar.get("class") == ("b0" if is_busy else "waiting")
+    assert list(Page(written(report, "html")).cells[1::2]) == [f"{s}–{e}" for s, e, _ in spans]
+
+
 def test_only_what_is_drawn_can_be_a_picture() -> None:
     with pytest.raises(HloError, match="memspace found nothing to draw here") as caught:
         written(Report("memspace", "It fits"), "svg")

@@ -18,7 +18,9 @@ from hlo_cli.render.formats import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
 from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track, changes_of, totals_of
 from sample_reports import screen
 from strategies import seeds
@@ -297,3 +299,47 @@ def test_odd_totals_are_drawn_in_every_format(totals: tuple[int, ...]) -> None:
 
 def test_nothing_is_drawn_of_no_steps() -> None:
     assert screen(one(Timeline("t", (Track("HBM", ()),), (Loop("while", 0, 3),)))) == "It fits\n\n"
+
+
+@settings(deadline=None)
+@given(seeds, st.integers(60, 200))
+def test_bars_stand_over_their_steps(seed: int, width: int) -> None:
+    random = Random(seed)
+    steps = random.randrange(1, 400)
+    spans = [
+        (start, random.randrange(start, steps), random.random() < 0.5)
+        for start in (random.randrange(steps) for _ in range(9))
+    ]
+    columns = (Column("name", "pair", "name"), Column("span", "step", "span", steps=steps))
+    table = Table("pairs", columns, tuple((f"all-reduce.{at}", span) for at, span in enumerate(spans)))
+    lines = screen(one(table), Style(width)).splitlines()
+    rule = next(at for at, line in enumerate(lines) if "─" in line)
+    margin = lines[rule].index("  ") + 2
+    drawn = len(lines[rule]) - margin
+    axis = Axis(margin, min(drawn, steps), steps)
+    assert drawn >= min(steps, width - margin)
+    for line, (start, end, is_busy) in zip(lines[rule + 1 :], spans, strict=True):
+        bar = "━" * (axis.cell(end) - axis.cell(start) + 1) if is_busy else "│"
+        assert line[margin:] == " " * (axis.cell(start) - margin) + bar
+
+
+def test_pairs_in_a_schedule_as_the_design_has_them() -> None:
+    columns = (
+        Column("start", "start", "step"), Column("done", "done", "step"),
+        Column("name", "all-reduce-start", "name"), Column("span", "step", "span", steps=285, machine=False),
+    )  # fmt: skip
+    pairs = (("", 6, 7, False), (".3", 65, 68, True), (".6", 198, 249, True), (".7", 284, 284, False))
+    rows = tuple((start, end, f"all-reduce-start{name}", (start, end, busy)) for name, start, end, busy in pairs)
+    assert (
+        screen(one(Table("pairs", columns, rows)), Style(70))
+        == """\
+It fits
+
+start  done  all-reduce-start    0              step               284
+─────  ────  ──────────────────  ─────────────────────────────────────
+    6     7  all-reduce-start    │
+   65    68  all-reduce-start.3          ━
+  198   249  all-reduce-start.6                           ━━━━━━━━
+  284   284  all-reduce-start.7                                      │
+"""
+    )

@@ -9,6 +9,7 @@ from hlo_cli.render.draw.cells import Entry, Writing, cell_text, entries_of, wri
 from hlo_cli.render.draw.fit import Lane, fit, lane_of
 from hlo_cli.render.draw.grid import header_lines, row_line
 from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.draw.span import span_lane
 from hlo_cli.render.numbers import counted, singular
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell, Row
@@ -41,6 +42,10 @@ def lines(table: Table, style: Style) -> Iterator[Line]:
     lanes = [_lane(table, at, rows, sums, visible, style) for at in visible]
     label = table.label_index(visible)
     fitted = fit(lanes, style.room, sorted_by=table.sorted_by, label="" if label is None else table.columns[label].name)
+    fitted = [
+        (_spans(table, lane, rows, width, style) if lane.column.unit == "span" else lane, width)
+        for lane, width in fitted
+    ]
     yield from header_lines(fitted, style)
     for row in range(len(rows)):
         yield row_line(fitted, row, style, "strong" if row in table.marked else None)
@@ -117,4 +122,10 @@ def _lane(
         for cell, (words, _, _) in zip(totals, sums, strict=True)
     )
     header = tuple(style.show(line) for line in column_header(column, writing))
-    return lane_of(column, header, tuple(chain(entries_of(column, cells, writing, style), endings)))
+    lane = lane_of(column, header, tuple(chain(entries_of(column, cells, writing, style), endings)))
+    return lane._replace(natural=min(column.steps, style.room)) if column.unit == "span" else lane
+
+
+def _spans(table: Table, lane: Lane, rows: Sequence[Row], width: int, style: Style) -> Lane:
+    at = table.column_index(lane.column.name)
+    return span_lane(lane, [row[at] for row in rows], width, style)

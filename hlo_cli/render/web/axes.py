@@ -40,10 +40,9 @@ def byte_axis(frame: Frame) -> Iterator[str]:
         yield f'<text class="quiet end" x="{LEFT - 8}" y="{short(y + 4)}">{words}{sign}</text>'
 
 
-def step_axis(frame: Frame, steps: int) -> Iterator[str]:
+def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     """Ticks at round steps, and how many there are at the end."""
     axis = Axis(0, frame.columns, steps)
-    y = frame.top + HEIGHT
     last = f"{counted(steps, 'steps')}"
     for step in range(0, steps, tick_interval(steps, WIDTH, BETWEEN_STEPS)):
         x = frame.x(axis.cell(step))

@@ -59,6 +59,7 @@ _PICTURE: Final = """\
 .hlo .limit{{stroke:{alarm}}}
 .hlo .peak{{stroke:{alarm}}}
 .hlo .cross{{stroke:{ink}}}
+.hlo .waiting{{fill:{waste}}}
 """
 
 FIXED: Final = """\

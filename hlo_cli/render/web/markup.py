@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from hlo_cli.render.clean import clean
@@ -16,6 +16,15 @@ def safe(text: str) -> str:
     &lt;script&gt;\x1b&#x27;&quot;
     """
     return escape(clean(text))
+
+
+def safe_lines(lines: Sequence[str]) -> str:
+    """Lines as the content of an element; only the ends between them break lines.
+
+    >>> safe_lines(["a<b", "c"])
+    'a&lt;b\\nc'
+    """
+    return "\n".join(map(safe, lines))
 
 
 def spans(line: Iterable[Run], tag: str = "span") -> str:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.render.numbers import bytes_in_words, percent
 from hlo_cli.render.shorten import shorten_name, shorten_text
-from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.stack import Layer, Stack
 from hlo_cli.report.timeline import Band
 
@@ -43,6 +43,7 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """The layers, the line of the totals above them, and the names of those that have room for one.
 
     >>> from hlo_cli.render.web.stack import stack_of
+    >>> from hlo_cli.report.timeline import Track
     >>> track = Track("HBM", (8, 8), (Band("a", 0, 1, 8),))
     >>> next(areas(stack_of(track), Frame(0, 2, 8), "t0")).partition("<title>")[0]
     '<path class="band b0" data-b="t0b0" d="M70 0H790V240H70Z">'
@@ -76,6 +77,7 @@ def rest_words(stack: Stack) -> str:
     """What the layer of everything that is not drawn alone is called.
 
     >>> from hlo_cli.render.web.stack import stack_of
+    >>> from hlo_cli.report.timeline import Track
     >>> rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
     '1 smaller'
     """
@@ -98,11 +100,6 @@ def band_words(band: Band, peak: int) -> list[str]:
         band.op_name, band.source,
     )  # fmt: skip
     return [shorten_text(text, LONGEST_WORDS) for text in words if text]
-
-
-def safe_lines(lines: Sequence[str]) -> str:
-    """Lines as the content of an element; only the ends between them break lines."""
-    return "\n".join(map(safe, lines))
 
 
 def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.render.draw.cells import Entry, Writing, entries_of, writing_of
+from hlo_cli.render.draw.span import stretch_of
 from hlo_cli.render.draw.table import ending_of, sums_of
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.markup import safe
+from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
@@ -49,16 +50,15 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
             for cell, (words, _, _) in zip(totals, sums, strict=True)
         ]
         titles.append(_title(column, writing))
-        lanes.append([*entries_of(column, cells, writing, style), *endings])
+        lanes.append(_lane(column, cells, [*entries_of(column, cells, writing, style), *endings]))
     scrolls = ' class="long"' if shown > LONG else ""
     yield f'<div{scrolls}><table id="{key}" class="sort">'
     yield f"<thead><tr>{''.join(titles)}</tr></thead><tbody>"
-    columns = [table.columns[at] for at in visible]
     for at in range(shown):
-        yield _row(columns, [lane[at] for lane in lanes], "strong" if at in table.marked else "")
+        yield _row([lane[at] for lane in lanes], "strong" if at in table.marked else "")
     yield "</tbody><tfoot>"
     for at, (_, _, role) in enumerate(sums, start=shown):
-        yield _row(columns, [lane[at] for lane in lanes], "" if role == "plain" else role)
+        yield _row([lane[at] for lane in lanes], "" if role == "plain" else role)
     yield "</tfoot></table></div>"
     footer = f"{shown:,} of {counted(len(table.rows), table.noun)}; --top 0 has all" if shown < len(table.rows) else ""
     for words in (footer, table.footnote):
@@ -76,8 +76,8 @@ def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
     found = list(walk(tree.roots))
     cells = [[branch.cells[at] for _, branch in found] for at in range(len(tree.columns))]
     writings = [writing_of(column, each) for column, each in zip(tree.columns, cells, strict=True)]
-    entries = [
-        entries_of(column, each, writing, style)
+    lanes = [
+        _lane(column, each, entries_of(column, each, writing, style))
         for column, each, writing in zip(tree.columns, cells, writings, strict=True)
     ]
     yield f'<div><table id="{key}">'
@@ -85,11 +85,11 @@ def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
     yield f"<thead><tr>{titles}</tr></thead><tbody>"
     for at, (depth, branch) in enumerate(found):
         row = [
-            _blank_if_none(lane[at], cell, first=column == 0)
-            for column, (lane, cell) in enumerate(zip(entries, branch.cells, strict=True))
+            lane[at] if cell is not None or lane is lanes[0] else ""
+            for lane, cell in zip(lanes, branch.cells, strict=True)
         ]
         indented = f'<tr><td style="padding-left:{2 * depth}em">' if depth else "<tr><td>"
-        yield _row(tree.columns, row, "").replace("<tr><td>", indented, 1)
+        yield _row(row, "").replace("<tr><td>", indented, 1)
     yield "</tbody></table></div>"
 
 
@@ -106,6 +106,8 @@ def column_css(columns: Sequence[Column], key: str) -> str:
         if column.unit in CODE_UNITS:
             name = ";color:var(--name)" if column.unit == "name" else ""
             rules.append(f"#{key} td:nth-child({at}){{font-family:var(--code){name}}}")
+        if column.unit == "span":
+            rules.append(f"#{key} tr>:nth-child({at}){{width:24em}}")
     return "".join(rules)
 
 
@@ -115,15 +117,28 @@ def _title(column: Column, writing: Writing) -> str:
     return f"<th>{' '.join(part for part in (words, unit) if part)}</th>"
 
 
-def _row(columns: Sequence[Column], entries: Sequence[Entry], role: str) -> str:
-    cells = "".join(f"<td>{_cell(column, entry)}</td>" for column, entry in zip(columns, entries, strict=True))
-    return f'<tr class="{role}">{cells}</tr>' if role else f"<tr>{cells}</tr>"
+def _row(cells: Sequence[str], role: str) -> str:
+    row = "".join(f"<td>{cell}</td>" for cell in cells)
+    return f'<tr class="{role}">{row}</tr>' if role else f"<tr>{row}</tr>"
 
 
-def _cell(column: Column, entry: Entry) -> str:
+def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> list[str]:
+    """The entries of a column as content of its cells; a span is a bar as well."""
+    texts = [_content(column, entry) for entry in entries]
+    if column.unit == "span" and column.steps:
+        texts[: len(cells)] = [_bar(cell, text, column.steps) for cell, text in zip(cells, texts, strict=False)]
+    return texts
+
+
+def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
     return text if entry.role == "plain" or column.unit == "name" else f'<span class="{entry.role}">{text}</span>'
 
 
-def _blank_if_none(entry: Entry, cell: Cell, *, first: bool) -> Entry:
-    return Entry("") if cell is None and not first else entry
+def _bar(cell: Cell, text: str, steps: int) -> str:
+    stretch = stretch_of(cell)
+    if stretch is None:
+        return text
+    left, wide = 100 * stretch.start / steps, 100 * (stretch.end + 1 - stretch.start) / steps
+    looks = "busy" if stretch.is_busy else "waiting"
+    return f'<b class="{looks}" style="margin-left:{short(left)}%;width:{short(wide)}%">{text}</b>'

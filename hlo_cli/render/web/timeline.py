@@ -51,7 +51,7 @@ def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: st
     yield from byte_axis(frame)
     yield f'<g class="areas">{"".join(areas(stack, frame, key))}</g>'
     yield from limit_line(stack.scale.limit, frame)
-    yield from step_axis(frame, timeline.steps)
+    yield from step_axis(frame, timeline.steps, frame.top + HEIGHT)
     y = frame.top - 5
     if stack.scale.step is not None:
         yield from pointer(Mark(stack.scale.step, "peak"), "alarm", frame, timeline.steps, y)
