@@ -21,10 +21,11 @@ div{overflow-x:auto;margin:1em 0}
 div.long{max-height:75vh;overflow:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.12em .8em .12em 0;text-align:left;vertical-align:top;font-size:13px}
-td{overflow-wrap:anywhere;min-width:2.5em}
+td{overflow-wrap:break-word}
 th{font-weight:500;color:var(--quiet);white-space:nowrap}
 th i{font-style:normal;opacity:.75}
-td.number{text-align:right}
+td.number{text-align:right;white-space:nowrap}
+td.code{overflow-wrap:anywhere;min-width:12em}
 thead th{position:sticky;top:0;background:var(--paper);border-bottom:1px solid var(--rule);vertical-align:bottom}
 tfoot td{border-top:1px solid var(--rule)}
 tbody tr:hover{background:color-mix(in srgb,var(--rule) 45%,transparent)}
@@ -36,7 +37,7 @@ th[aria-sort=ascending]::after{content:" \\2191"}
 th[aria-sort=descending]::after{content:" \\2193"}
 pre,.code,.quoted{font-family:var(--code);font-size:13px}
 pre{line-height:1.25;overflow-x:auto}
-.quoted{overflow-wrap:anywhere;line-height:2.4}
+.quoted{overflow-wrap:break-word;line-height:2.4}
 ruby{ruby-position:under}
 rt{font-size:10px}
 figure{margin:1.5em 0;overflow-x:auto}

@@ -80,7 +80,7 @@ def _anatomy(anatomy: Anatomy) -> Iterator[str]:
         role = _role(each.part)
         name = "" if each.part is None else letter(each.part)
         details = "".join(
-            f"<td>{safe(in_words(column, cell))}</td>"
+            f'<td class="number">{safe(in_words(column, cell))}</td>'
             for column, cell in zip(anatomy.columns, each.details, strict=False)
         )
         yield (

@@ -19,6 +19,7 @@ from hlo_cli.report.tree import Tree, walk
 MOST_ROWS: Final = 10_000
 LONG: Final = 40  # rows beyond which a table scrolls in a box of its own
 CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
+WRAPPED: Final = frozenset(("shape", "op_name"))  # long enough to be broken anywhere
 
 
 def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
@@ -101,13 +102,18 @@ def column_css(columns: Sequence[Column], key: str) -> str:
     """
     rules = []
     for at, column in enumerate(columns, start=1):
+        looks = []
         if column.is_right_aligned:
             rules.append(f"#{key} tr>:nth-child({at}){{text-align:right}}")
         if column.unit in CODE_UNITS:
-            name = ";color:var(--name)" if column.unit == "name" else ""
-            rules.append(f"#{key} td:nth-child({at}){{font-family:var(--code){name}}}")
+            looks.append("font-family:var(--code)")
+        if column.unit == "name":
+            looks.append("color:var(--name)")
+        if column.unit in WRAPPED:
+            looks.append("overflow-wrap:anywhere;min-width:12em")
         if column.unit == "span":
-            rules.append(f"#{key} tr>:nth-child({at}){{width:24em}}")
+            looks.append("width:24em")
+        rules += [f"#{key} td:nth-child({at}){{{';'.join(looks)}}}"] if looks else []
     return "".join(rules)
 
 
