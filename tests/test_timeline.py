@@ -193,6 +193,16 @@ def test_no_line_is_wider_than_the_screen(seed: int, width: int, ascii_only: boo
 
 
 @settings(deadline=None)
+@given(seeds, st.integers(20, 120), st.sampled_from(["at", "fusion.1" * 30, HOSTILE]))
+def test_every_mark_is_seen(seed: int, width: int, label: str) -> None:
+    random = Random(seed)
+    steps = random.randrange(1, 200)
+    marks = tuple(Mark(random.randrange(steps), label) for _ in range(random.randrange(5)))
+    lines = screen(one(Timeline("t", (Track("HBM", (7,) * steps, marks=marks),))), Style(width))
+    assert lines.count("▼") == 1 + len(marks)
+
+
+@settings(deadline=None)
 @given(seeds)
 def test_ascii_stands_in_the_same_columns(seed: int) -> None:
     timeline = Timeline("t", a_timeline(Random(seed)).tracks)
