@@ -197,6 +197,9 @@ def test_a_page_runs_its_own_script_and_nothing_else(names: str) -> None:
     assert not page.open
     assert page.scripts == [SCRIPT]
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src")]
+    steps = [json.loads(value or "") for name, value in page.attributes if name == "data-steps"]
+    assert steps
+    assert all(name.isprintable() for rows in steps for _, _, name in rows)
     assert written(report, "html", Style(ascii=True)).isascii()
 
 

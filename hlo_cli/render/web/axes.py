@@ -58,7 +58,8 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
     x = frame.x(axis.cell(mark.step) + 0.5)
     ends = x > LEFT + WIDTH / 2
     looks, at = ("end", x - 8) if ends else ("start", x + 8)
-    yield f'<path class="peak" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
+    line = "peak" if role == "alarm" else "mark"
+    yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
     yield f'<text class="{role} middle" x="{short(x)}" y="{short(y)}">▼</text>'
     words = shorten_name(mark.label, 60)
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'

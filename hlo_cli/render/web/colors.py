@@ -50,7 +50,7 @@ _LOOKS: Final[dict[Role, str]] = {
 _PICTURE: Final = """\
 .hlo .paper{{fill:{paper}}}
 .hlo text{{fill:{ink}}}
-.hlo .grid,.hlo .bracket{{stroke:{rule}}}
+.hlo .grid{{stroke:{rule}}}
 .hlo .bracket{{stroke:{quiet}}}
 .hlo .band{{stroke:{paper}}}
 .hlo .other{{fill:{other}}}
@@ -58,19 +58,19 @@ _PICTURE: Final = """\
 .hlo .total{{stroke:{ink}}}
 .hlo .limit{{stroke:{alarm}}}
 .hlo .peak{{stroke:{alarm}}}
-.hlo .cross{{stroke:{ink}}}
+.hlo .mark,.hlo .cross{{stroke:{ink}}}
 .hlo .waiting{{fill:{waste}}}
 """
 
 FIXED: Final = """\
-.hlo{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
+.hlo{max-width:100%;height:auto;font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
 .hlo .code{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
 .hlo .head{font-size:14px;font-weight:600}
 .hlo .on{fill:#111;pointer-events:none}
 .hlo .band{stroke-width:.6}
-.hlo .total,.hlo .bracket,.hlo .limit,.hlo .peak,.hlo .cross{fill:none}
+.hlo .total,.hlo .bracket,.hlo .limit,.hlo .peak,.hlo .mark,.hlo .cross{fill:none}
 .hlo .limit{stroke-width:1.5;stroke-dasharray:6 3}
-.hlo .peak{stroke-dasharray:2 2}
+.hlo .peak,.hlo .mark{stroke-dasharray:2 2}
 .hlo .end{text-anchor:end}
 .hlo .middle{text-anchor:middle}
 """

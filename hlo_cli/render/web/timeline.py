@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.render.clean import clean
 from hlo_cli.render.numbers import bytes_in_words
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
@@ -17,6 +18,7 @@ from hlo_cli.report.timeline import Mark, Timeline, Track
 HEADING: Final = 20
 MARK_LINE: Final = 16
 BELOW: Final = 18
+LONGEST_NAME: Final = 60
 
 
 def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: bool = False) -> tuple[list[str], float]:
@@ -39,7 +41,7 @@ def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: boo
         elements += _track(track, stack, frame, timeline, f"{key}{at}")
         elements.append("</g>")
         top = frame.top + HEIGHT + AXIS_HEIGHT + BELOW
-        if track is tracks[-1]:
+        if at == len(tracks) - 1:
             drawn, height = brackets(timeline.loops, frame, timeline.steps, top - BELOW)
             elements += drawn
             top += height
@@ -66,10 +68,10 @@ def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> st
     if (step := stack.scale.step) is not None:
         words = f"peak {bytes_in_words(stack.scale.peak)} at step {step:,}"
         if step < len(timeline.instructions):
-            words += f", {shorten_name(timeline.instructions[step], 60)}"
+            words += f", {shorten_name(timeline.instructions[step], LONGEST_NAME)}"
     if track.limit_bytes is not None:
         words += f"; limit {bytes_in_words(track.limit_bytes)}"
-    name = f'<tspan class="head">{safe(shorten_name(track.name, 60))}</tspan>'
+    name = f'<tspan class="head">{safe(shorten_name(track.name, LONGEST_NAME))}</tspan>'
     return f'<text x="{LEFT}" y="{short(y)}">{name} <tspan class="quiet" dx="6">{safe(words)}</tspan></text>'
 
 
@@ -77,8 +79,8 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
     """What a script reads to say what is under the pointer."""
     names = timeline.instructions
     rows = [
-        [step, total, names[step] if step < len(names) else ""]
+        [step, total, clean(shorten_name(names[step], LONGEST_NAME)) if step < len(names) else ""]
         for step, total in zip(stack.steps, stack.totals, strict=True)
     ]
-    box = f"{LEFT} {short(frame.top)} {WIDTH} {HEIGHT} {frame.scale}"
+    box = f"{LEFT} {short(frame.top)} {WIDTH} {HEIGHT}"
     return f'data-box="{box}" data-steps="{safe(json.dumps(rows, separators=(",", ":")))}"'
