@@ -68,6 +68,7 @@ FIXED: Final = """\
 .hlo .head{font-size:14px;font-weight:600}
 .hlo .on{fill:#111;pointer-events:none}
 .hlo .band{stroke-width:.6}
+.hlo .thin{stroke-width:0}
 .hlo .total,.hlo .bracket,.hlo .limit,.hlo .peak,.hlo .mark,.hlo .cross{fill:none}
 .hlo .limit{stroke-width:1.5;stroke-dasharray:6 3}
 .hlo .peak,.hlo .mark{stroke-dasharray:2 2}

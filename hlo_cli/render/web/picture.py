@@ -18,6 +18,7 @@ LEGEND: Final = LEFT + WIDTH + 26
 PAGE_WIDTH: Final = 1100
 GLYPH: Final = 6.7  # the width of a character of code
 LEAST_LABEL: Final = 12
+LEAST_EDGED: Final = 3  # the edges of what is thinner would hide it
 LONGEST_WORDS: Final = 300
 LEGEND_NAME: Final = 23
 LEGEND_ROW: Final = 19
@@ -50,6 +51,8 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """
     for layer in stack.layers:
         looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
+        if layer.band and layer.band.bytes * HEIGHT < LEAST_EDGED * frame.scale:
+            looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
         title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
         yield f'<path class="{looks}"{linked} d="{outline(layer, frame)}"><title>{title}</title></path>'
