@@ -129,7 +129,7 @@ def test_several_tables_in_a_pipe_are_told_apart_by_their_names() -> None:
 
 
 def test_the_limit_for_people_is_not_for_machines() -> None:
-    for format_name in set(FORMATS) - {"screen"}:
+    for format_name in set(FORMATS) - {"screen", "svg"}:
         assert "s32[]" in written(one(TABLE), format_name)
         assert "s32[]" not in written(one(TABLE), format_name, Style(top=1))
 
@@ -152,7 +152,7 @@ def test_markdown_is_whole_and_its_tables_hold_together() -> None:
 def test_unknown_formats_are_errors() -> None:
     with pytest.raises(HloError, match="no format jsonn; did you mean json") as caught:
         renderer("jsonn", person=True)
-    assert caught.value.diagnostic.hint == "formats: table, screen, json, jsonl, csv, tsv, md"
+    assert caught.value.diagnostic.hint == "formats: table, screen, json, jsonl, csv, tsv, md, html, svg"
 
 
 @pytest.mark.parametrize("name", ["table", "json", "jsonl", "csv", "tsv"])

@@ -80,7 +80,7 @@ def output_options(function: _F) -> _F:
         click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
         click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
         click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--format", default="table", metavar="FORMAT", help="table, screen, json, jsonl, csv, tsv or md."),
+        click.option("--format", metavar="FORMAT", help="table, screen, json, jsonl, csv, tsv, md, html or svg."),
     ):
         function = option(function)
     return function
@@ -90,9 +90,10 @@ def output_of(options: dict[str, object]) -> Output:
     """The output options among a command's parameters, taken out of them."""
     columns = str(options.pop("columns") or "")
     top = options.pop("top")
+    path = _text(options.pop("path"))
     return Output(
-        format=str(options.pop("format")),
-        path=_text(options.pop("path")),
+        format=_text(options.pop("format")) or _format_of(path),
+        path=path,
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         sort=_text(options.pop("sort")),
@@ -185,6 +186,13 @@ def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
             yield "".join(held)
             held, length = [], 0
     yield "".join(held)
+
+
+def _format_of(path: str | None) -> str:
+    """The format that the name of a file asks for."""
+    from hlo_cli.render.formats import BY_NAME
+
+    return BY_NAME.get(os.path.splitext(path or "")[1].lower(), "table")
 
 
 def _text(value: object) -> str | None:

@@ -14,22 +14,23 @@ from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, line_of, plain_text
+from hlo_cli.report.timeline import Timeline
 from hlo_cli.report.tree import Tree
 
 FIGURE_ROOM = 80
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The object, one row a line. Facts, anatomies, figures and text have keys of their own if there are any.
+    r"""The object, one row a line. Parts that are no tables have keys of their own, after their kind.
 
-    Trees are tables with the depth of every row.
+    Trees are tables with the depth of every row; the buffers of timelines are tables too.
 
     >>> "".join(render(Report("diff", "No difference", numbers={"changes": 0}), Style()))
     '{"schema": "hlo.diff/1",\n "input": {},\n "answer": {"changes": 0},\n "tables": {},\n "notes": []}\n'
     """
     yield f'{{"schema": {dumps(report.schema)},\n "input": {dumps(json_value(report.input))},\n'
     yield f' "answer": {dumps(json_value(report.numbers))},\n "tables": '
-    tables = [part.as_table() if isinstance(part, Tree) else part for part in report.parts]
+    tables = [part.as_table() if isinstance(part, Tree | Timeline) else part for part in report.parts]
     yield from _members((table.name, _table(table, style)) for table in tables if isinstance(table, Table))
     for key, members in _others(report).items():
         yield f",\n {dumps(key)}: "
@@ -84,6 +85,8 @@ def _others(report: Report) -> dict[str, dict[str, Json]]:
                 found.setdefault("figures", {})[part.name] = json_value(part.data) or _drawing(part)
             case Passage():
                 found.setdefault("text", {})[part.name] = [plain_text(line_of(each)) for each in part.paragraphs]
+            case Timeline():
+                found.setdefault("timelines", {})[part.name] = json_value(part.data)
             case Table() | Tree():
                 pass
     return found
