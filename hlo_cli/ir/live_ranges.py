@@ -1,4 +1,4 @@
-"""The live ranges that XLA found itself, as it dumps them: when every value comes and goes, and what is there at the peak.
+"""The live ranges that XLA found itself, as it dumps them: when every value comes and goes, and what is at the peak.
 
 Mirrors `HloLiveRange` of xla/hlo/utils/hlo_live_range.h.
 """

@@ -39,7 +39,7 @@ _STACK = re.compile(
 def parse_live_ranges(source: Source, module: Module | None = None) -> DumpedLiveRanges:
     """What a file of live ranges says, its values found among the instructions of a module if one is given.
 
-    >>> text = "HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n    1:t\\n  BufferLiveRange:\\n    p{}:0-2\\n"
+    >>> text = "HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n  BufferLiveRange:\\n    p{}:0-2\\n"
     >>> text += "  Live ranges at 0 (peak):\\n    p{}: 4 bytes (cumulative: 4 bytes)\\n"
     >>> ranges = parse_live_ranges(Source("a.txt", text))
     >>> ranges.ranges[0].end, ranges.peak_time, ranges.peak[0].size_bytes
