@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from hlo_cli.ir.buffers import BufferPlace
 from hlo_cli.ir.out_of_memory import OomAllocation
@@ -18,15 +17,15 @@ _KEY = re.compile(
     r"|Entry Parameter Subshape|Tag): ([^\n]*)$",
     re.MULTILINE,
 )
-_NUMBER_LINE = re.compile(r"\s*(?:Buffer [0-9]+:|[0-9]+\.)\s*")
+_NUMBER_LINE = re.compile(r"\s*(?:Buffer [0-9]+:|[0-9]+\.)[ \t]*$", re.MULTILINE)
 _BYTES = re.compile(BYTES)
 _QUOTED = re.compile(r'\b(op_name|source_file)="((?:[^"\\]++|\\.)*+)"')
 _SOURCE_LINE = re.compile(r"\bsource_line=([0-9]++)")
 _LABEL = re.compile(r"%?([\w.-]++) = (?:\(.{0,100000}?\) |[^\s(]++(?:\([^\s(]*+)* )?([a-z][a-z0-9-]*+)\(")
 _OPCODE = re.compile(r"[a-z][a-z0-9-]*+")
 _BRACKETED = re.compile(
-    r"#allocation[0-9]++ \[shape = '([^'\n]*+)', space=\w+, size = \w+(?:, (?!tag)[^,\n\]]*+)*+(?:, tag = '([^\n]*?)')?\]"
-    r"(?: :: ([^\s]++))?"
+    r"#allocation[0-9]++ \[shape = '([^'\n]*+)', space=\w+, size = \w+(?:, (?!tag)[^,\n\]]*+)*+"
+    r"(?:, tag = '([^\n]*?)')?\](?: :: ([^\s]++))?"
 )
 _OUTPUT_OF = re.compile(r"output of ([^\s@{}]++)@\{([0-9,]*+)\}")
 _SCOPED_FOR = re.compile(r"scoped memory for ([^\s'{}]++)")
@@ -35,7 +34,8 @@ _SCOPED_FOR = re.compile(r"scoped memory for ([^\s'{}]++)")
 def allocations_of(text: str, places: Places, shapes: Shapes) -> Iterator[OomAllocation]:
     """The allocations that a message lists, largest first as it has them.
 
-    >>> text = "Peak buffers:\\n\\tBuffer 1:\\n\\t\\tSize: 6.00MiB\\n\\t\\tXLA Label: fusion\\n\\t\\tShape: f32[4096,384]\\n"
+    >>> text = "Peak buffers:\\n\\tBuffer 1:\\n\\t\\tSize: 6.00MiB\\n\\t\\tXLA Label: fusion\\n"
+    >>> text += "\\t\\tShape: f32[4096,384]\\n"
     >>> [allocation] = allocations_of(text, Places(None), Shapes())
     >>> allocation.size_bytes, allocation.opcode, str(allocation.shape)
     (6291456, 'fusion', 'f32[4096,384]{1,0}')
@@ -79,11 +79,12 @@ def _entries(text: str) -> Iterator[Mapping[str, str]]:
     at = 0
     for end in (*(match.span() for match in _ENTRY_END.finditer(text)), (len(text), len(text))):
         block, at = text[at : end[0]], end[1]
-        found = {key.lower(): value.strip() for key, value in _KEY.findall(block)}
-        if found:
-            yield found
-        elif block.strip() and not _NUMBER_LINE.fullmatch(block):
+        if not block.strip():
+            continue
+        if not (_KEY.match(block) or _NUMBER_LINE.match(block)):
             return
+        if found := {key.lower(): value.strip() for key, value in _KEY.findall(block)}:
+            yield found
 
 
 def _listed(entry: Mapping[str, str], places: Places, shapes: Shapes) -> OomAllocation:

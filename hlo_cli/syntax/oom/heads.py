@@ -55,7 +55,7 @@ HEADS: Final = (
     Head(
         "compile",
         "tpu",
-        r"allocation offset upper bound \((?P<used>[0-9]++) words\) exceeds [^(\n]{0,100}"
+        r"(?:current )?allocation offset upper bound \((?P<used>[0-9]++) words\) exceeds [^(\n]{0,100}"
         r"\((?P<limit>[0-9]++) words\)(?: in memory space (?P<space>\w+))?",
         "SparseCore",
         WORD_BYTES,

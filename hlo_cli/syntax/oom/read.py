@@ -23,7 +23,7 @@ from hlo_cli.syntax.oom.tables import (
     usage_parts,
 )
 from hlo_cli.syntax.siblings.byte_texts import byte_number
-from hlo_cli.syntax.siblings.reading import Places, Shapes
+from hlo_cli.syntax.siblings.reading import Places, Shapes, stretches
 
 _CODE = re.compile(r"\b(E[0-9]{4}): \w+:\s*\Z")
 _CODE_BEFORE: Final = 80
@@ -68,10 +68,9 @@ def newest(messages: tuple[OutOfMemory, ...]) -> OutOfMemory:
 
 
 def _messages(log: LogText, places: Places, shapes: Shapes) -> Iterator[OutOfMemory]:
-    found = list(heads(log.text))
-    ends = [match.start() for _, match in found[1:]] + [len(log.text)]
-    for (head, match), end in zip(found, ends, strict=True):
-        yield _message(log, head, match, end, places, shapes)
+    found = {match: head for head, match in heads(log.text)}
+    for match, end in stretches(list(found), len(log.text)):
+        yield _message(log, found[match], match, end, places, shapes)
 
 
 def _message(log: LogText, head: Head, match: re.Match[str], end: int, places: Places, shapes: Shapes) -> OutOfMemory:

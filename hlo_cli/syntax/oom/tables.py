@@ -1,4 +1,4 @@
-"""The tables in out-of-memory messages: what TPU compilers use, what a buffer assignment takes, an allocator's chunks."""
+"""Tables in out-of-memory messages: what TPU compilers use, what a buffer assignment takes, an allocator's chunks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def assignment_stats(text: str) -> AllocationStats | None:
     if "BufferAssignment stats:" not in text:
         return None
     told = {_STATS[name]: byte_number(size) for name, size in _STAT.findall(text)}
-    return AllocationStats(**({name: 0 for name in _NEEDED} | told))
+    return AllocationStats(**(dict.fromkeys(_NEEDED, 0) | told))
 
 
 def chunk_groups(text: str) -> tuple[ChunkGroup, ...]:

@@ -16,7 +16,16 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
-from hlo_cli.syntax.siblings.reading import NAME, Places, Shapes, cut_short, lines_outside, refuse_other, unknown_lines
+from hlo_cli.syntax.siblings.reading import (
+    NAME,
+    Places,
+    Shapes,
+    cut_short,
+    lines_outside,
+    refuse_other,
+    stretches,
+    unknown_lines,
+)
 
 _WHAT: Final = "a buffer assignment"
 _FIRST = re.compile(r"\s*BufferAssignment:[ \t]*(?:\n|\Z)")
@@ -88,9 +97,8 @@ class _Reader:
     def allocations(self, start: int, end: int) -> Iterator[BufferAllocation]:
         """The allocations between two offsets of the text."""
         found = list(_ALLOCATION.finditer(self.source.text, start, end))
-        ends = [match.start() for match in found[1:]] + [end]
         self.unknown.extend(lines_outside(self.source, start, found[0].start() if found else end, ()))
-        for match, last in zip(found, ends, strict=True):
+        for match, last in stretches(found, end):
             yield self._allocation(match, last)
 
     def _allocation(self, match: re.Match[str], end: int) -> BufferAllocation:

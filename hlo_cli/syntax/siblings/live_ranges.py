@@ -13,7 +13,15 @@ from hlo_cli.ir.live_ranges import DumpedLiveRanges, DumpedRange, PeakValue, Sch
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
-from hlo_cli.syntax.siblings.reading import NAME, Places, cut_short, lines_outside, refuse_other, unknown_lines
+from hlo_cli.syntax.siblings.reading import (
+    NAME,
+    Places,
+    cut_short,
+    lines_outside,
+    refuse_other,
+    stretches,
+    unknown_lines,
+)
 
 _T = TypeVar("_T")
 _WHAT: Final = "live ranges"
@@ -71,10 +79,9 @@ class _Reader:
         self.unknown: list[Span] = []
         self._places = Places(module)
         found = list(_SECTION.finditer(source.text, start))
-        ends = [match.start() for match in found[1:]] + [len(source.text)]
         self.heads: dict[str, re.Match[str]] = {}
         self.sections: dict[str, tuple[int, int]] = {}
-        for match, end in zip(found, ends, strict=True):
+        for match, end in stretches(found, len(source.text)):
             kind = next(filter(None, match.group(1, 2, 4, 5)))
             if kind in self.heads:
                 self.unknown.append(Span(*match.span()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hlo_cli.ir.buffers import BufferPlace
@@ -59,6 +59,16 @@ class Shapes:
                 shape = UnknownShape(text)
             self._known[text] = shape
         return shape
+
+
+def stretches(matches: Sequence[re.Match[str]], end: int) -> Iterator[tuple[re.Match[str], int]]:
+    """Each match, and where the next one begins; for the last that is the given end.
+
+    >>> [(match[0], end) for match, end in stretches(list(re.finditer("[ab]", "a-b--")), 5)]
+    [('a', 2), ('b', 5)]
+    """
+    for number, match in enumerate(matches, 1):
+        yield match, matches[number].start() if number < len(matches) else end
 
 
 def lines_outside(source: Source, start: int, end: int, known: Iterable[tuple[int, int]]) -> Iterator[Span]:

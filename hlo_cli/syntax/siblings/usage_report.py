@@ -14,7 +14,7 @@ from hlo_cli.ir.usage_report import AllocationUsage, CountedShape, MemoryUsageRe
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number, byte_text
-from hlo_cli.syntax.siblings.reading import cut_short, lines_outside, unknown_lines
+from hlo_cli.syntax.siblings.reading import cut_short, lines_outside, stretches, unknown_lines
 
 _WHAT: Final = "a memory usage report"
 _HEAD: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"
@@ -45,8 +45,7 @@ def parse_memory_usage_report(source: Source) -> MemoryUsageReport:
     if not text.endswith("\n\n"):
         raise cut_short(source, _WHAT)
     unknown = list(lines_outside(source, 0, spaces[0].start(), ()))
-    ends = [match.start() for match in spaces[1:]] + [len(text)]
-    found = tuple(_space(source, match, end, unknown) for match, end in zip(spaces, ends, strict=True))
+    found = tuple(_space(source, match, end, unknown) for match, end in stretches(spaces, len(text)))
     return MemoryUsageReport(found, unknown_lines(source, unknown, _WHAT))
 
 
@@ -62,9 +61,8 @@ def print_memory_usage_report(report: MemoryUsageReport) -> str:
 
 def _space(source: Source, head: re.Match[str], end: int, unknown: list[Span]) -> SpaceUsage:
     allocations = list(_ALLOCATION.finditer(source.text, head.end(), end))
-    ends = [match.start() for match in allocations[1:]] + [end]
     unknown.extend(lines_outside(source, head.end(), allocations[0].start() if allocations else end, ()))
-    usages = (_usage(source, match.end(), last, unknown) for match, last in zip(allocations, ends, strict=True))
+    usages = (_usage(source, match.end(), last, unknown) for match, last in stretches(allocations, end))
     return SpaceUsage(head[1], int(head[2]), int(head[3]), tuple(usages))
 
 
