@@ -168,6 +168,8 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     {}
     """
     stem, _ = split_extension(file_name)
+    # TPU compilers dump the module that the buffers are assigned for a second time, without such files.
+    stem = stem.removesuffix("_after_buffer_assignment")
     found = {}
     for kind in SIBLING_KINDS:
         names = (os.path.join(folder, f"{stem}-{kind}.txt{ending}") for ending in _ENDINGS)

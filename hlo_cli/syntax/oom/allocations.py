@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hlo_cli.ir.buffers import BufferPlace
 from hlo_cli.ir.out_of_memory import OomAllocation
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
-from hlo_cli.syntax.siblings.reading import Places, Shapes
+from hlo_cli.syntax.siblings.reading import INDEX, NUMBER, Places, Shapes
 
 _LIST = re.compile(r"Largest program allocations in \w+:|Peak buffers:")
 _ENTRY_END = re.compile(r"^\s*={8,}\s*$|^[ \t]*$", re.MULTILINE)
@@ -20,14 +20,14 @@ _KEY = re.compile(
 _NUMBER_LINE = re.compile(r"\s*(?:Buffer [0-9]+:|[0-9]+\.)[ \t]*$", re.MULTILINE)
 _BYTES = re.compile(BYTES)
 _QUOTED = re.compile(r'\b(op_name|source_file)="((?:[^"\\]++|\\.)*+)"')
-_SOURCE_LINE = re.compile(r"\bsource_line=([0-9]++)")
+_SOURCE_LINE = re.compile(rf"\bsource_line=({NUMBER})")
 _LABEL = re.compile(r"%?([\w.-]++) = (?:\(.{0,100000}?\) |[^\s(]++(?:\([^\s(]*+)* )?([a-z][a-z0-9-]*+)\(")
 _OPCODE = re.compile(r"[a-z][a-z0-9-]*+")
 _BRACKETED = re.compile(
     r"#allocation[0-9]++ \[shape = '([^'\n]*+)', space=\w+, size = \w+(?:, (?!tag)[^,\n\]]*+)*+"
     r"(?:, tag = '([^\n]*?)')?\](?: :: ([^\s]++))?"
 )
-_OUTPUT_OF = re.compile(r"output of ([^\s@{}]++)@\{([0-9,]*+)\}")
+_OUTPUT_OF = re.compile(rf"output of ([^\s@{{}}]++)@\{{({INDEX})\}}")
 _SCOPED_FOR = re.compile(r"scoped memory for ([^\s'{}]++)")
 
 

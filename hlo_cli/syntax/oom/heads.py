@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from hlo_cli.ir.out_of_memory import OomStage
 from hlo_cli.syntax.siblings.byte_texts import BYTES
+from hlo_cli.syntax.siblings.reading import NUMBER
 
 WORD_BYTES: Final = 4
 """SparseCore counts its memory in words."""
@@ -49,14 +50,14 @@ HEADS: Final = (
     Head(
         "compile",
         "tpu",
-        r"Allocation \(size=(?P<used>[0-9]++)\) would exceed memory \(size=(?P<limit>[0-9]++)\)"
-        r"(?=(?: :: #[^\n]{0,2000}?space=(?P<space>\w+))?)",
+        rf"Allocation \(size=(?P<used>{NUMBER})\) would exceed memory \(size=(?P<limit>{NUMBER})\)"
+        rf"(?=(?: :: #[^\n]{{0,2000}}?space=(?P<space>\w+))?)",
     ),
     Head(
         "compile",
         "tpu",
-        r"(?:current )?allocation offset upper bound \((?P<used>[0-9]++) words\) exceeds [^(\n]{0,100}"
-        r"\((?P<limit>[0-9]++) words\)(?: in memory space (?P<space>\w+))?",
+        rf"(?:current )?allocation offset upper bound \((?P<used>{NUMBER}) words\) exceeds [^(\n]{{0,100}}"
+        rf"\((?P<limit>{NUMBER}) words\)(?: in memory space (?P<space>\w+))?",
         "SparseCore",
         WORD_BYTES,
     ),
@@ -79,26 +80,26 @@ HEADS: Final = (
     Head(
         "run",
         None,
-        rf"Failed to allocate request for {BYTES} \((?P<used>[0-9]++)B\) on device ordinal (?P<device>[0-9]++)",
+        rf"Failed to allocate request for {BYTES} \((?P<used>{NUMBER})B\) on device ordinal (?P<device>{NUMBER})",
     ),
     Head(
         "run",
         "gpu",
-        rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate {BYTES} \(rounded to (?P<used>[0-9]++)\)",
+        rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate {BYTES} \(rounded to (?P<used>{NUMBER})\)",
     ),
     Head("run", "gpu", rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate (?P<used>{BYTES})"),
-    Head("run", "gpu", rf"failed to allocate {BYTES} \((?P<used>[0-9]++) bytes\) from device"),
-    Head("run", "cpu", r"Out of memory allocating (?P<used>[0-9]++) bytes"),
+    Head("run", "gpu", rf"failed to allocate {BYTES} \((?P<used>{NUMBER}) bytes\) from device"),
+    Head("run", "cpu", rf"Out of memory allocating (?P<used>{NUMBER}) bytes"),
     Head(
         "compile",
         None,
-        rf"Can't reduce memory use below {BYTES} \((?P<limit>[0-9]++) bytes\) by rematerialization; "
-        rf"only reduced to {BYTES} \((?P<used>[0-9]++) bytes\)",
+        rf"Can't reduce memory use below {BYTES} \((?P<limit>{NUMBER}) bytes\) by rematerialization; "
+        rf"only reduced to {BYTES} \((?P<used>{NUMBER}) bytes\)",
     ),
     Head(
         "compile",
         "gpu",
-        r"[Ss]hared memory size limit exceeded: requested (?P<used>[0-9]++), available: (?P<limit>[0-9]++)",
+        rf"[Ss]hared memory size limit exceeded: requested (?P<used>{NUMBER}), available: (?P<limit>{NUMBER})",
         "shared memory",
     ),
 )

@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.ir.buffers import AllocationStats
 from hlo_cli.ir.out_of_memory import ChunkGroup, MemoryPart, TempUsage
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
+from hlo_cli.syntax.siblings.reading import NUMBER
 
 _SIZE: Final = rf"({BYTES}|unknown(?: size)?)"
 _USAGE = re.compile(rf"Total \w+ usage >= {BYTES}:((?:\s+(?:reserved|program|arguments)\s+{_SIZE})*+)")
@@ -16,9 +17,10 @@ _USAGE_PART = re.compile(rf"(reserved|program|arguments)\s+{_SIZE}")
 _OUTPUT = re.compile(rf"Output size ({BYTES}); shares ({BYTES}) with arguments")
 _PROGRAM = re.compile(rf"Program \w+ requirement {BYTES}:[ \t]*\n((?: +[A-Za-z][\w ]*? +{BYTES}[^\n]*+\n)*+)")
 _PROGRAM_PART = re.compile(rf"^ +([A-Za-z][\w ]*?) +({BYTES})", re.MULTILINE)
+_PERCENT: Final = r"[0-9]{1,9}+(?:\.[0-9]{1,9}+)?"
 _TEMP = re.compile(
-    rf"([0-9.]++)% utilization(?:: Unpadded \(({BYTES})\) Padded \(({BYTES})\))?"
-    rf"(?:, ([0-9.]++)% fragmentation(?: \(({BYTES})\))?)?"
+    rf"({_PERCENT})% utilization(?:: Unpadded \(({BYTES})\) Padded \(({BYTES})\))?"
+    rf"(?:, ({_PERCENT})% fragmentation(?: \(({BYTES})\))?)?"
 )
 _STATS: Final = {
     "parameter allocation": "parameter_bytes",
@@ -31,8 +33,8 @@ _STATS: Final = {
 }
 _NEEDED: Final = ("parameter_bytes", "constant_bytes", "maybe_live_out_bytes", "preallocated_temp_bytes", "total_bytes")
 _STAT = re.compile(rf"^\s*({'|'.join(_STATS)}): +({BYTES})", re.MULTILINE)
-_CHUNKS = re.compile(r"\b([0-9]++) Chunks of size ([0-9]++) totalling ")
-_LIMIT = re.compile(r"^Limit: +([0-9]++)$", re.MULTILINE)
+_CHUNKS = re.compile(rf"\b({NUMBER}) Chunks of size ({NUMBER}) totalling ")
+_LIMIT = re.compile(rf"^Limit: +({NUMBER})$", re.MULTILINE)
 
 
 def usage_parts(text: str) -> tuple[MemoryPart, ...]:

@@ -17,7 +17,9 @@ from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.siblings.reading import (
+    INDEX,
     NAME,
+    NUMBER,
     Places,
     Shapes,
     cut_short,
@@ -29,18 +31,18 @@ from hlo_cli.syntax.siblings.reading import (
 
 _WHAT: Final = "a buffer assignment"
 _FIRST = re.compile(r"\s*BufferAssignment:[ \t]*(?:\n|\Z)")
-_ALLOCATION = re.compile(r"^allocation ([0-9]++): (?:0x[0-9a-f]++, )?size ([0-9]++)([^\n]*+)\n?", re.MULTILINE)
+_ALLOCATION = re.compile(rf"^allocation ({NUMBER}): (?:0x[0-9a-f]++, )?size ({NUMBER})([^\n]*+)\n?", re.MULTILINE)
 _VALUE = re.compile(
-    rf"^ value: <([0-9]++) ({NAME})(?:\{{([0-9,]*+)\}})?( \(phi\))?(?: @(-?[0-9]++))?> "
-    r"\(size=([0-9]++),offset=([0-9]++)\): ([^\n]++)\n?",
+    rf"^ value: <({NUMBER}) ({NAME})(?:\{{({INDEX})\}})?( \(phi\))?(?: @(-?{NUMBER}))?> "
+    rf"\(size=({NUMBER}),offset=({NUMBER})\): ([^\n]++)\n?",
     re.MULTILINE,
 )
-_OTHER_COLOR = re.compile(rf"^  value: <([0-9]++) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
+_OTHER_COLOR = re.compile(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
 _OTHER_COLORS = re.compile(r"^ reused by buffers of a different color:\n?", re.MULTILINE)
 _BEHIND = re.compile(r"^(?:Total bytes used: |Used values:|BufferAssignment stats:)", re.MULTILINE)
 _PART = re.compile(
-    r", (?:color (?P<color>-?[0-9]++)|page (?P<page>[0-9]++)"
-    r"|parameter (?P<parameter>[0-9]++), shape \|(?P<parameter_shape>[^|]*+)\| at ShapeIndex \{(?P<index>[0-9,]*+)\}"
+    rf", (?:color (?P<color>-?{NUMBER})|page (?P<page>{NUMBER})"
+    rf"|parameter (?P<parameter>{NUMBER}), shape \|(?P<parameter_shape>[^|]*+)\| at ShapeIndex \{{(?P<index>{INDEX})\}}"
     r"|output shape is \|(?P<output_shape>[^|]*+)\|"
     r"|(?P<flag>constant|thread-local|maybe-live-out|preallocated-temp))(?=[,:])"
 )

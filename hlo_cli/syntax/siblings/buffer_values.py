@@ -15,19 +15,19 @@ from hlo_cli.ir.buffers import BufferPlace
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
-from hlo_cli.syntax.siblings.reading import NAME, Places, cut_short, lines_outside, unknown_lines
+from hlo_cli.syntax.siblings.reading import INDEX, NAME, NUMBER, Places, cut_short, lines_outside, unknown_lines
 
 _WHAT: Final = "a list of values"
-_TOTAL = re.compile(r"^Total bytes used: ([0-9]++)[^\n]*+\n\s*Used values:\n", re.MULTILINE)
+_TOTAL = re.compile(rf"^Total bytes used: ({NUMBER})[^\n]*+\n\s*Used values:\n", re.MULTILINE)
 _LINES: Final = r"((?:  [^\n]*+\n)*+)"
 _VALUE = re.compile(
-    rf"^<([0-9]++) ({NAME})(?:\{{([0-9,]*+)\}})?( \(phi\))?(?: @(-?[0-9]++))?>\n"
+    rf"^<({NUMBER}) ({NAME})(?:\{{({INDEX})\}})?( \(phi\))?(?: @(-?{NUMBER}))?>\n"
     rf" positions:\n{_LINES} uses:\n{_LINES} from instruction: ([^\n]*+\n)",
     re.MULTILINE,
 )
-_START = re.compile(r"^<[0-9]++ ", re.MULTILINE)
-_POSITION = re.compile(rf"^  ({NAME})(?: \{{([0-9,]*+)\}})?$", re.MULTILINE)
-_USE = re.compile(rf"^  ({NAME}), operand ([0-9]++)(?: \{{([0-9,]*+)\}})?$", re.MULTILINE)
+_START = re.compile(rf"^<{NUMBER} ", re.MULTILINE)
+_POSITION = re.compile(rf"^  ({NAME})(?: \{{({INDEX})\}})?$", re.MULTILINE)
+_USE = re.compile(rf"^  ({NAME}), operand ({NUMBER})(?: \{{({INDEX})\}})?$", re.MULTILINE)
 _NO_USES: Final = "  (none)\n"
 
 

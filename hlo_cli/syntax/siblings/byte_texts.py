@@ -9,7 +9,7 @@ import re
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Final
 
-BYTES: Final = r"-?[0-9]++(?:\.[0-9]++)?(?:[KMGTPE]i?)?B?"
+BYTES: Final = r"-?[0-9]{1,19}+(?:\.[0-9]{1,9}+)?(?:[KMGTPE]i?)?B?"
 """A number of bytes as a regular expression."""
 
 _UNITS: Final = "KMGTPE"

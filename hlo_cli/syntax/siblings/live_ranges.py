@@ -14,7 +14,9 @@ from hlo_cli.ir.module import Module
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.siblings.reading import (
+    INDEX,
     NAME,
+    NUMBER,
     Places,
     cut_short,
     lines_outside,
@@ -25,19 +27,19 @@ from hlo_cli.syntax.siblings.reading import (
 
 _T = TypeVar("_T")
 _WHAT: Final = "live ranges"
-_GROUPED: Final = r"([0-9]++(?: [0-9]++)*+)"
-_FIRST = re.compile(r"\s*HloLiveRange \(max ([0-9]++)\):[ \t]*(?:\n|\Z)")
+_GROUPED: Final = rf"({NUMBER}(?: {NUMBER})*+)"
+_FIRST = re.compile(rf"\s*HloLiveRange \(max ({NUMBER})\):[ \t]*(?:\n|\Z)")
 _SECTION = re.compile(
-    r"^  (?:(InstructionSequence):|(BufferLiveRange):|Live ranges at ([0-9]++) \((peak)\):"
+    rf"^  (?:(InstructionSequence):|(BufferLiveRange):|Live ranges at ({NUMBER}) \((peak)\):"
     rf"|(Stack) trace breakdown for peak usage: {_GROUPED} bytes)\n?",
     re.MULTILINE,
 )
-_PLACE: Final = rf"({NAME})(?:\{{([0-9,]*+)\}})?"
-_SCHEDULED = re.compile(rf"^    ([0-9]++):({NAME})\n", re.MULTILINE)
-_RANGE = re.compile(rf"^    {_PLACE}:([0-9]++)-([0-9]++)\n", re.MULTILINE)
-_PEAK = re.compile(rf"^    {_PLACE}: ([0-9]++) bytes \(cumulative: ([0-9]++) bytes\)\n", re.MULTILINE)
+_PLACE: Final = rf"({NAME})(?:\{{({INDEX})\}})?"
+_SCHEDULED = re.compile(rf"^    ({NUMBER}):({NAME})\n", re.MULTILINE)
+_RANGE = re.compile(rf"^    {_PLACE}:({NUMBER})-({NUMBER})\n", re.MULTILINE)
+_PEAK = re.compile(rf"^    {_PLACE}: ({NUMBER}) bytes \(cumulative: ({NUMBER}) bytes\)\n", re.MULTILINE)
 _STACK = re.compile(
-    r"^    ((?:  )?(?:│   |    )*+(?:├── |└── )?+)([^\n]*?) \(([0-9.]++|-?nan)%, "
+    rf"^    ((?:  )?(?:│   |    )*+(?:├── |└── )?+)([^\n]*?) \(([0-9]{{1,9}}+\.[0-9]|-?nan)%, "
     rf"total: {_GROUPED} bytes, current: {_GROUPED} bytes, remaining: {_GROUPED} bytes\)\n",
     re.MULTILINE,
 )

@@ -13,6 +13,10 @@ from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.shapes import parse_shape
 
 NAME: Final = r"[^\s{},<>]++"
+NUMBER: Final = r"[0-9]{1,19}+"
+INDEX: Final = r"(?:[0-9]{1,9}+(?:,[0-9]{1,9}+)*+)?+"
+"""What stands between the braces of a shape index."""
+
 _LINE = re.compile(r"[^\n]++")
 _MOST_NOTES: Final = 50
 _COPY_AGAIN: Final = "copy the file again, or have XLA write it again"

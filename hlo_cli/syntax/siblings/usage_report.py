@@ -14,19 +14,22 @@ from hlo_cli.ir.usage_report import AllocationUsage, CountedShape, MemoryUsageRe
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number, byte_text
-from hlo_cli.syntax.siblings.reading import cut_short, lines_outside, stretches, unknown_lines
+from hlo_cli.syntax.siblings.reading import NUMBER, cut_short, lines_outside, stretches, unknown_lines
 
 _WHAT: Final = "a memory usage report"
 _HEAD: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"
 _RULE: Final = "  " + "-" * 60
 _LESS_THAN: Final = "less than 5% of the total size and not shown."
-_SPACE = re.compile(r"^Memory Space: (\S+) \(color=(-?[0-9]++)\)\nTotal bytes: ([0-9]++) \([^)\n]*+\)\n", re.MULTILINE)
+_SPACE = re.compile(
+    rf"^Memory Space: (\S+) \(color=(-?{NUMBER})\)\nTotal bytes: ({NUMBER}) \([^)\n]*+\)\n", re.MULTILINE
+)
 _ALLOCATION = re.compile(rf"^{re.escape(_HEAD)}\n{_RULE}\n", re.MULTILINE)
 _ROW = re.compile(
-    rf"^  +({BYTES})\( *(-?nan|[0-9]++)%\); +({BYTES}); +([0-9]++); +([0-9]++); ([^\n]*+)\n", re.MULTILINE
+    rf"^  +({BYTES})\( *(-?nan|{NUMBER})%\); +({BYTES}); +({NUMBER}); +({NUMBER}); ([^\n]*+)\n", re.MULTILINE
 )
-_REST = re.compile(rf"^  The rest ([0-9]++) values are {re.escape(_LESS_THAN)}\n", re.MULTILINE)
-_SHAPE = re.compile(r"(?:([0-9]++)×)?((?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[^,\[]+(?:\[[^\]]*\])?))(?:, |$)")
+_REST = re.compile(rf"^  The rest ({NUMBER}) values are {re.escape(_LESS_THAN)}\n", re.MULTILINE)
+_COUNT = re.compile(rf"({NUMBER})×")
+_BRACKET_OR_COMMA = re.compile(r"[(\[{]|[)\]}]|, ")
 
 
 @no_garbage_collection()
@@ -82,8 +85,29 @@ def _row(match: re.Match[str]) -> UsageRow:
         byte_number(size),
         int(offset),
         int(count),
-        tuple(CountedShape(int(times or 1), shape) for times, shape in _SHAPE.findall(shapes)),
+        tuple(_counted(shape) for shape in _listed(shapes)),
     )
+
+
+def _listed(shapes: str) -> Iterator[str]:
+    """The shapes of a row: cut at the commas that are within no brackets.
+
+    >>> list(_listed("(f32[2,3], s32[]), 2×f32[4,5]"))
+    ['(f32[2,3], s32[])', '2×f32[4,5]']
+    """
+    start = depth = 0
+    for match in _BRACKET_OR_COMMA.finditer(shapes):
+        if match[0] != ", ":
+            depth += 1 if match[0] in "([{" else -1
+        elif depth == 0:
+            yield shapes[start : match.start()]
+            start = match.end()
+    yield shapes[start:]
+
+
+def _counted(shape: str) -> CountedShape:
+    count = _COUNT.match(shape)
+    return CountedShape(int(count[1]), shape[count.end() :]) if count else CountedShape(1, shape)
 
 
 def _space_lines(space: SpaceUsage) -> Iterator[str]:
