@@ -85,7 +85,8 @@ HEADS: Final = (
     Head(
         "run",
         "gpu",
-        rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate {BYTES} \(rounded to (?P<used>{NUMBER})\)",
+        rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate {BYTES} "
+        rf"\(rounded to (?P<used>{NUMBER})\)",
     ),
     Head("run", "gpu", rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate (?P<used>{BYTES})"),
     Head("run", "gpu", rf"failed to allocate {BYTES} \((?P<used>{NUMBER}) bytes\) from device"),
