@@ -7,7 +7,7 @@ releases too, which print addresses and let the values follow in the same file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +38,7 @@ _VALUE = re.compile(
     re.MULTILINE,
 )
 _OTHER_COLOR = re.compile(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
-_OTHER_COLORS = re.compile(r"^ reused by buffers of a different color:\n?", re.MULTILINE)
+_OTHER_COLORS: Final = "\n reused by buffers of a different color:\n"
 _BEHIND = re.compile(r"^(?:Total bytes used: |Used values:|BufferAssignment stats:)", re.MULTILINE)
 _PART = re.compile(
     rf", (?:color (?P<color>-?{NUMBER})|page (?P<page>{NUMBER})"
@@ -105,15 +105,8 @@ class _Reader:
 
     def _allocation(self, match: re.Match[str], end: int) -> BufferAllocation:
         header, text = self._header(match), self.source.text
-        others = _OTHER_COLORS.search(text, match.end(), end)
-        values_end = others.start() if others else end
-        assigned = self._assigned(match.end(), values_end)
-        other_ids: list[int] = []
-        if others:
-            found = list(_OTHER_COLOR.finditer(text, others.end(), end))
-            other_ids = [int(each[1]) for each in found]
-            self.unknown.extend(lines_outside(self.source, others.end(), end, (each.span() for each in found)))
-        is_temp = "preallocated-temp" in header.flags
+        others = text.find(_OTHER_COLORS, match.end() - 1, end)
+        assigned = self._assigned(match.end(), others + 1 if others >= 0 else end)
         here = self.buffers[len(self.buffers) - len(assigned) :]
         return BufferAllocation(
             int(match[1]),
@@ -124,14 +117,20 @@ class _Reader:
             header.index,
             is_parameter_aliased_with_output=(header.parameter_number, header.index) in self._aliased,
             is_thread_local="thread-local" in header.flags,
-            is_tuple=not is_temp and any(isinstance(buffer.shape, TupleShape) for buffer in here),
+            is_tuple=_is_tuple(header, assigned, here),
             is_constant="constant" in header.flags,
             maybe_live_out="maybe-live-out" in header.flags,
             page=header.page,
             parameter_shape=None if header.parameter_shape is None else self._shapes.of(header.parameter_shape),
             output_shape=None if header.output_shape is None else self._shapes.of(header.output_shape),
-            other_color_buffer_ids=tuple(other_ids),
+            other_color_buffer_ids=self._other_ids(others + len(_OTHER_COLORS), end) if others >= 0 else (),
         )
+
+    def _other_ids(self, start: int, end: int) -> tuple[int, ...]:
+        """The values of other colors that use holes of one allocation."""
+        found = list(_OTHER_COLOR.finditer(self.source.text, start, end))
+        self.unknown.extend(lines_outside(self.source, start, end, (match.span() for match in found)))
+        return tuple(int(match[1]) for match in found)
 
     def _assigned(self, start: int, end: int) -> tuple[AssignedBuffer, ...]:
         """The values of one allocation; each becomes a logical buffer too."""
@@ -168,3 +167,17 @@ class _Reader:
             parts.get("output_shape"),
             frozenset(flags),
         )
+
+
+def _is_tuple(header: _Header, assigned: Sequence[AssignedBuffer], buffers: Sequence[LogicalBuffer]) -> bool:
+    """Whether XLA calls this a tuple's allocation, which the text does not tell.
+
+    What holds a parameter or a constant, or is thread-local, is that first. The temporary values are a tuple's if the
+    first of all the allocations that were laid end to end is, and that one begins at offset 0.
+    """
+    if header.parameter_number is not None or not header.flags.isdisjoint({"constant", "thread-local"}):
+        return False
+    return any(
+        place.offset_bytes == 0 and isinstance(buffer.shape, TupleShape)
+        for place, buffer in zip(assigned, buffers, strict=True)
+    )
