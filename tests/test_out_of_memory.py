@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
 
@@ -10,7 +11,8 @@ import pytest
 
 import oom_messages as messages
 from hlo_cli import parse_module
-from hlo_cli.ir.out_of_memory import MemoryPart, OutOfMemory
+from hlo_cli.analysis.oom_instructions import instructions_behind
+from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.oom.read import newest, parse_out_of_memory
 
@@ -146,6 +148,25 @@ def test_the_instructions_of_a_module_are_found() -> None:
     assert message.allocations[0].place == message.cause
 
 
+def test_the_instructions_behind_opcodes_are_those_of_that_shape_and_op_name() -> None:
+    module = parse_module(
+        "HloModule m  ENTRY e {"
+        " big = f16[2048,128000]{1,0} parameter(0) small = f16[8] parameter(1)"
+        ' near = f32[5104,78898]{0,1} custom-call(big), custom_call_target="a", metadata={op_name="other"}'
+        ' found = (f32[5104,78898]{1,0}, s8[4]) custom-call(big), custom_call_target="a",'
+        ' metadata={op_name="jit(step)/dot_general[precision=None]"}'
+        ' ROOT wrong = f32[5104,78899] custom-call(big), custom_call_target="a" }'
+    )
+    _, message, _ = parse_out_of_memory(Source("error.txt", messages.GPU_RUN), module)
+    product, parameter = message.allocations
+    assert [each.name for each in instructions_behind(product, module)] == ["found"]
+    assert [each.name for each in instructions_behind(replace(product, op_name="gone"), module)] == ["near", "found"]
+    assert [each.name for each in instructions_behind(parameter, module)] == ["big"]
+    assert instructions_behind(OomAllocation(8, label="register allocator spill slots"), module) == ()
+    [named] = parse_out_of_memory(Source("error.txt", messages.TPU_OUTPUT.replace("fusion.9", "near")), module)
+    assert [each.name for each in instructions_behind(named.allocations[0], module)] == ["near"]
+
+
 ALL = "\n".join(value for name, value in vars(messages).items() if name.isupper())
 
 
@@ -156,6 +177,8 @@ ALL = "\n".join(value for name, value in vars(messages).items() if name.isupper(
         "(MeshHostWorker pid=489) ",
         "\x1b[2m\x1b[36m(pid=, ip=10.0.0.1)\x1b[0m ",
         "2026-05-06T07:08:09.123456Z ",
+        "> ",
+        "  | ",
     ],
 )
 def test_prefixes_of_logs_do_not_matter(prefix: str) -> None:
