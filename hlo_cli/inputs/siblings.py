@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+from hlo_cli.inputs.dumps import SiblingKind
 from hlo_cli.inputs.files import STDIN, missing, unreadable
 from hlo_cli.inputs.input import Input
 from hlo_cli.source import HloError, Source
-
-SiblingKind = Literal["buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report"]
 
 
 def read_sibling(dump: Input, kind: SiblingKind, *, maximum_bytes: int = MAXIMUM_BYTES) -> Source | None:
