@@ -11,13 +11,13 @@ from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.siblings.reading import INDEX, NUMBER, Places, Shapes
 
 _LIST = re.compile(r"Largest program allocations in \w+:|Peak buffers:")
-_ENTRY_END = re.compile(r"^\s*={8,}\s*$|^[ \t]*$", re.MULTILINE)
+_ENTRY_END = re.compile(r"^[ \t]*={8,}[ \t]*$|^[ \t]*$", re.MULTILINE)
 _KEY = re.compile(
-    r"^\s*(?:[0-9]+\. )?(Size|Operator|Shape|Unpadded size|Extra memory due to padding|XLA [Ll]abel|Allocation type"
+    r"^[ \t]*(?:[0-9]+\. )?(Size|Operator|Shape|Unpadded size|Extra memory due to padding|XLA [Ll]abel|Allocation type"
     r"|Entry Parameter Subshape|Tag): ([^\n]*)$",
     re.MULTILINE,
 )
-_NUMBER_LINE = re.compile(r"\s*(?:Buffer [0-9]+:|[0-9]+\.)[ \t]*$", re.MULTILINE)
+_NUMBER_LINE = re.compile(r"[ \t]*(?:Buffer [0-9]+:|[0-9]+\.)[ \t]*$", re.MULTILINE)
 _BYTES = re.compile(BYTES)
 _QUOTED = re.compile(r'\b(op_name|source_file)="((?:[^"\\]++|\\.)*+)"')
 _SOURCE_LINE = re.compile(rf"\bsource_line=({NUMBER})")
@@ -78,7 +78,7 @@ def _entries(text: str) -> Iterator[Mapping[str, str]]:
     """The entries of a list as keys and values; the list ends where something else is written."""
     at = 0
     for end in (*(match.span() for match in _ENTRY_END.finditer(text)), (len(text), len(text))):
-        block, at = text[at : end[0]], end[1]
+        block, at = text[at : end[0]].strip("\n"), end[1]
         if not block.strip():
             continue
         if not (_KEY.match(block) or _NUMBER_LINE.match(block)):

@@ -32,7 +32,7 @@ _STATS: Final = {
     "total fragmentation": "total_fragmentation_bytes",
 }
 _NEEDED: Final = ("parameter_bytes", "constant_bytes", "maybe_live_out_bytes", "preallocated_temp_bytes", "total_bytes")
-_STAT = re.compile(rf"^\s*({'|'.join(_STATS)}): +({BYTES})", re.MULTILINE)
+_STAT = re.compile(rf"^[ \t]*({'|'.join(_STATS)}): +({BYTES})", re.MULTILINE)
 _CHUNKS = re.compile(rf"\b({NUMBER}) Chunks of size ({NUMBER}) totalling ")
 _LIMIT = re.compile(rf"^Limit: +({NUMBER})$", re.MULTILINE)
 
