@@ -1,0 +1,126 @@
+"""Shapes and layouts of protos to those of the IR, and back. Mirrors `ShapeProto` and `LayoutProto`.
+
+Mirrors xla/shape.cc and xla/layout.cc, `FromProto` and `ToProto` there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.ir.layout import Layout, SplitConfig, Tile, default_layout
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.shape import (
+    ArrayShape,
+    BufferShape,
+    OpaqueShape,
+    Shape,
+    TokenShape,
+    TupleShape,
+    UnknownShape,
+)
+from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.shapes import MAX_NESTING
+
+_LEAVES: Final[dict[str, Shape]] = {"token": TokenShape(), "opaque": OpaqueShape(), "invalid": UnknownShape()}
+
+
+def shape_of(message: Message, depth: int = 0) -> Shape:
+    """The shape that a `ShapeProto` describes.
+
+    >>> str(shape_of(Message("ShapeProto", bytes.fromhex("100b1a0204032a040a020100"))))
+    'f32[4,3]{1,0}'
+    """
+    if depth > MAX_NESTING:
+        raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
+    kind = message.word("element_type")
+    if kind in _LEAVES:
+        return _LEAVES[kind]
+    if kind in PRIMITIVE_TYPES:
+        return _array(message, PRIMITIVE_TYPES[kind])
+    elements = tuple(shape_of(element, depth + 1) for element in message.messages("tuple_shapes"))
+    if kind == "tuple":
+        return TupleShape(elements)
+    if len(elements) != 1 or not isinstance(elements[0], ArrayShape):
+        raise HloError("a buffer shape holds no array")
+    return BufferShape(elements[0])
+
+
+def _array(message: Message, element_type: PrimitiveType) -> ArrayShape:
+    dimensions = message.integers("dimensions")
+    dynamic = message.flags("is_dynamic_dimension")[: len(dimensions)]
+    dynamic += (False,) * (len(dimensions) - len(dynamic))
+    layout = layout_of(message.message("layout")) if message.has("layout") else default_layout(len(dimensions))
+    return ArrayShape(element_type, dimensions, dynamic, layout)
+
+
+def layout_of(message: Message) -> Layout:
+    """The layout that a `LayoutProto` describes."""
+    return Layout(
+        message.integers("minor_to_major"),
+        tuple(Tile(tile.integers("dimensions")) for tile in message.messages("tiles")),
+        message.integer("tail_padding_alignment_in_elements") or 1,
+        PRIMITIVE_TYPES.get(message.word("index_primitive_type")),
+        PRIMITIVE_TYPES.get(message.word("pointer_primitive_type")),
+        message.integer("element_size_in_bits"),
+        message.integer("memory_space"),
+        tuple(
+            SplitConfig(split.integer("dimension"), split.integers("split_indices"))
+            for split in message.messages("split_configs")
+        ),
+        message.integer("dynamic_shape_metadata_prefix_bytes"),
+    )
+
+
+def shape_draft(shape: Shape) -> Draft:
+    """The `ShapeProto` of a shape.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> shape = parse_shape("(f32[<=4,3]{0,1:T(2,128)S(1)}, token[])")
+    >>> shape_of(Message("ShapeProto", shape_draft(shape).to_bytes())) == shape
+    True
+    """
+    draft = Draft("ShapeProto")
+    match shape:
+        case ArrayShape():
+            draft.add("element_type", shape.element_type.name).add("dimensions", shape.dimensions)
+            draft.add("is_dynamic_dimension", shape.dynamic_dimensions)
+            draft.add("layout", layout_draft(shape.layout))
+        case TupleShape():
+            draft.add("element_type", "tuple").add("tuple_shapes", map(shape_draft, shape.elements))
+        case BufferShape():
+            draft.add("element_type", "buffer").add("tuple_shapes", [shape_draft(shape.array)])
+        case TokenShape():
+            draft.add("element_type", "token")
+        case OpaqueShape():
+            draft.add("element_type", "opaque")
+        case UnknownShape():
+            raise HloError(f"the shape {shape} is not known" if shape.text else "a shape is left out")
+    return draft
+
+
+def layout_draft(layout: Layout) -> Draft:
+    """The `LayoutProto` of a layout."""
+    return (
+        Draft("LayoutProto")
+        .add("minor_to_major", layout.minor_to_major)
+        .add("tiles", [Draft("TileProto").add("dimensions", tile.dimensions) for tile in layout.tiles])
+        .add("tail_padding_alignment_in_elements", layout.tail_padding_alignment_in_elements)
+        .add("index_primitive_type", _type_name(layout.index_primitive_type))
+        .add("pointer_primitive_type", _type_name(layout.pointer_primitive_type))
+        .add("element_size_in_bits", layout.element_size_in_bits)
+        .add("memory_space", layout.memory_space)
+        .add(
+            "split_configs",
+            [
+                Draft("SplitConfigProto").add("dimension", s.dimension).add("split_indices", s.split_indices)
+                for s in layout.split_configs
+            ],
+        )
+        .add("dynamic_shape_metadata_prefix_bytes", layout.dynamic_shape_metadata_prefix_bytes)
+    )
+
+
+def _type_name(kind: PrimitiveType | None) -> str | None:
+    return kind.name if kind is not None else None
