@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Span
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.values import AttributeValue
 
 
 class NoText:
@@ -22,6 +26,10 @@ class NoText:
     def raw(self, index: int) -> tuple[str, str]:
         """Nothing."""
         return "", ""
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """The text itself."""
+        return UnreadText(text)
 
     def span(self, index: int) -> Span:
         """Nowhere."""

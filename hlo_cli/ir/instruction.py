@@ -1,20 +1,28 @@
 """Instructions: one operation with its operands, attributes and place in the text.
 
 Mirrors xla/hlo/ir/hlo_instruction.h. A dump holds them by the hundred thousand, so they are small slotted
-objects whose attributes are read from the text when somebody asks.
+objects whose attributes are read from the text when somebody asks. The types of values are many, and loaded then.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
+from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Span
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
     from hlo_cli.ir.computation import Computation
+    from hlo_cli.ir.devices import ReplicaGroups
+    from hlo_cli.ir.sharding import AnySharding
+    from hlo_cli.ir.values import AttributeValue
+    from hlo_cli.ir.window import Window
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,9 @@ class TextReader(Protocol):
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument, and the attributes as they are written, each with its comma before it."""
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
 
     def span(self, index: int) -> Span:
         """Where the instruction stands in the source."""
@@ -117,6 +128,107 @@ class Instruction:
     def attribute(self, name: str) -> str | None:
         """The text of one attribute's value, or None if the instruction does not have it."""
         return next((a.value for a in self.text.attributes if a.name == name), None)
+
+    def value(self, name: str) -> AttributeValue | None:
+        """What an attribute says, or None if the instruction does not have it.
+
+        `UnreadText` is a value that cannot be read, or whose attribute is not known; the rest are the types that
+        `hlo_cli.ir.values` lists, and `value_text` there prints.
+
+        >>> from hlo_cli import parse_module
+        >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root
+        >>> root.value("slice").dimensions, root.value("more"), root.value("less")
+        ((SliceDimension(start=1, limit=9, stride=4),), '1', None)
+        """
+        text = self.attribute(name)
+        return None if text is None else self.computation.reader.value(self.opcode, name, text)
+
+    def value_of(self, name: str, kind: type[_T]) -> _T | None:
+        """What an attribute says if that is of this type, else None."""
+        value = self.value(name)
+        return value if isinstance(value, kind) and not isinstance(value, UnreadText) else None
+
+    def items_of(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
+        """What an attribute lists of this type; nothing if it is not there."""
+        value = self.value(name)
+        return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
+
+    def integer(self, name: str) -> int | None:
+        """The number that an attribute gives, or None."""
+        return self.value_of(name, int)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The numbers that an attribute lists; none if it is not there, which for most means the same.
+
+        >>> from hlo_cli import parse_module
+        >>> root = parse_module("r = f32[2,5] transpose(f32[5,2] a), dimensions={1,0}").entry.root
+        >>> root.integers("dimensions"), root.integers("others")
+        ((1, 0), ())
+        """
+        return self.items_of(name, int)
+
+    def integer_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """The lists of numbers that an attribute lists, as `source_target_pairs` does."""
+        return tuple(tuple(n for n in listed if isinstance(n, int)) for listed in self.items_of(name, tuple))
+
+    def flag(self, name: str) -> bool:
+        """Whether an attribute is there and true."""
+        return self.value(name) is True
+
+    def string(self, name: str) -> str | None:
+        """The text that an attribute gives between quotes, its escapes undone, or None."""
+        return self.value_of(name, str)
+
+    @property
+    def window(self) -> Window | None:
+        """The window of a convolution, reduce-window or select-and-scatter."""
+        from hlo_cli.ir.window import Window
+
+        return self.value_of("window", Window)
+
+    @property
+    def sharding(self) -> AnySharding | None:
+        """Which devices hold which part of the value."""
+        from hlo_cli.ir.sharding import NamedSharding, Sharding, TupleSharding
+
+        value = self.value("sharding")
+        return value if isinstance(value, Sharding | NamedSharding | TupleSharding) else None
+
+    @property
+    def replica_groups(self) -> ReplicaGroups | None:
+        """Which devices take part in a collective operation together.
+
+        >>> from hlo_cli import parse_module
+        >>> text = "r = f32[2] collective-broadcast(f32[2] a), replica_groups=[2,2]<=[2,2]T(1,0)"
+        >>> parse_module(text).entry.root.replica_groups.groups(4)
+        ((0, 2), (1, 3))
+        """
+        from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+
+        value = self.value("replica_groups")
+        kinds = CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList
+        return value if isinstance(value, kinds) else None
+
+    @property
+    def backend_config(self) -> BackendConfig | None:
+        """The configuration that the backend gave the instruction."""
+        from hlo_cli.ir.annotations import BackendConfig
+
+        return self.value_of("backend_config", BackendConfig)
+
+    @property
+    def frontend_attributes(self) -> FrontendAttributes:
+        """Texts that XLA hands on; none where the text does not say."""
+        from hlo_cli.ir.annotations import FrontendAttributes
+
+        return self.value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
+
+    @property
+    def control_predecessors(self) -> tuple[str, ...]:
+        """The names of instructions that must have run before."""
+        from hlo_cli.ir.values import Name
+
+        return tuple(name.name for name in self.items_of("control-predecessors", Name))
 
     @property
     def metadata(self) -> Metadata:

@@ -5,8 +5,10 @@ Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
+
+from hlo_cli.ir.strings import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,9 @@ class Metadata:
     """What `metadata={…}` says; empty strings and zeros where it says nothing.
 
     Keys without a field of their own (`profile_type`, `metadata_payload`, those of forks) stay in the text.
+
+    >>> str(Metadata(op_name="jit(f)/add", source_line=3))
+    '{op_name="jit(f)/add" source_line=3}'
     """
 
     op_type: str = ""
@@ -26,6 +31,11 @@ class Metadata:
     deduplicated_name: str = ""
     scheduling_name: str = ""
     stack_frame_id: int = 0
+
+    def __str__(self) -> str:
+        said = ((field.name, getattr(self, field.name)) for field in fields(self))
+        shown = (f"{name}={quoted(v) if isinstance(v, str) else v}" for name, v in said if v)
+        return "{" + " ".join(shown) + "}"
 
 
 NO_METADATA: Final = Metadata()

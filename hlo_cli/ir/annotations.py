@@ -1,0 +1,87 @@
+"""What XLA or a frontend adds to instructions: configurations of backends, frontend attributes, statistics.
+
+Mirrors `BackendConfigWrapper` of xla/hlo/ir/backend_config.h, and `FrontendAttributes` and `StatisticsViz` of
+xla/xla_data.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hlo_cli.ir.strings import dictionary_or_quoted
+
+Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | None
+"""What JSON can say, with tuples for arrays and mappings that cannot be changed for objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendConfig:
+    """The configuration that a backend gives an instruction: its text, and what that says if it is JSON.
+
+    >>> config = BackendConfig('{"n":"3"}', {"n": "3"})
+    >>> str(config), config.get("n"), str(BackendConfig("raw"))
+    ('{"n":"3"}', '3', '"raw"')
+    """
+
+    text: str
+    json: Json = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return dictionary_or_quoted(self.text)
+
+    def get(self, *path: str) -> Json:
+        """What stands at a path of keys; None if there is nothing.
+
+        >>> BackendConfig("", {"a": {"b": 1}}).get("a", "b")
+        1
+        """
+        found = self.json
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FrontendAttributes:
+    """Texts by name, which XLA hands on and frontends read.
+
+    >>> attributes = FrontendAttributes((("a", "1"), ("b", "{x=2}")))
+    >>> str(attributes), attributes.get("a")
+    ('{a="1",b={x=2}}', '1')
+    """
+
+    entries: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return "{" + ",".join(f"{name}={dictionary_or_quoted(text)}" for name, text in sorted(self.entries)) + "}"
+
+    def get(self, name: str) -> str | None:
+        """The text of this name, or None."""
+        return dict(self.entries).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One number that a tool measured."""
+
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsViz:
+    """Numbers that tools measured, and which of them is to be shown.
+
+    >>> str(StatisticsViz(1, (Statistic("a", 33), Statistic("b", 0.5))))
+    '{visualizing_index=1,a=33,b=0.5}'
+    """
+
+    stat_index_to_visualize: int
+    statistics: tuple[Statistic, ...]
+
+    def __str__(self) -> str:
+        return "{" + ",".join((f"visualizing_index={self.stat_index_to_visualize}", *map(str, self.statistics))) + "}"

@@ -1,0 +1,107 @@
+"""Where values were computed before the compiler moved them: original values, and the tables of a module about them.
+
+Mirrors xla/hlo/ir/hlo_original_value.h and `DebugAttributesProto` of xla/service/hlo.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.strings import quoted
+from hlo_cli.ir.words import DebugLogMode
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalArray:
+    """An array that an instruction of the original program computed; without a name it is not known which.
+
+    >>> str(OriginalArray("foo", (1,))), str(OriginalArray("foo")), str(OriginalArray())
+    ('{"foo" {1}}', '{"foo"}', '{}')
+    """
+
+    instruction_name: str = ""
+    shape_index: ShapeIndex = ()
+
+    def __str__(self) -> str:
+        if not self.instruction_name:
+            return "{}"
+        index = " {" + ",".join(map(str, self.shape_index)) + "}" if self.shape_index else ""
+        return f'{{"{self.instruction_name}"{index}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalTuple:
+    """A tuple of original values."""
+
+    elements: tuple[OriginalArray | OriginalTuple, ...]
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.elements)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalValue:
+    """What a value is of the original program: a tree like its shape, or a call that the compiler made up.
+
+    >>> str(OriginalValue(OriginalTuple((OriginalArray("a"), OriginalArray()))))
+    '{({"a"}, {})}'
+    >>> str(OriginalValue(None))
+    '{[synthetic_call]}'
+    """
+
+    tree: OriginalArray | OriginalTuple | None
+
+    def __str__(self) -> str:
+        return "{[synthetic_call]}" if self.tree is None else f"{{{self.tree}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How to compute an array of the original program from one that is still there: by a module, as text."""
+
+    old: OriginalArray
+    new: OriginalArray
+    module: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.old} : {self.new}" + (f", {quoted(self.module)}" if self.module else "")
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryTable:
+    """How lost arrays of the original program are computed."""
+
+    entries: tuple[Recovery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebugAttributes:
+    """What of an instruction is to be logged while the program runs.
+
+    >>> str(DebugAttributes(DebugLogMode.DEFAULT, op_id=3))
+    '{log_mode=default,op_id=3}'
+    """
+
+    log_mode: DebugLogMode | None = None
+    callback_id: int = 0
+    partitioned: bool = False
+    op_id: int = 0
+
+    def __str__(self) -> str:
+        fields = [f"log_mode={self.log_mode}"] if self.log_mode is not None else []
+        fields += [f"callback_id={self.callback_id}"] if self.callback_id else []
+        fields += ["partitioned=true"] if self.partitioned else []
+        fields += [f"op_id={self.op_id}"] if self.op_id else []
+        return "{" + ",".join(fields) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class DebuggedArray:
+    """An array of the original program, and what is to be logged of it."""
+
+    array: OriginalArray
+    attributes: tuple[DebugAttributes, ...]
+
+    def __str__(self) -> str:
+        return f"{self.array}:({', '.join(map(str, self.attributes))})"

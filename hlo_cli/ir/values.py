@@ -1,0 +1,77 @@
+"""What attributes say: every type that a value may have, and how XLA prints it.
+
+Mirrors the printing in xla/hlo/ir/hlo_instruction.cc and xla/hlo/ir/hlo_instructions.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
+from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout, OutputOperandAlias
+from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
+from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.named_sharding import NamedSharding
+from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape, UnknownShape
+from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
+from hlo_cli.ir.strings import UnreadText, quoted
+from hlo_cli.ir.window import PaddingConfig, Slice, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A computation or an instruction by its name, without its %.
+
+    >>> str(Name("add.1"))
+    '%add.1'
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+Scalar = (
+    bool | int | float | str | StrEnum | Name
+    | ArrayShape | BufferShape | OpaqueShape | TokenShape | TupleShape | UnknownShape
+    | Alias | BufferDonor | ComputationLayout | DebuggedArray | OutputOperandAlias
+    | CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList
+    | Sharding | NamedSharding | TupleSharding | Domain
+    | ConvolutionDimensionNumbers | PaddingConfig | Slice | Window
+    | BackendConfig | FrontendAttributes | Metadata | OriginalValue | RecoveryTable
+    | ResultAccuracy | SparsityConfig | StatisticsViz
+)  # fmt: skip
+"""One thing that a value may be. A `str` that is no enumeration and not unread is what stood between quotes."""
+
+AttributeValue = Scalar | tuple["AttributeValue", ...]
+"""What an attribute says: one thing, or several between braces."""
+
+_CLOSE: tuple[type, ...] = (bool, int, StrEnum, tuple)
+"""What is listed without a space behind the comma."""
+
+
+def value_text(value: AttributeValue) -> str:
+    r"""A value as XLA prints it behind `name=`.
+
+    >>> value_text(((0, 1), (2, 3))), value_text((Name("a"), Name("b"))), value_text(True), value_text('"')
+    ('{{0,1},{2,3}}', '{%a, %b}', 'true', '"\\""')
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}"
+        case tuple():
+            comma = "," if not value or isinstance(value[0], _CLOSE) else ", "
+            listed = comma.join(map(value_text, value))
+            return f"{{ {listed} }}" if value and isinstance(value[0], Alias | BufferDonor) else f"{{{listed}}}"
+        case UnreadText() | StrEnum():
+            return str(value)
+        case str():
+            return quoted(value)
+    return str(value)
