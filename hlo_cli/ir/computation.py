@@ -10,9 +10,10 @@ from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.source import Span
+from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.literal import Literal
     from hlo_cli.ir.values import AttributeValue
 
 
@@ -38,6 +39,10 @@ class NoText:
     def metadata(self, instruction: Instruction) -> Metadata:
         """Nothing."""
         return NO_METADATA
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """Nothing that could be read."""
+        raise HloError(f"the values of {instruction.name} are not known")
 
 
 NO_TEXT: Final = NoText()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.devices import ReplicaGroups
+    from hlo_cli.ir.literal import Literal
     from hlo_cli.ir.sharding import AnySharding
     from hlo_cli.ir.values import AttributeValue
     from hlo_cli.ir.window import Window
@@ -45,12 +46,14 @@ class Attribute:
 class InstructionText:
     """What an instruction says beyond its operands: attributes, and what stands between the parentheses.
 
-    `argument` is the literal of a constant or the number of a parameter; empty for all others.
+    `argument` is the literal of a constant or the number of a parameter, empty for all others; `argument_span` is where
+    it stands in the source, with the comments that `argument` leaves out.
     """
 
     attributes: tuple[Attribute, ...]
     argument: str = ""
     span: Span | None = None
+    argument_span: Span | None = None
 
 
 class TextReader(Protocol):
@@ -70,6 +73,9 @@ class TextReader(Protocol):
 
     def metadata(self, instruction: Instruction) -> Metadata:
         """What an instruction's metadata attribute says."""
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """The values of a constant."""
 
 
 class Instruction:
@@ -234,6 +240,16 @@ class Instruction:
     def metadata(self) -> Metadata:
         """Where the instruction comes from; all empty where the text does not say."""
         return self.computation.reader.metadata(self)
+
+    @property
+    def literal(self) -> Literal | None:
+        """The values of a constant, read from the text when they are asked for; None for other instructions.
+
+        >>> from hlo_cli import parse_module
+        >>> parse_module("ROOT c = s4[2]{0} constant({-8, 7})").entry.root.literal.array()
+        array([-8,  7], dtype=int8)
+        """
+        return self.computation.reader.literal(self) if self.opcode == "constant" else None
 
     @property
     def span(self) -> Span | None:

@@ -14,7 +14,7 @@ from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.lines import Row, RowReader
-from hlo_cli.syntax.metadata import WRITTEN
+from hlo_cli.syntax.metadata import WrittenReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner
@@ -117,7 +117,7 @@ class Builder:
 
     def from_statements(self, computation: Computation, statements: Sequence[Statement]) -> None:
         """Fill a computation with statements that were read one by one."""
-        computation.reader = WRITTEN
+        computation.reader = WrittenReader(self.source)
         named: Named = {}
         self.copies.clear()
         instructions: list[Instruction] = []
@@ -201,7 +201,12 @@ class Builder:
             if operand.nested is not None:
                 operand.nested.name = operand.name = free_name(f"{operand.nested.opcode}.anon", named, self.copies)
                 self._instruction(computation, operand.nested, named, instructions)
-        text = InstructionText(tuple(statement.attributes), statement.argument, Span(statement.start, statement.end))
+        text = InstructionText(
+            tuple(statement.attributes),
+            statement.argument,
+            Span(statement.start, statement.end),
+            statement.argument_span,
+        )
         instruction = Instruction(
             statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
         )

@@ -11,8 +11,10 @@ from array import array
 from typing import Final
 
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
+from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
@@ -109,6 +111,10 @@ class RowReader:
         if self._last is None or self._last[0] is not instruction:
             self._last = instruction, self._metadata(instruction)
         return self._last[1]
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """The values of the constant on a line."""
+        return literal_at(self._source, Span(*self._match(instruction.index).span(5)), instruction.shape)
 
     def _metadata(self, instruction: Instruction) -> Metadata:
         match = self._match(instruction.index)

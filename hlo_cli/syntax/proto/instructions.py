@@ -1,16 +1,18 @@
 """One computation of a proto as lines of HLO text.
 
-Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most of what instructions say,
-they say in the same bytes as others: shapes, metadata, windows. Each is read once and its text kept by its bytes.
+Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most of what instructions say
+they say in the same bytes as others: shapes, metadata, windows. So each is read once, and its text kept by its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ArrayShape, Shape, with_index_marks
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
@@ -19,17 +21,158 @@ from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.values import metadata_of
-from hlo_cli.syntax.proto.wire import Field, read_fields, read_numbers, signed
+from hlo_cli.syntax.proto.wire import Field, read_fields, read_numbers
 
 _T = TypeVar("_T")
 _KIND: Final = "HloInstructionProto"
-_NAME, _OPCODE, _SHAPE, _ID = (fields_of(_KIND)[name].number for name in ("name", "opcode", "shape", "id"))
+_NUMBERS: Final = {name: field.number for name, field in fields_of(_KIND).items()}
+_NAME, _OPCODE, _SHAPE, _ID = (_NUMBERS[name] for name in ("name", "opcode", "shape", "id"))
 _OPERANDS, _PREDECESSORS, _CALLED = (
-    fields_of(_KIND)[f"{name}_ids"].number for name in ("operand", "control_predecessor", "called_computation")
+    _NUMBERS[name] for name in ("operand_ids", "control_predecessor_ids", "called_computation_ids")
 )
-_METADATA, _CONFIG, _LITERAL, _PARAMETER = (
-    fields_of(_KIND)[name].number for name in ("metadata", "backend_config", "literal", "parameter_number")
-)
+_METADATA, _CONFIG, _LITERAL = (_NUMBERS[name] for name in ("metadata", "backend_config", "literal"))
 _OWN: Final = frozenset(
-    (_NAME, _OPCODE, _SHAPE, _ID, _OPERANDS, _PREDECESSORS, _CALLED, _METADATA, _CONFIG, _LITERAL, _PARAMETER)
+    (_NAME, _OPCODE, _SHAPE, _ID, _OPERANDS, _PREDECESSORS, _CALLED, _METADATA, _CONFIG, _NUMBERS["parameter_number"])
 )
+"""Fields that tell instructions apart; what the others say is kept by their bytes."""
+_EMPTY: Final = frozenset(_NUMBERS[name] for name in ("frontend_attributes", "statistics_viz"))
+"""Fields that XLA always writes and that say nothing when they are empty."""
+_BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-permute-start"))
+"""Opcodes whose attributes are printed by the shape of the first operand."""
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
+_IS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_IS_OPCODE: Final = re.compile(r"[a-z][a-z0-9\-]*+")
+
+
+class Memo(dict[bytes, _T], Generic[_T]):
+    """What bytes mean, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[bytes], _T]) -> None:
+        self._make = make
+
+    def __missing__(self, data: bytes) -> _T:
+        made = self[data] = self._make(data)
+        return made
+
+
+class _Tail(NamedTuple):
+    """The attributes of an instruction, each with its comma, but for those that tell it from others."""
+
+    own: str
+    common: str
+    last: str
+
+
+@dataclass(slots=True)
+class Texts:
+    """The texts of what has been read, by its bytes; one for each module."""
+
+    shapes: Memo[Shape] = field(default_factory=lambda: Memo(lambda data: shape_of(Message("ShapeProto", data))))
+    shape_texts: Memo[str] = field(init=False)
+    opcodes: Memo[str] = field(default_factory=lambda: Memo(_opcode))
+    metadata: Memo[str] = field(default_factory=lambda: Memo(_metadata_text))
+    configs: Memo[str] = field(default_factory=lambda: Memo(_config_text))
+    tails: dict[tuple[object, ...], _Tail] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shape_texts = Memo(lambda data: str(self.shapes[data]))
+
+
+@dataclass(frozen=True, slots=True)
+class RawInstruction:
+    """The fields of an instruction, in a list and by number."""
+
+    data: bytes
+    fields: list[Field]
+    by_number: dict[int, int | bytes]
+    name: str
+    id: int
+
+
+def read_instruction(data: bytes) -> RawInstruction:
+    """An instruction whose values are not read yet."""
+    fields = read_fields(data)
+    by_number = dict(fields)
+    number, name = by_number.get(_ID, 0), by_number.get(_NAME, b"")
+    if not isinstance(number, int) or not isinstance(name, bytes):
+        raise HloError("an instruction has no name, or no number")
+    text = name.decode("utf-8", "surrogateescape")
+    return RawInstruction(data, fields, by_number, text if _IS_NAME.fullmatch(text) else sanitized(text), number)
+
+
+def sanitized(name: str) -> str:
+    """A name that HLO text can hold, made as XLA makes it (`NameUniquer::GetSanitizedName`).
+
+    >>> sanitized("a b"), sanitized("1"), sanitized("add.1")
+    ('a_b', '_1', 'add.1')
+    """
+    name = _NO_NAME.sub("_", name)
+    return name if _IS_NAME.fullmatch(name) else f"_{name}"
+
+
+class LinePrinter:
+    """Prints the instructions of one computation. `computations` are all names by number."""
+
+    __slots__ = ("_computations", "_instructions", "_texts")
+
+    def __init__(
+        self, texts: Texts, computations: Mapping[int, str], instructions: Mapping[int, RawInstruction]
+    ) -> None:
+        self._texts = texts
+        self._computations = computations
+        self._instructions = instructions
+
+    def line(self, instruction: RawInstruction) -> str:
+        """One instruction, as `%name = shape opcode(operands), attributes`."""
+        texts, get = self._texts, instruction.by_number.get
+        opcode = texts.opcodes[_bytes(get(_OPCODE))]
+        operands = self._operands(get(_OPERANDS), instruction)
+        if opcode == "parameter" or opcode == "constant":
+            argument = self._argument(opcode, instruction)
+        elif len(operands) < 2:
+            argument = f"%{operands[0].name}" if operands else ""
+        else:
+            argument = with_index_marks([f"%{operand.name}" for operand in operands])
+        own, common, last = self._tail(opcode, instruction, operands)
+        called = self._called(opcode, instruction, operands) if _CALLED in instruction.by_number else ""
+        before = self._predecessors(instruction) if _PREDECESSORS in instruction.by_number else ""
+        metadata = texts.metadata[_bytes(get(_METADATA))]
+        config = texts.configs[_bytes(get(_CONFIG))]
+        shape = texts.shape_texts[_bytes(get(_SHAPE))]
+        head = f"%{instruction.name} = {shape} {opcode}({argument})"
+        return f"{head}{own}{called}{common}{before}{last}{metadata}{config}"
+
+    def _operands(self, packed: int | bytes | None, instruction: RawInstruction) -> Sequence[RawInstruction]:
+        if packed is None:
+            return ()
+        if isinstance(packed, int) or len(instruction.by_number) != len(instruction.fields):
+            numbers = Message(_KIND, instruction.data).integers("operand_ids")
+        else:
+            numbers = read_numbers(packed)
+        try:
+            return [self._instructions[number] for number in numbers]
+        except KeyError as error:
+            raise HloError(f"{instruction.name} takes instruction {error}, which is not in its computation") from None
+
+    def _argument(self, opcode: str, instruction: RawInstruction) -> str:
+        message = Message(_KIND, instruction.data)
+        if opcode == "parameter":
+            return str(message.integer("parameter_number"))
+        if not message.has("literal"):
+            return "{...}"
+        return literal_of(message.message("literal")).to_string()
+
+    def _tail(self, opcode: str, instruction: RawInstruction, operands: Sequence[RawInstruction]) -> _Tail:
+        rest = [f for f in instruction.fields if f[0] not in _OWN and (f[1] or f[0] not in _EMPTY)]
+        shape = b""
+        if opcode in _BY_OPERAND and operands:
+            shape = _bytes(operands[0].by_number.get(_SHAPE))
+        key = (opcode, shape, *rest)
+        tails = self._texts.tails
+        if (tail := tails.get(key)) is None:
+            message = Message(_KIND, instruction.data)
+            operand = self._texts.shapes[shape] if shape else None
+            own = "" if opcode == "constant" else _listed(attribute_texts(opcode, message, operand))
+            tail = tails[key] = _Tail(own, _listed(common_texts(message)), _listed(last_texts(message)))
+        return tail

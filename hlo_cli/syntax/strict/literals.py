@@ -7,18 +7,21 @@ commas wherever they stand, and checks how deep an element stands by counting el
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.source import Span
+from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import layout_problem, read_number, take_shape
 
 _SATURATES: Final = float("inf")
-_LIMITS: Final = {
+LIMITS: Final = {
     "f4e2m1fn": _SATURATES,
     "f6e2m3fn": _SATURATES,
     "f6e3m2fn": _SATURATES,
@@ -36,60 +39,82 @@ _LIMITS: Final = {
     "f64": _SATURATES,
 }
 """The smallest magnitude that rounds to more than the type's largest value; infinity where nothing does."""
-_TIES_DOWN: Final = ("f8e4m3fn", "f8e8m0fnu")
-"""Types whose largest value is even, so that a value halfway to the next rounds down to it."""
-_PAYLOAD_BITS: Final = {"f8e5m2": 2, "f8e4m3": 3, "f8e3m4": 4, "f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-_LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
+_TIES_DOWN: Final = "f8e4m3fn"
+"""The type whose largest value is even, so that a value halfway to the next rounds down to it."""
+LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
 _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 
 
-def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> None:
-    """A literal of the given shape, or of the one that stands before it."""
+@dataclass(frozen=True, slots=True)
+class LiteralText:
+    """Where a literal stands in the text, and what it is of; a tuple's elements are literals too."""
+
+    shape: Shape
+    span: Span
+    elements: tuple[LiteralText, ...] = ()
+
+
+def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> LiteralText:
+    """A literal of the given shape, or of the one that stands before it.
+
+    >>> from hlo_cli.source import Source
+    >>> read_literal(Tokens(Source("", "(s4[] 7, pred[2]{0} {1, 0})"))).elements[1].span
+    Span(start=20, end=26)
+    """
     if depth > MAX_NESTING:
         tokens.fail(f"tuples are nested more than {MAX_NESTING} deep", tokens.start, tokens.end)
     if shape is None:
         if tokens.kind == "(":
-            _read_shaped_elements(tokens, depth)
-            return
+            return _read_shaped_elements(tokens, depth)
         shape = take_shape(tokens)
     if isinstance(shape, TupleShape):
-        _read_tuple(tokens, shape, depth)
-    elif isinstance(shape, ArrayShape):
-        if (problem := layout_problem(shape)) is not None:
-            tokens.fail(f"a literal of {shape}: {problem}", tokens.start, tokens.end)
-        _DenseReader(tokens, shape).read()
-    else:
+        return _read_tuple(tokens, shape, depth)
+    if not isinstance(shape, ArrayShape):
         tokens.fail(f"there are no literals of shape {shape}", tokens.start, tokens.end)
+    if (problem := layout_problem(shape)) is not None:
+        tokens.fail(f"a literal of {shape}: {problem}", tokens.start, tokens.end)
+    start = tokens.start
+    DenseReader(tokens, shape).read()
+    return LiteralText(shape, Span(start, tokens.previous_end))
 
 
 def read_shaped_literal(tokens: Tokens) -> object:
     """A literal with its shape before it, as `literal=s32[2]{0} {1, 2}` has it."""
-    read_literal(tokens)
-    return None
+    return read_literal(tokens)
 
 
-def _read_shaped_elements(tokens: Tokens, depth: int) -> None:
+def _read_shaped_elements(tokens: Tokens, depth: int) -> LiteralText:
+    start, elements = tokens.start, []
     tokens.expect("(", "before the elements of the tuple")
     while tokens.kind != ")":
-        read_literal(tokens, depth=depth + 1)
+        elements.append(read_literal(tokens, depth=depth + 1))
         tokens.accept(",")
     tokens.advance()
+    shape = TupleShape(tuple(element.shape for element in elements))
+    return LiteralText(shape, Span(start, tokens.previous_end), tuple(elements))
 
 
-def _read_tuple(tokens: Tokens, shape: TupleShape, depth: int) -> None:
+def _read_tuple(tokens: Tokens, shape: TupleShape, depth: int) -> LiteralText:
+    start, elements = tokens.start, []
     tokens.expect("(", "before the elements of the tuple")
     if tokens.kind != ")":
         for position, element in enumerate(shape.elements):
             if position:
                 tokens.accept(",")
-            read_literal(tokens, element, depth + 1)
+            elements.append(read_literal(tokens, element, depth + 1))
     tokens.expect(")", f"after the {len(shape.elements)} elements of the tuple")
+    return LiteralText(shape, Span(start, tokens.previous_end), tuple(elements))
 
 
-class _DenseReader:
-    """Reads one array literal; its state is XLA's: how deep it is, and how many elements each dimension has seen."""
+class DenseReader:
+    """Reads one array literal; its state is XLA's: how deep it is, and how many elements each dimension has seen.
+
+    `values` are the elements in logical order; `payloads` are those of the NaNs that carry one, by position.
+    """
 
     def __init__(self, tokens: Tokens, shape: ArrayShape) -> None:
+        self.values: list[complex] = []
+        self.payloads: dict[int, int] = {}
         self.tokens = tokens
         self.dimensions = shape.dimensions
         self.type = shape.element_type
@@ -98,6 +123,7 @@ class _DenseReader:
         self.seen = [0] * len(shape.dimensions)
 
     def read(self) -> None:
+        """Move over the literal, and note what it holds."""
         while True:
             self._take()
             if self.level == 0:
@@ -119,10 +145,10 @@ class _DenseReader:
                 tokens.advance()
             case "(":
                 self._add()
-                self._read_complex()
+                self.values.append(self._read_complex())
             case "true" | "false" | tk.INT | tk.DECIMAL | "inf":
                 self._add()
-                self._read_scalar()
+                self.values.append(self._read_scalar())
             case _:
                 tokens.fail("expected an element of the literal")
 
@@ -163,57 +189,73 @@ class _DenseReader:
             tokens.fail(f"the shape has {self.count} elements, here are more", tokens.start, tokens.end)
         self.index += 1
 
-    def _read_scalar(self) -> None:
+    def _read_scalar(self) -> float:
         tokens, kind = self.tokens, self.type.kind
         if tokens.kind in ("true", "false"):
             if kind != "pred":
                 tokens.fail(f"{tokens.text} is no value of {self.type}", tokens.start, tokens.end)
+            value = tokens.kind == "true"
             tokens.advance()
-        elif kind == "complex":
+            return value
+        if kind == "complex":
             tokens.fail("a complex number is written (real, imaginary)", tokens.start, tokens.end)
-        elif kind == "float":
-            _read_float(tokens, self.type)
-        else:
-            _read_integer(tokens, self.type)
+        if kind != "float":
+            return _read_integer(tokens, self.type)
+        if (payload := _PAYLOAD.search(tokens.text)) is not None:
+            self.payloads[self.index - 1] = int(payload[1], 16)
+        return _read_float(tokens, self.type)
 
-    def _read_complex(self) -> None:
+    def _read_complex(self) -> complex:
         tokens = self.tokens
         if self.type.kind != "complex":
             tokens.fail("only complex numbers stand in parentheses", tokens.start, tokens.end)
         part = PRIMITIVE_TYPES["f32" if self.type.bits == 64 else "f64"]
         tokens.expect("(", "before a complex number")
-        _read_float(tokens, part, rounds=False)
+        real = _read_float(tokens, part, rounds=False)
         tokens.expect(",", "after the real part")
-        _read_float(tokens, part, rounds=False)
+        imaginary = _read_float(tokens, part, rounds=False)
         tokens.expect(")", "after the imaginary part")
+        return complex(real, imaginary)
 
 
-def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> None:
+def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
     start, end = tokens.start, tokens.end
     value = tokens.integer(f"as {element_type}")
     if element_type.kind == "pred":
-        return
-    low = 0 if element_type.kind == "unsigned" else -(2 ** (element_type.bits - 1))
-    high = 2 ** (element_type.bits - (element_type.kind == "signed")) - 1
+        return bool(value)
+    low, high = integer_range(element_type)
     if element_type.kind == "unsigned":
         value %= 2**64
     if not low <= value <= high:
         tokens.fail(
             f"{tokens.source.text[start:end]} is no value of {element_type}, which has {low} to {high}", start, end
         )
+    return value
 
 
-def _read_float(tokens: Tokens, element_type: PrimitiveType, *, rounds: bool = True) -> None:
+def integer_range(element_type: PrimitiveType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type.
+
+    >>> integer_range(PRIMITIVE_TYPES["s4"])
+    (-8, 7)
+    """
+    if element_type.kind == "unsigned":
+        return 0, 2**element_type.bits - 1
+    return -(2 ** (element_type.bits - 1)), 2 ** (element_type.bits - 1) - 1
+
+
+def _read_float(tokens: Tokens, element_type: PrimitiveType, *, rounds: bool = True) -> float:
     start, end, text = tokens.start, tokens.end, tokens.text
     magnitude = abs(value := read_number(tokens))
-    name, limit = element_type.name, _LIMITS[element_type.name]
+    name, limit = element_type.name, LIMITS[element_type.name]
     if value != value:
-        if (payload := _PAYLOAD.search(text)) and int(payload[1], 16) >= 2 ** _PAYLOAD_BITS.get(name, 0):
+        if (payload := _PAYLOAD.search(text)) and int(payload[1], 16) >= 2 ** FLOAT_FORMATS[name].payload_bits:
             tokens.fail(f"NaN of {name} cannot hold {payload[0]}", start, end)
-        return
+        return value
     if not rounds and limit != _SATURATES:
-        limit = _LARGEST_FLOAT
-    over = magnitude > limit or (magnitude == limit and rounds and name not in _TIES_DOWN)
-    too_small = name == "f8e8m0fnu" and value < 2.0**-128
+        limit = LARGEST_FLOAT
+    over = magnitude > limit or (magnitude == limit and rounds and name != _TIES_DOWN)
+    too_small = name == "f8e8m0fnu" and value <= 0
     if magnitude != float("inf") and (over or too_small):
         tokens.fail(f"{text} is out of the range of {name}", start, end)
+    return -0.0 if text == "-0" else value  # XLA prints negative zero so, but reads it as zero

@@ -51,7 +51,7 @@ def read_number(tokens: Tokens) -> float:
         return float(read_int(tokens))
     if kind not in (tk.DECIMAL, "inf"):
         tokens.fail("expected a number")
-    value = float("nan" if "nan" in text else text)
+    value = float(text.partition("(")[0])  # what stands in parentheses is the payload of a NaN
     if kind == tk.DECIMAL and value in (float("inf"), float("-inf")) and "inf" not in text:
         tokens.fail(f"{text} is too large for 64 bits", tokens.start, tokens.end)
     tokens.advance()

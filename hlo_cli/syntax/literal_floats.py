@@ -1,0 +1,181 @@
+"""Floats that numpy does not have, to and from their codes: bf16, and those of 8 bits and less.
+
+Mirrors what xla/types.h takes from ml_dtypes. A type of 8 bits is a table of 256 values, and rounding to it a search
+among the midpoints between them, so nothing else needs to be installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, log10
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Special = Literal["ieee", "fn", "fnuz", "finite", "scale"]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """How a float type spends its bits, and which codes are no finite numbers.
+
+    `ieee` has infinities and NaN with payloads; `fn` has one NaN of either sign, `fnuz` one NaN in the place of minus
+    zero, `finite` none, and `scale` is a bare exponent with one NaN.
+
+    >>> FLOAT_FORMATS["f8e5m2"].payload_bits, FLOAT_FORMATS["f8e4m3fn"].payload_bits
+    (2, 0)
+    >>> FLOAT_FORMATS["bf16"].digits
+    4
+    """
+
+    bits: int
+    mantissa_bits: int
+    bias: int
+    special: Special
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits that tell one NaN from another; 0 where there is only one."""
+        return self.mantissa_bits if self.special == "ieee" else 0
+
+    @property
+    def digits(self) -> int:
+        """Decimal digits that tell any two values apart (`std::numeric_limits::max_digits10`)."""
+        return 1 + ceil((self.mantissa_bits + 1) * log10(2))
+
+    @property
+    def sign(self) -> int:
+        """The code's bit for the sign; 0 where there is none."""
+        return 0 if self.special == "scale" else 1 << (self.bits - 1)
+
+    def nan(self, payload: int) -> int:
+        """The code of a positive NaN with a payload, which must fit."""
+        return self.sign - (1 << self.mantissa_bits) + payload
+
+
+FLOAT_FORMATS: Final = {
+    "f4e2m1fn": FloatFormat(4, 1, 1, "finite"),
+    "f6e2m3fn": FloatFormat(6, 3, 1, "finite"),
+    "f6e3m2fn": FloatFormat(6, 2, 3, "finite"),
+    "f8e3m4": FloatFormat(8, 4, 3, "ieee"),
+    "f8e4m3": FloatFormat(8, 3, 7, "ieee"),
+    "f8e4m3b11fnuz": FloatFormat(8, 3, 11, "fnuz"),
+    "f8e4m3fn": FloatFormat(8, 3, 7, "fn"),
+    "f8e4m3fnuz": FloatFormat(8, 3, 8, "fnuz"),
+    "f8e5m2": FloatFormat(8, 2, 15, "ieee"),
+    "f8e5m2fnuz": FloatFormat(8, 2, 16, "fnuz"),
+    "f8e8m0fnu": FloatFormat(8, 0, 127, "scale"),
+    "f16": FloatFormat(16, 10, 15, "ieee"),
+    "bf16": FloatFormat(16, 7, 127, "ieee"),
+    "f32": FloatFormat(32, 23, 127, "ieee"),
+    "f64": FloatFormat(64, 52, 1023, "ieee"),
+}
+"""Every float type of XLA."""
+
+
+@cache
+def values_of_codes(name: str) -> npt.NDArray[np.float32]:
+    """The value of every code of a type of 8 bits or less; float32 holds each exactly.
+
+    >>> values_of_codes("f4e2m1fn")[:8].tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+    """
+    import numpy as np
+
+    form = FLOAT_FORMATS[name]
+    codes = np.arange(form.sign or 1 << form.bits)
+    if form.special == "scale":
+        return np.append(np.ldexp(1.0, codes[:-1] - form.bias), np.nan).astype(np.float32)
+    exponent, fraction = codes >> form.mantissa_bits, codes & ((1 << form.mantissa_bits) - 1)
+    significand = np.where(exponent > 0, fraction + (1 << form.mantissa_bits), fraction)
+    positive = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - form.bias - form.mantissa_bits)
+    if form.special == "ieee":
+        positive[exponent == exponent[-1]] = np.nan
+        positive[form.nan(0)] = np.inf
+    elif form.special == "fn":
+        positive[-1] = np.nan
+    negative = -positive
+    if form.special == "fnuz":
+        negative[0] = -np.nan
+    return np.concatenate((positive, negative)).astype(np.float32)
+
+
+def decode(name: str, codes: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
+    """The values that codes of bf16 or of a narrower type stand for.
+
+    >>> import numpy as np
+    >>> decode("bf16", np.array([0x3fc0], np.uint16)).tolist()
+    [1.5]
+    """
+    import numpy as np
+
+    if name == "bf16":
+        return np.left_shift(codes.astype(np.uint32), 16, dtype=np.uint32).view(np.float32)
+    return np.take(values_of_codes(name), codes.astype(np.intp))
+
+
+def encode(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
+    """The codes of bf16, or of a narrower type, that are nearest to values; of two as near, the even one, as XLA does.
+
+    Finite values must lie in the range of the type. bf16 is rounded by way of 32 bits, as XLA does it.
+
+    >>> import numpy as np
+    >>> encode("f4e2m1fn", np.array([1.25, 1.75, -np.inf])).tolist()
+    [2, 4, 15]
+    """
+    return _bfloat16(values) if name == "bf16" else _narrow(name, values)
+
+
+def _bfloat16(values: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        bits = values.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    quiet = (bits >> 16) | 0x40
+    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+def _narrow(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
+    import numpy as np
+
+    form = FLOAT_FORMATS[name]
+    finite, midpoints = _grid(name)
+    magnitudes = np.abs(values)
+    codes = np.searchsorted(midpoints, magnitudes, side="right" if form.special == "scale" else "left")
+    if form.special != "scale":
+        ties = midpoints[np.minimum(codes, len(midpoints) - 1)] == magnitudes
+        codes += ties & (codes & 1 == 1)
+    minus = np.where(np.signbit(values), form.sign, 0)
+    is_nan = np.isnan(values)
+    match form.special:
+        case "ieee":
+            codes[np.isinf(values)] = form.nan(0)
+            codes[is_nan] = form.nan(1 << (form.mantissa_bits - 1))
+        case "finite":  # NaN becomes a zero of the other sign
+            codes[is_nan] = 0
+            minus[is_nan] ^= form.sign
+        case "fnuz":
+            minus[codes == 0] = 0
+            codes[is_nan | np.isinf(values)] = form.sign
+        case _:
+            codes[is_nan | np.isinf(values)] = len(finite)
+    return (codes | minus).astype(np.uint8)
+
+
+@cache
+def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The finite values that are not negative, by code, and what lies halfway between each and the next."""
+    import numpy as np
+
+    table = values_of_codes(name).astype(np.float64)
+    form = FLOAT_FORMATS[name]
+    positive = table[: form.sign] if form.sign else table
+    finite = positive[np.isfinite(positive)]
+    midpoints = (finite[:-1] + finite[1:]) / 2
+    if form.special == "scale":  # XLA rounds whatever is above the smallest value up to the next
+        midpoints[0] = np.nextafter(finite[0], 1)
+    return finite, midpoints
