@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.ir.shape import Shape, ShapeIndex, with_index_marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ComputationLayout:
     result: Shape
 
     def __str__(self) -> str:
-        return f"{{({', '.join(map(str, self.parameters))})->{self.result}}}"
+        return f"{{({with_index_marks([str(shape) for shape in self.parameters])})->{self.result}}}"
 
 
 def index_text(index: ShapeIndex) -> str:

@@ -238,7 +238,7 @@ def _slice_sizes(message: Message, operand: Shape | None) -> AttributeValue | No
     sizes = message.integers("dynamic_slice_sizes")
     first = operand.elements[0] if isinstance(operand, TupleShape) and operand.elements else operand
     rank = first.rank if isinstance(first, ArrayShape) else 0
-    return tuple(sizes[at : at + rank] for at in range(0, len(sizes), rank)) if rank else None
+    return tuple(sizes[at : at + rank] for at in range(0, len(sizes), rank)) if rank and sizes else None
 
 
 def _options(message: Message) -> str:
@@ -299,6 +299,9 @@ _SPECIAL: Final[dict[str, Printer]] = {
     "output_to_operand_aliasing": _aliasing,
     "padding": lambda message, _: padding_config_of(message.message("padding_config")),
     "padding_type": _word_but("padding_type", "PADDING_INVALID"),
+    "parameter_replication": lambda message, _: (
+        message.message("parameter_replication").flags("replicated_at_leaf_buffers") or None
+    ),
     "replica_groups": lambda message, _: replica_groups_of(message),
     "schedule": _word_but("custom_call_schedule", "SCHEDULE_NONE"),
     "slice": lambda message, _: slice_of(message.messages("slice_dimensions")),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of, word_of
-from hlo_cli.syntax.proto.wire import WireError, read_fields, read_numbers, signed
+from hlo_cli.syntax.proto.wire import WireError, read_fields, read_numbers, signed, varint
 
 _NONE: Final[tuple[int | bytes, ...]] = ()
 
@@ -93,6 +93,11 @@ class Message:
             return 0.0
         number: float = struct.unpack(format_, data)[0]
         return number
+
+    def packed(self, name: str) -> bytes:
+        """The values of a repeated field of numbers as they stand on the wire when packed."""
+        values = self._all(name)
+        return b"".join(varint(value) if isinstance(value, int) else value for value in values)
 
     def all_data(self, name: str) -> tuple[bytes, ...]:
         """The bytes of each occurrence of a repeated field."""
