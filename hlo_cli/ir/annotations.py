@@ -7,7 +7,9 @@ xla/xla_data.proto.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
 from hlo_cli.ir.strings import dictionary_or_quoted
 
@@ -17,23 +19,27 @@ Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | No
 
 @dataclass(frozen=True, slots=True)
 class BackendConfig:
-    """The configuration that a backend gives an instruction: its text, and what that says if it is JSON.
+    """The configuration that a backend gives an instruction, which most backends write as JSON.
 
-    >>> config = BackendConfig('{"n":"3"}', {"n": "3"})
-    >>> str(config), config.get("n"), str(BackendConfig("raw"))
-    ('{"n":"3"}', '3', '"raw"')
+    >>> config = BackendConfig('{"n":["3"]}')
+    >>> str(config), config.json["n"], str(BackendConfig("raw"))
+    ('{"n":["3"]}', ('3',), '"raw"')
     """
 
     text: str
-    json: Json = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return dictionary_or_quoted(self.text)
 
+    @property
+    def json(self) -> Json:
+        """What the text says; None if it is not JSON. It is read once, and cannot be changed."""
+        return _read_json(self.text)
+
     def get(self, *path: str) -> Json:
         """What stands at a path of keys; None if there is nothing.
 
-        >>> BackendConfig("", {"a": {"b": 1}}).get("a", "b")
+        >>> BackendConfig('{"a":{"b":1}}').get("a", "b")
         1
         """
         found = self.json
@@ -85,3 +91,24 @@ class StatisticsViz:
 
     def __str__(self) -> str:
         return "{" + ",".join((f"visualizing_index={self.stat_index_to_visualize}", *map(str, self.statistics))) + "}"
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_json(text: str) -> Json:
+    from json import loads
+
+    try:
+        return _frozen(loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _frozen(value: object) -> Json:
+    match value:
+        case dict():
+            return MappingProxyType({str(key): _frozen(inner) for key, inner in value.items()})
+        case list():
+            return tuple([_frozen(inner) for inner in value])
+        case bool() | int() | float() | str():
+            return value
+    return None

@@ -195,7 +195,8 @@ class Instruction:
     @property
     def sharding(self) -> AnySharding | None:
         """Which devices hold which part of the value."""
-        from hlo_cli.ir.sharding import NamedSharding, Sharding, TupleSharding
+        from hlo_cli.ir.named_sharding import NamedSharding
+        from hlo_cli.ir.sharding import Sharding, TupleSharding
 
         value = self.value("sharding")
         return value if isinstance(value, Sharding | NamedSharding | TupleSharding) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.literal import Literal
@@ -17,8 +17,13 @@ from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.split import split_attributes
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
 from hlo_cli.syntax.values import readable_attributes
+from hlo_cli.syntax.written import typed_value
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.values import AttributeValue
 
 Row = tuple[str, str, str, str, str, str]
 """ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""
@@ -89,6 +94,10 @@ class RowReader:
         match = self._match(index)
         return match[5] if match[4] in ARGUMENT_OPCODES else "", match[6].rstrip()
 
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
+        return typed_value(opcode, attribute, text)
+
     def span(self, index: int) -> Span:
         """The line without its indentation."""
         return self._span(self._match(index))
@@ -128,9 +137,15 @@ class RowReader:
         return NO_METADATA if written is None else parse_metadata(written)
 
     def _attributes(self, match: re.Match[str]) -> tuple[Attribute, ...]:
-        if match.start(6) == match.end(6):
-            return ()
-        return readable_attributes(Scanner(self._source, *match.span(6)))
+        pairs = split_attributes(match[6])
+        if pairs is None:
+            return readable_attributes(Scanner(self._source, *match.span(6)))
+        attributes, end = [], match.start(6)
+        for name, value in pairs:
+            start = end + len(name) + len(", =")
+            end = start + len(value)
+            attributes.append(Attribute(name, value, Span(start, end)))
+        return tuple(attributes)
 
     def _span(self, match: re.Match[str]) -> Span:
         text = self._source.text

@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.computation import NoText
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.literal import Literal
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
-from hlo_cli.source import Source, Span
-from hlo_cli.syntax.literals import literal_at
+from hlo_cli.ir.metadata import Metadata
 from hlo_cli.syntax.scanner import STRING, unquote
 
 _FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
@@ -41,24 +36,3 @@ def parse_metadata(value: str) -> Metadata:
             if quoted == (kind is str):
                 fields[key] = unquote(text) if quoted else int(text[:18])
     return Metadata(**fields)  # type: ignore[arg-type]
-
-
-class WrittenReader(NoText):
-    """Reads on in the text of instructions that were read one by one, and so carry it themselves."""
-
-    __slots__ = ("_source",)
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def metadata(self, instruction: Instruction) -> Metadata:
-        """What the metadata attribute says."""
-        value = instruction.attribute("metadata")
-        return NO_METADATA if value is None else parse_metadata(value)
-
-    def literal(self, instruction: Instruction) -> Literal:
-        """The values of a constant."""
-        text = instruction.text
-        if text.argument_span is None:
-            return literal_at(Source("", text.argument), Span(0, len(text.argument)), instruction.shape)
-        return literal_at(self._source, text.argument_span, instruction.shape)

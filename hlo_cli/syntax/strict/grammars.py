@@ -1,17 +1,97 @@
-"""Which function reads the value of which kind of attribute, where the value needs nothing but itself to be read."""
+"""Which function reads the value of which kind of attribute, where the value needs nothing but itself to be read.
+
+The grammars of what is prose are written in pyparsing, which is loaded when the first of them is needed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
+from hlo_cli.ir.accuracy import ResultAccuracy
+from hlo_cli.ir.annotations import StatisticsViz
+from hlo_cli.ir.devices import ReplicaGroups
+from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
+from hlo_cli.ir.sharding import AnySharding, Domain
+from hlo_cli.ir.values import AttributeValue
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.strict import metadata, values, words
 from hlo_cli.syntax.strict.literals import read_shaped_literal
-from hlo_cli.syntax.strict.sharding import read_domain, read_replica_groups, read_sharding
-from hlo_cli.syntax.strict.values import Reader
+from hlo_cli.syntax.strict.tokens import Tokens
 
-GRAMMARS: Final = MappingProxyType[Kind, Reader](
+ValueReader = Callable[[Tokens], AttributeValue]
+
+
+def read_sharding(tokens: Tokens) -> AnySharding:
+    """`{devices=[2]<=[2]}`, or one for each leaf of a tuple."""
+    from hlo_cli.syntax.strict import sharding
+
+    return sharding.read_sharding(tokens)
+
+
+def read_replica_groups(tokens: Tokens) -> ReplicaGroups:
+    """`{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""
+    if tokens.kind == "{":
+        return words.read_device_list(tokens)
+    from hlo_cli.syntax.strict import mesh
+
+    return mesh.read_group_list(tokens)
+
+
+def read_origin(tokens: Tokens) -> OriginalValue:
+    """`{{"a" {0}}}`."""
+    from hlo_cli.syntax.strict import origin
+
+    return origin.read_origin(tokens)
+
+
+def read_recovery_table(tokens: Tokens) -> RecoveryTable:
+    """`{ {"old"} : {"new"}, "HloModule …" }`."""
+    from hlo_cli.syntax.strict import origin
+
+    return origin.read_recovery_table(tokens)
+
+
+def read_debug_attributes(tokens: Tokens) -> tuple[DebuggedArray, ...]:
+    """`{ {"a" {0}}:({log_mode=default}) }`."""
+    from hlo_cli.syntax.strict import origin
+
+    return origin.read_debug_attributes(tokens)
+
+
+def read_statistics(tokens: Tokens) -> StatisticsViz:
+    """`{visualizing_index=0,name=1.5}`."""
+    from hlo_cli.syntax.strict import origin
+
+    return origin.read_statistics(tokens)
+
+
+def read_result_accuracy(tokens: Tokens) -> ResultAccuracy:
+    """`{mode=highest}`."""
+    from hlo_cli.syntax.strict import origin
+
+    return origin.read_result_accuracy(tokens)
+
+
+def read_domain(tokens: Tokens) -> Domain:
+    """`{kind="sharding", entry={…}, exit={…}}`."""
+    found = _DOMAIN(tokens)
+    return Domain(found["entry"], found["exit"])  # type: ignore[arg-type]
+
+
+def _read_kind(tokens: Tokens) -> str:
+    start, end = tokens.start, tokens.end
+    kind = values.read_string(tokens)
+    if kind != "sharding":
+        tokens.fail("the only kind of domain is sharding", start, end)
+    return kind
+
+
+_DOMAIN: Final = values.fields(
+    {"kind": _read_kind, "entry": read_sharding, "exit": read_sharding}, required=("kind", "entry", "exit")
+)
+GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
     {
         Kind.BOOL: values.read_bool,
         Kind.BOOLS: values.read_bools,
@@ -22,7 +102,7 @@ GRAMMARS: Final = MappingProxyType[Kind, Reader](
         Kind.INT_LISTS: values.read_int_lists,
         Kind.FLOAT: values.read_float,
         Kind.STRING: values.read_string,
-        Kind.STRING_OR_JSON: values.read_string_or_json,
+        Kind.STRING_OR_JSON: metadata.read_backend_config,
         Kind.SHAPE: values.take_shape,
         Kind.SHAPES: values.read_shapes,
         Kind.LITERAL: read_shaped_literal,
@@ -32,7 +112,7 @@ GRAMMARS: Final = MappingProxyType[Kind, Reader](
         Kind.BUFFER_DONORS: words.read_buffer_donors,
         Kind.COMPUTATION_LAYOUT: metadata.read_computation_layout,
         Kind.CONVOLUTION_KIND: words.CONVOLUTION_KIND,
-        Kind.DEBUG_ATTRIBUTES: metadata.read_debug_attributes,
+        Kind.DEBUG_ATTRIBUTES: read_debug_attributes,
         Kind.DIM_LABELS: words.read_dim_labels,
         Kind.DIRECTION: words.DIRECTION,
         Kind.DISTRIBUTION: words.DISTRIBUTION,
@@ -44,21 +124,22 @@ GRAMMARS: Final = MappingProxyType[Kind, Reader](
         Kind.METADATA: metadata.read_metadata,
         Kind.OPERAND_ALIASING: words.read_operand_aliasing,
         Kind.ORDER: words.ORDER,
-        Kind.ORIGIN: metadata.read_origin,
+        Kind.ORIGIN: read_origin,
         Kind.PADDING: words.read_padding,
         Kind.PADDING_TYPE: words.PADDING_TYPE,
         Kind.PRECISIONS: words.read_precisions,
         Kind.RANDOM_ALGORITHM: words.RANDOM_ALGORITHM,
+        Kind.RECOVERY_TABLE: read_recovery_table,
         Kind.REPLICA_GROUPS: read_replica_groups,
-        Kind.RESULT_ACCURACY: words.read_result_accuracy,
+        Kind.RESULT_ACCURACY: read_result_accuracy,
         Kind.SCHEDULE: words.SCHEDULE,
         Kind.SHARDING: read_sharding,
         Kind.SLICE: words.read_slice,
-        Kind.SPARSITY: words.SPARSITY,
-        Kind.STATISTICS: words.read_statistics,
+        Kind.SPARSITY: words.read_sparsity,
+        Kind.STATISTICS: read_statistics,
         Kind.TRANSPOSE: words.TRANSPOSE,
         Kind.TYPE: words.TYPE,
         Kind.WINDOW: words.read_window,
     }
 )
-"""The rest, which names computations, instructions or holds a module, is read where those are known."""
+"""Names of computations and instructions are read where it is known which ones there are."""

@@ -231,7 +231,7 @@ class InstructionReader:
         known = Known(operation.opcode, fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id"))
         if operation.opcode == "async-start":
             thread, called = operation.attributes.get("async_execution_thread"), operation.body("calls")
-            known.thread = thread[1:-1] if isinstance(thread, str) else "main"
+            known.thread = thread if isinstance(thread, str) else "main"
             if not wrapped and called is not None:
                 known.wrapped, known.calls = called.result.opcode, called.name
         elif operation.opcode in ("async-update", "async-done"):

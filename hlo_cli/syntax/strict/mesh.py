@@ -1,210 +1,209 @@
-"""Meshes with named axes, the shardings written over them, and replica groups along their axes.
+"""Grammar of meshes with named axes and of the device lists and shardings written over them.
 
 Mirrors `ParseMesh` and `ParseAxisRef` of xla/hlo/parser/hlo_parser.cc and the checks of xla/hlo/ir/named_sharding.cc.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import pairwise
-from math import prod
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from hlo_cli.syntax.strict import tokens as tk
-from hlo_cli.syntax.strict.metadata import read_metadata_or_list
+import pyparsing as pp
+
+from hlo_cli.ir.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
+from hlo_cli.ir.words import ReductionKind
+from hlo_cli.syntax.strict.prose import (
+    ATTRIBUTE,
+    INT,
+    INTS,
+    METADATA,
+    SIZES,
+    STRING,
+    fail,
+    listed,
+    named,
+    one_of,
+    quiet,
+    reader,
+    sign,
+    word,
+)
 from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.strict.values import read_int, read_iota, read_list, read_reduction
-
-_WHOLE: Final = ("replicated", "unreduced", "manual")
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """Part of a mesh axis: `size` devices of it, behind `pre` of them."""
+class _Axis(NamedTuple):
+    """An axis as written, and where; whether the mesh has it is not known yet."""
 
-    index: int
-    pre: int
-    size: int
-
-
-@dataclass(slots=True)
-class _Mesh:
-    """The axes of a mesh: the number of each by its name, and the size of each by its number."""
-
-    numbers: dict[str, int] = field(default_factory=dict)
-    sizes: list[int] = field(default_factory=list)
-    is_maximal: bool = False
+    at: int
+    name: str
+    part: tuple[int, ...]
 
 
-def read_mesh_groups(tokens: Tokens) -> object:
-    """`mesh['x'=2,'y'=4] {'x'}`."""
-    start = tokens.start
-    mesh = _read_mesh(tokens)
-    tokens.accept(",")
-    axes = _read_axes(tokens, mesh)
-    if not axes:
-        tokens.fail("expected at least one axis", start, tokens.previous_end)
-    _check_axes(tokens, [axes], mesh, start)
-    return axes
+class _Axes(NamedTuple):
+    """A list of axes behind a word."""
+
+    word: str
+    reduction: ReductionKind | None
+    axes: tuple[_Axis, ...]
 
 
-def read_mesh_sharding(tokens: Tokens) -> None:
-    """What stands between the braces of a sharding that names a mesh, and the closing one."""
-    start = tokens.start
-    mesh = _read_mesh(tokens)
-    if not mesh.is_maximal:
-        tokens.accept(",")
-        if tokens.kind == tk.ATTRIBUTE and tokens.text == "unreduced":
-            tokens.advance()
-            read_reduction(tokens)
-        elif tokens.kind in _WHOLE:
-            tokens.advance()
-        else:
-            _read_dimension_shardings(tokens, mesh, start)
-            return
-    elif tokens.kind not in (",", "}"):
-        tokens.fail("expected } after the mesh")
-    if tokens.accept(","):
-        _expect_metadata(tokens)
-    tokens.expect("}", "after the sharding")
+_OPEN: Final = "?"
 
 
-def _read_dimension_shardings(tokens: Tokens, mesh: _Mesh, start: int) -> None:
-    used = list(read_list(tokens, lambda tokens: _read_dimension(tokens, mesh), "[]"))
-    while tokens.kind != "}":
-        tokens.expect(",", "before what else the sharding says")
-        at, name = tokens.start, tokens.expect(tk.ATTRIBUTE, "of the sharding")
-        if name == "metadata":
-            read_metadata_or_list(tokens)
-        elif name in _WHOLE:
-            if name == "unreduced" and tokens.kind != "{":
-                read_reduction(tokens)
-            axes = _read_axes(tokens, mesh)
-            if any((a.index, a.pre) >= (b.index, b.pre) for a, b in pairwise(axes)):
-                tokens.fail(f"the axes of {name} stand in the order of the mesh", at, tokens.previous_end)
-            used.append(axes)
-        else:
-            tokens.fail(f"{name} is none of {', '.join(_WHOLE)} and metadata", at, tokens.previous_end)
-    _check_axes(tokens, used, mesh, start)
-    tokens.advance()
+def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
+    dims, order = found[0], (found[1] if len(found) > 1 else (0,))
+    if not all(0 <= d < len(dims) for d in order):
+        raise fail(text, at, f"expected the {len(dims)} dimensions in some order")
+    return IotaTransform(dims, order)
 
 
-def _read_mesh(tokens: Tokens) -> _Mesh:
-    is_maximal = tokens.text == "maximal_mesh"
-    tokens.advance()
-    tokens.expect("[", "after the word mesh")
-    if is_maximal:
-        if tokens.kind != tk.ATTRIBUTE or tokens.text != "device_id":
-            tokens.fail("expected device_id=")
-        tokens.advance()
-        read_int(tokens)
-        tokens.expect("]", "after the device")
-        return _Mesh(is_maximal=True)
-    mesh = _Mesh()
-    while tokens.kind != "]":
-        _read_mesh_axis(tokens, mesh)
-        if tokens.kind != "]":
-            tokens.expect(",", "between the axes of the mesh")
-            if tokens.kind == "]":
-                tokens.fail("expected an axis of the mesh")
-    tokens.advance()
-    if tokens.kind == "," and _device_ids_follow(tokens):
-        _read_device_ids(tokens, mesh)
+_ORDER: Final = (
+    sign(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress() - quiet("(") - INTS - quiet(")")
+)
+_ONE: Final = sign(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
+IOTA: Final = (_ONE + SIZES | SIZES - _ORDER).set_parse_action(_transform)
+"""`[8]` or `[2,4]T(1,0)`."""
+
+
+def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
+    axes = tuple(item for item in found if isinstance(item, MeshAxis))
+    names = [axis.name for axis in axes]
+    if len(set(names)) < len(names):
+        raise fail(text, at, f"the mesh has two axes {next(name for name in names if names.count(name) > 1)}")
+    ids = found[-1] if found and not isinstance(found[-1], MeshAxis) else None
+    mesh = Mesh(axes, ids)
+    if isinstance(ids, tuple):
+        if len(ids) != mesh.device_count or sorted(ids) != list(range(len(ids))):
+            raise fail(text, at, f"expected the {mesh.device_count} devices of the mesh in some order")
+        if list(ids) == sorted(ids):
+            raise fail(text, at, "devices in their own order are left out")
     return mesh
 
 
-def _read_mesh_axis(tokens: Tokens, mesh: _Mesh) -> None:
-    start, end = tokens.start, tokens.end
-    if tokens.kind == tk.ATTRIBUTE:
-        name = tokens.text
-        tokens.advance()
-    else:
-        name = tokens.expect(tk.STRING, "as the name of an axis")[1:-1]
-        tokens.expect("=", "after the name of the axis")
-    if name in mesh.numbers:
-        tokens.fail(f"the mesh has two axes {name}", start, end)
-    mesh.numbers[name] = len(mesh.sizes)
-    mesh.sizes.append(read_int(tokens))
+_MESH_AXIS: Final = ((STRING - quiet("=") | ATTRIBUTE) - INT).set_parse_action(
+    lambda found: MeshAxis(found[0], found[1])
+)
+_DEVICE_IDS: Final = (
+    sign(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress() - quiet("(") - (IOTA | INTS) - quiet(")")
+)
+MESH: Final = (
+    (word("mesh").suppress() - quiet("[") - listed(_MESH_AXIS) - quiet("]") + pp.Opt(_DEVICE_IDS))
+    .set_parse_action(_mesh)
+    .set_name("a mesh")
+)
+_MAXIMAL_MESH: Final = (
+    word("maximal_mesh").suppress() - quiet("[") - named("device_id") - INT - quiet("]")
+).set_parse_action(lambda found: MaximalMesh(found[0]))
+
+_AXIS_NAME: Final = sign(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
+_AXIS: Final = (
+    (STRING | _AXIS_NAME) + pp.Opt(quiet(":")) + pp.Opt(quiet("(") - INT - quiet(")") - INT)
+).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
+_AXES: Final = (quiet("{") - listed(_AXIS) - quiet("}", "} or an axis")).set_parse_action(lambda found: [tuple(found)])
+_DIMENSION: Final = (quiet("{") - listed(_AXIS | pp.Literal(_OPEN)) - quiet("}", "} or an axis")).set_parse_action(
+    lambda found: [tuple(found)]
+)
 
 
-def _device_ids_follow(tokens: Tokens) -> bool:
-    ahead = Tokens(tokens.source, tokens.end)
-    return ahead.kind == tk.ATTRIBUTE and ahead.text == "device_ids"
-
-
-def _read_device_ids(tokens: Tokens, mesh: _Mesh) -> None:
-    tokens.advance()
-    tokens.advance()
-    start = tokens.start
-    if tokens.peek() == "[":
-        tokens.expect("(", "before the devices")
-        read_iota(tokens)
-        tokens.expect(")", "after the devices")
-        return
-    devices = read_list(tokens, read_int, "()")
-    count = prod(mesh.sizes)
-    if len(devices) != count or sorted(devices) != list(range(count)):
-        tokens.fail(f"expected the {count} devices of the mesh in some order", start, tokens.previous_end)
-    if list(devices) == sorted(devices):
-        tokens.fail("devices in their own order are left out", start, tokens.previous_end)
-
-
-def _read_dimension(tokens: Tokens, mesh: _Mesh) -> list[_Axis]:
-    """`{'x', ?}`: the axes along which a dimension is cut; ? stands last."""
-    axes: list[_Axis] = []
-
-    def item(tokens: Tokens) -> bool:
-        if tokens.accept("?"):
-            if tokens.kind != "}":
-                tokens.fail("? stands last")
-            return True
-        axes.append(_read_axis(tokens, mesh))
-        return False
-
-    read_list(tokens, item)
-    return axes
-
-
-def _read_axes(tokens: Tokens, mesh: _Mesh) -> list[_Axis]:
-    return list(read_list(tokens, lambda tokens: _read_axis(tokens, mesh)))
-
-
-def _read_axis(tokens: Tokens, mesh: _Mesh) -> _Axis:
-    """`'x'` or `'x':(1)2`; an axis may also be named by its number."""
-    start, end, kind = tokens.start, tokens.end, tokens.kind
-    if kind not in (tk.STRING, tk.NAME, tk.IDENT):
-        tokens.fail("expected the name of an axis")
-    name = tokens.text[1:-1] if kind == tk.STRING else tokens.text
-    tokens.advance()
-    if name in mesh.numbers:
-        index = mesh.numbers[name]
-    elif name.isdecimal() and len(name) < 10 and int(name) < len(mesh.sizes):
-        index = int(name)
-    else:
-        tokens.fail(f"the mesh has no axis {name}", start, end)
-    if (kind == tk.STRING and not tokens.accept(":")) or not tokens.accept("("):
-        return _Axis(index, 1, mesh.sizes[index])
-    pre = read_int(tokens)
-    tokens.expect(")", "after the size before the part of the axis")
-    size, whole = read_int(tokens), mesh.sizes[index]
+def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
+    """The axis of the mesh; one may also be named by its number."""
+    names = [whole.name for whole in mesh.axes]
+    name = axis.name
+    if name not in names and name.isdecimal() and len(name) < 10 and int(name) < len(names):
+        name = names[int(name)]
+    if name not in names:
+        raise fail(text, axis.at, f"the mesh has no axis {name}")
+    if not axis.part:
+        return AxisRef(name)
+    (pre, size), whole = axis.part, mesh.axes[names.index(name)].size
     if pre < 1 or size < 2 or size >= whole or whole % (pre * size):
-        tokens.fail(f"({pre}){size} is no part of an axis of {whole}", start, tokens.previous_end)
-    return _Axis(index, pre, size)
+        raise fail(text, axis.at, f"({pre}){size} is no part of an axis of {whole}")
+    return AxisRef(name, pre, size)
 
 
-def _check_axes(tokens: Tokens, used: list[list[_Axis]], mesh: _Mesh, start: int) -> None:
-    """No two parts of an axis overlap, and neighbours that could be one part are one."""
-    for axes in used:
-        if any(a.index == b.index and a.pre * a.size == b.pre for a, b in pairwise(axes)):
-            tokens.fail("two parts of an axis that follow each other are written as one", start, tokens.previous_end)
-    parts = sorted((a.index, a.pre, a.size) for axes in used for a in axes)
-    for (index, pre, size), (other, behind, _) in pairwise(parts):
-        if index == other and pre * size > behind:
-            tokens.fail(f"axis {list(mesh.numbers)[index]} is used twice", start, tokens.previous_end)
+def _dimension_sharding(text: str, items: tuple[_Axis | str, ...], mesh: Mesh, at: int) -> DimensionSharding:
+    axes = tuple(_resolved(text, item, mesh) for item in items if isinstance(item, _Axis))
+    if _OPEN in items[:-1]:
+        raise fail(text, at, "? stands last")
+    return DimensionSharding(axes, is_closed=_OPEN not in items)
 
 
-def _expect_metadata(tokens: Tokens) -> None:
-    if tokens.kind != tk.ATTRIBUTE or tokens.text != "metadata":
-        tokens.fail("expected metadata=")
-    tokens.advance()
-    read_metadata_or_list(tokens)
+def _named_axes(found: pp.ParseResults) -> _Axes:
+    return _Axes(found[0], found[1] if len(found) > 2 else None, found[-1])
+
+
+_REDUCTION: Final = one_of(ReductionKind)
+_WITH_METADATA: Final = (named("metadata") - METADATA).set_parse_action(lambda found: [("metadata", found[0])])
+_WITH_AXES: Final = (
+    (sign("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
+    | (sign("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
+).set_parse_action(lambda found: _named_axes(found))
+_REST: Final = pp.ZeroOrMore(
+    quiet(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
+)
+_WHOLE: Final = sign(r"unreduced=", "unreduced=") - _REDUCTION | word("(?:replicated|unreduced|manual)")
+_DIMENSIONS: Final = (
+    quiet("[", "[ or one of replicated, unreduced, manual") - listed(_DIMENSION) - quiet("]")
+).set_parse_action(lambda found: [list(found)])
+
+
+def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
+    mesh, *rest = found
+    metadata = next((item[1] for item in rest if isinstance(item, tuple) and item[0] == "metadata"), ())
+    if isinstance(mesh, MaximalMesh):
+        return NamedSharding(mesh, metadata=metadata)
+    if isinstance(rest[0], str):
+        reduction = rest[1] if len(rest) > 1 and isinstance(rest[1], ReductionKind) else None
+        return NamedSharding(mesh, whole=rest[0].removesuffix("="), reduction=reduction, metadata=metadata)
+    axes: dict[str, tuple[AxisRef, ...]] = {}
+    reduction = None
+    for item in rest:
+        if isinstance(item, _Axes):
+            axes[item.word[:-1]] = tuple(_resolved(text, axis, mesh) for axis in item.axes)
+            reduction = item.reduction or reduction
+    sharding = NamedSharding(
+        mesh,
+        tuple(_dimension_sharding(text, items, mesh, at) for items in rest[0]),
+        axes.get("replicated", ()),
+        axes.get("unreduced", ()),
+        axes.get("manual", ()),
+        reduction,
+        metadata=metadata,
+    )
+    if (problem := sharding.problem) is not None:
+        raise fail(text, at, problem)
+    return sharding
+
+
+NAMED_SHARDING: Final = (
+    MESH + pp.Opt(quiet(",")) - ((_WHOLE + pp.Opt(quiet(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
+    | _MAXIMAL_MESH + pp.Opt(quiet(",") - _WITH_METADATA)
+).set_parse_action(_sharding)
+"""What stands between the braces of a sharding that names a mesh."""
+
+
+def _mesh_groups(text: str, at: int, found: pp.ParseResults) -> MeshAxesReplicaGroupList:
+    mesh, axes = found
+    if not axes:
+        raise fail(text, at, "expected at least one axis")
+    groups = MeshAxesReplicaGroupList(mesh, tuple(_resolved(text, axis, mesh) for axis in axes))
+    if (problem := mesh.problem_with([groups.axes])) is not None:
+        raise fail(text, at, problem)
+    return groups
+
+
+def _iota_groups(text: str, at: int, found: pp.ParseResults) -> IotaReplicaGroupList:
+    (count, size), transform = found
+    return IotaReplicaGroupList(count, size, transform)
+
+
+_PAIR: Final = sign(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + SIZES
+_GROUPS: Final = (MESH + pp.Opt(quiet(",")) - _AXES).set_parse_action(_mesh_groups) | (
+    _PAIR - quiet("<=") - IOTA
+).set_parse_action(_iota_groups)
+read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = reader(
+    _GROUPS, "replica_groups"
+)
+"""`[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
+from hlo_cli.ir.aliasing import ComputationLayout, index_text
+from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
 from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, within
-from hlo_cli.syntax.scanner import unquote
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import Values, read_rules
-from hlo_cli.syntax.strict.grammars import GRAMMARS
+from hlo_cli.syntax.strict.grammars import GRAMMARS, read_recovery_table
 from hlo_cli.syntax.strict.instructions import InstructionReader
-from hlo_cli.syntax.strict.metadata import read_origin_array
 from hlo_cli.syntax.strict.operation import Body, compatible
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 
 _COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRule("execution_thread", Kind.STRING)}
-_SHAPES: Final = (ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape)
 _LOCATION: Final = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _FRAME: Final = ("file_location_id", "parent_frame_id")
 
@@ -173,28 +171,23 @@ class _Checker:
 
     def _check_aliases(self, values: dict[str, object], spans: dict[str, Span]) -> None:
         """Outputs that aliases name exist, and parameters are not negative (`HloInputOutputAliasConfig`)."""
-        layout = values.get("entry_computation_layout", (self.entry or self.last).result.shape)
+        layout = values.get("entry_computation_layout")
+        result = layout.result if isinstance(layout, ComputationLayout) else (self.entry or self.last).result.shape
         aliases = values.get("input_output_alias")
         if not isinstance(aliases, tuple):
             return
-        for output, number in aliases:
-            if number < 0:
+        for alias in aliases:
+            if alias.parameter_number < 0:
                 self._fail("a parameter's number is not negative", spans["input_output_alias"])
-            if isinstance(layout, _SHAPES) and subshape(layout, output) is None:
-                self._fail(f"the result has no element {set(output)}", spans["input_output_alias"])
+            if result is not None and subshape(result, alias.output_index) is None:
+                self._fail(f"the result has no element {index_text(alias.output_index)}", spans["input_output_alias"])
 
 
 def _read_recovery_table(tokens: Tokens) -> object:
-    """`{ {"old"} : {"new"}, "HloModule …" … }`, where the text between quotes is read strictly too."""
-    tokens.expect("{", "before the recovery table")
-    while tokens.kind != "}":
-        read_origin_array(tokens)
-        tokens.expect(":", "after what is recovered")
-        read_origin_array(tokens)
-        if tokens.accept(","):
-            start, end = tokens.start, tokens.end
-            text = unquote(tokens.expect(tk.STRING, "with the module that recovers it"))
-            if errors := check_strictly(Source("recovery module", text)):
-                tokens.fail(f"the module in this string: {errors[0]}", start, end)
-    tokens.advance()
-    return None
+    """The table with the modules in it, which are read strictly too."""
+    start = tokens.start
+    table = read_recovery_table(tokens)
+    for entry in table.entries:
+        if entry.module and (errors := check_strictly(Source("recovery module", entry.module))):
+            tokens.fail(f"a module in this table: {errors[0]}", start, tokens.previous_end)
+    return table

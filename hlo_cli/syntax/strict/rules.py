@@ -205,7 +205,7 @@ def _async_rest(operation: Operation) -> None:
     if alone and producer.shape is not None and operation.shape != producer.shape:
         operation.fail(f"the shape is that of the operand, {producer.shape}")
     thread = operation.attributes.get("async_execution_thread")
-    if isinstance(thread, str) and thread[1:-1] != producer.thread:
+    if isinstance(thread, str) and thread != producer.thread:
         operation.fail(f"the thread is that of the async-start, {producer.thread}", "async_execution_thread")
     called = operation.body("calls")
     if called is not None and producer.calls and called.name != producer.calls:

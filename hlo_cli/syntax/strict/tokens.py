@@ -10,6 +10,7 @@ import re
 from typing import Final, NoReturn
 
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.strings import end_of_dictionary
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.scanner import Scanner
 
@@ -60,7 +61,6 @@ _ESCAPED: Final = re.compile(
     r"|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|U00(?:0(?!0[dD][89a-fA-F])[0-9a-fA-F]|10)[0-9a-fA-F]{4}))*+"
 )
 """What may stand between quotes: only escapes that `absl::CUnescape` knows, and no byte above 255."""
-_JSON_PIECE: Final = re.compile(r'[^{}"]++|"(?:[^"\\]++|\\[^\n])*+"|[{}]')
 
 
 class Tokens:
@@ -133,15 +133,12 @@ class Tokens:
 
     def json(self) -> str:
         """Move over a dictionary, which begins at the current brace; only braces and double quotes count in it."""
-        start, depth, pos, text = self.start, 0, self.start, self._scanner.text
-        while depth > 0 or pos == start:
-            match = _JSON_PIECE.match(text, pos, self._scanner.end)
-            if match is None:
-                self.fail("the dictionary is not closed", start)
-            pos = match.end()
-            depth += {"{": 1, "}": -1}.get(match[0], 0)
-        self.move(pos)
-        return text[start:pos]
+        start, text = self.start, self._scanner.text
+        end = end_of_dictionary(text, start, self._scanner.end)
+        if end is None:
+            self.fail("the dictionary is not closed", start)
+        self.move(end)
+        return text[start:end]
 
     def scanner(self) -> Scanner:
         """A scanner at the current token, for what the lenient readers read as XLA does; `move` to where it stops."""

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final, TypeVar
 
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
+from hlo_cli.syntax.scanner import unquote
 from hlo_cli.syntax.shapes import read_shape
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 
 Reader = Callable[[Tokens], object]
 _T = TypeVar("_T")
+_Word = TypeVar("_Word", bound=StrEnum)
 _LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
 
 
@@ -59,13 +62,13 @@ def read_number(tokens: Tokens) -> float:
 
 
 def read_string(tokens: Tokens) -> str:
-    """A quoted string, still quoted."""
-    return tokens.expect(tk.STRING, "here")
+    """What stands between quotes."""
+    return unquote(tokens.expect(tk.STRING, "here"))
 
 
 def read_string_or_json(tokens: Tokens) -> str:
-    """A quoted string, or a dictionary in braces."""
-    return tokens.json() if tokens.kind == "{" else tokens.expect(tk.STRING, "or a dictionary")
+    """What stands between quotes, or a dictionary with its braces."""
+    return tokens.json() if tokens.kind == "{" else unquote(tokens.expect(tk.STRING, "or a dictionary"))
 
 
 def read_name(tokens: Tokens, what: str) -> str:
@@ -159,13 +162,15 @@ def read_shape_index(tokens: Tokens) -> tuple[int, ...]:
     return tuple(index)
 
 
-def fields(kinds: Mapping[str, Reader], required: tuple[str, ...] = (), *, loose: bool = False) -> Reader:
+def fields(
+    kinds: Mapping[str, Reader], required: tuple[str, ...] = (), *, loose: bool = False
+) -> Callable[[Tokens], dict[str, object]]:
     """The grammar of `{name=value name=value}`.
 
     Each name stands once, with a comma allowed before it; loosely, names repeat and there are no commas.
     """
 
-    def read(tokens: Tokens) -> object:
+    def read(tokens: Tokens) -> dict[str, object]:
         start = tokens.start
         tokens.expect("{", "before its fields")
         seen: dict[str, object] = {}
@@ -187,16 +192,17 @@ def fields(kinds: Mapping[str, Reader], required: tuple[str, ...] = (), *, loose
     return read
 
 
-def one_of(words: str, *, any_case: bool = False) -> Reader:
-    """The grammar of an enumeration: one of these words."""
-    known = words.split()
+def one_of(kind: type[_Word], *, any_case: bool = False) -> Callable[[Tokens], _Word]:
+    """The grammar of an enumeration: one of its words."""
+    known = {member.value.lower() if any_case else member.value: member for member in kind}
 
-    def read(tokens: Tokens) -> object:
-        word = tokens.text.lower() if any_case else tokens.text
-        if tokens.kind != tk.IDENT or word not in known:
-            tokens.fail(f"expected {', '.join(known[:-1])} or {known[-1]}")
+    def read(tokens: Tokens) -> _Word:
+        member = known.get(tokens.text.lower() if any_case else tokens.text)
+        if tokens.kind != tk.IDENT or member is None:
+            *most, last = known
+            tokens.fail(f"expected {', '.join(most)} or {last}")
         tokens.advance()
-        return word
+        return member
 
     return read
 
@@ -210,7 +216,7 @@ def read_float(tokens: Tokens) -> float:
     return value
 
 
-def read_bools_or_bool(tokens: Tokens) -> object:
+def read_bools_or_bool(tokens: Tokens) -> bool | tuple[bool, ...]:
     """`{true, false}` or `true`."""
     return read_bools(tokens) if tokens.kind == "{" else read_bool(tokens)
 
@@ -218,35 +224,3 @@ def read_bools_or_bool(tokens: Tokens) -> object:
 def read_shapes(tokens: Tokens) -> tuple[Shape, ...]:
     """`{f32[2]{0}, s32[]}`."""
     return read_list(tokens, take_shape)
-
-
-def read_dimensions(tokens: Tokens) -> tuple[int, ...]:
-    """`[2,4]`, with at least one number."""
-    start = tokens.start
-    dimensions = read_list(tokens, read_int, "[]")
-    if not dimensions:
-        tokens.fail("expected at least one number in brackets", start, tokens.previous_end)
-    return dimensions
-
-
-def read_iota(tokens: Tokens, *, whole: bool = False) -> tuple[int, ...]:
-    """`[2,4]T(1,0)`; one number goes without T. Only shardings ask for the `whole` order behind it."""
-    dimensions = read_dimensions(tokens)
-    if len(dimensions) == 1:
-        return dimensions
-    if tokens.kind != tk.IDENT or tokens.text != "T":
-        tokens.fail("expected T( and the order of the dimensions")
-    tokens.advance()
-    start = tokens.start
-    order = read_list(tokens, read_int, "()")
-    if not order or not all(0 <= d < len(dimensions) for d in order) or (whole and len(order) != len(dimensions)):
-        tokens.fail(f"expected the {len(dimensions)} dimensions in some order", start, tokens.previous_end)
-    return dimensions
-
-
-def read_reduction(tokens: Tokens) -> object:
-    """How the parts of an unreduced value come together."""
-    return _REDUCTION(tokens)
-
-
-_REDUCTION: Final = one_of("sum max min", any_case=True)

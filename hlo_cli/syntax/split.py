@@ -1,0 +1,60 @@
+"""Attributes cut apart by one regular expression, where it proves to have left nothing between them.
+
+Mirrors the lexer of xla/hlo/parser/hlo_lexer.h as far as quotes and brackets go; what is nested deeper than compilers
+nest it, or oddly spaced, is left to the exact reader.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from hlo_cli.syntax.scanner import STRING
+
+
+def split_attributes(text: str) -> list[tuple[str, str]] | None:
+    """Names and values of `, name=value, name=value`, or None where that is not all there is.
+
+    >>> split_attributes(', dimensions={0,1}, metadata={op_name="a, b"}')
+    [('dimensions', '{0,1}'), ('metadata', '{op_name="a, b"}')]
+    >>> split_attributes(", dimensions={0,1") is None
+    True
+    """
+    if not text:
+        return []
+    pairs: list[tuple[str, str]] = _pattern().findall(text)
+    length = sum([len(name) + len(value) for name, value in pairs])
+    return pairs if length + len(", =") * len(pairs) == len(text) else None
+
+
+def _nested(depth: int) -> str:
+    """What may stand in a value: braces up to a depth, other brackets that hold no brackets themselves."""
+    plain = r"[^\[\](){}\"'/]*+"
+    flat = rf"{plain}(?:{STRING}{plain})*+"
+    inner = flat
+    for _ in range(depth):
+        piece = rf"\{{{inner}\}}|\({flat}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
+        inner = rf"{plain}(?:(?:{piece}){plain})*+"
+    return inner
+
+
+def _json(depth: int) -> str:
+    """A dictionary as `backend_config` has it: only braces and double quotes count."""
+    string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+    plain = r'[^{}"]*+'
+    inner = rf"{plain}(?:{string}{plain})*+"
+    for _ in range(depth):
+        inner = rf"{plain}(?:(?:\{{{inner}\}}|{string}){plain})*+"
+    return rf"\{{{inner}\}}"
+
+
+_BRACKETS: Final = rf"\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]"
+_PIECE: Final = rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|{_BRACKETS}|{STRING}|[ ](?=[{{\[(])|, device_ids="
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """One attribute; it takes a while to compile, and not everyone asks."""
+    value = rf"(?:(?<=, backend_config=){_json(4)}|(?:{_PIECE})++)"
+    return re.compile(rf", ([A-Za-z_][A-Za-z0-9_.\-]*+)=({value})", re.DOTALL)

@@ -1,0 +1,116 @@
+"""Grammar of original values, and of the tables of a module about them; of statistics and accuracies too.
+
+Mirrors `ParseOriginalValueImpl`, `ParseStatisticsViz` and `ParseResultAccuracyType` of xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pyparsing as pp
+
+from hlo_cli.ir.accuracy import ResultAccuracy, Tolerance
+from hlo_cli.ir.annotations import Statistic, StatisticsViz
+from hlo_cli.ir.origin import (
+    DebugAttributes,
+    DebuggedArray,
+    OriginalArray,
+    OriginalTuple,
+    OriginalValue,
+    Recovery,
+    RecoveryTable,
+)
+from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
+from hlo_cli.syntax.strict.prose import (
+    ATTRIBUTE,
+    INDEX,
+    INT,
+    STRING,
+    fail,
+    listed,
+    named,
+    one_of,
+    quiet,
+    reader,
+    sign,
+    word,
+)
+from hlo_cli.syntax.strict.tokens import Tokens
+
+_ARRAY: Final = (
+    quiet("{") + pp.Opt(STRING - pp.Opt(INDEX)) - quiet("}", "an original instruction, or }")
+).set_parse_action(lambda found: OriginalArray(*found))
+_TREE = pp.Forward()
+_TREE.set_name("a tree of original instructions")
+_TREES: Final = pp.ZeroOrMore(_TREE + pp.Opt(quiet(",")))
+_TREE <<= _ARRAY | (quiet("(") - _TREES - quiet(")")).set_parse_action(lambda found: OriginalTuple(tuple(found)))
+_SYNTHETIC: Final = quiet("[") - word("synthetic_call").suppress() - quiet("]")
+_ORIGIN: Final = (
+    quiet("{")
+    - (_SYNTHETIC.set_parse_action(lambda: [None]) | pp.Opt(_TREE, OriginalArray()))
+    - quiet("}", "a tree of original instructions")
+).set_parse_action(lambda found: OriginalValue(found[0]))
+
+_RECOVERY: Final = (_ARRAY - quiet(":") - _ARRAY + pp.Opt(quiet(",") - STRING)).set_parse_action(
+    lambda found: Recovery(*found)
+)
+_RECOVERIES: Final = (quiet("{") - pp.ZeroOrMore(_RECOVERY) - quiet("}")).set_parse_action(
+    lambda found: RecoveryTable(tuple(found))
+)
+
+_BOOL: Final = sign("(?:true|false)(?![A-Za-z0-9_.:=-])", "true or false").set_parse_action(
+    lambda found: found[0] == "true"
+)
+
+
+def _field(name: str, value: pp.ParserElement) -> pp.ParserElement:
+    return (named(name) - value).set_parse_action(lambda found: [(name, found[0])])
+
+
+_DEBUG_FIELD: Final = (
+    _field("log_mode", one_of(DebugLogMode))
+    | _field("callback_id", INT)
+    | _field("partitioned", _BOOL)
+    | _field("op_id", INT)
+)
+_DEBUG: Final = (
+    quiet("{") - pp.ZeroOrMore(pp.Opt(quiet(",")) + _DEBUG_FIELD) - quiet("}", "a debug attribute, or }")
+).set_parse_action(lambda found: DebugAttributes(**dict(list(found))))
+_DEBUGGED: Final = (_ARRAY - quiet(":") - (quiet("(") - listed(_DEBUG) - quiet(")") | _DEBUG)).set_parse_action(
+    lambda found: DebuggedArray(found[0], tuple(found[1:]))
+)
+_DEBUG_TABLE: Final = (quiet("{") - listed(_DEBUGGED) - quiet("}")).set_parse_action(lambda found: [tuple(found)])
+
+_DECIMAL: Final = sign(
+    r"-?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+\-]?+[0-9]++)?+|-?+inf(?![A-Za-z0-9_.\-])", "a number"
+).set_parse_action(lambda found: float(found[0]))
+_STATISTIC: Final = (ATTRIBUTE - _DECIMAL).set_parse_action(lambda found: Statistic(found[0], found[1]))
+_STATISTICS: Final = (
+    quiet("{") - pp.Opt(ATTRIBUTE.copy().suppress() - INT + pp.ZeroOrMore(quiet(",") - _STATISTIC)) - quiet("}")
+).set_parse_action(lambda found: StatisticsViz(found[0], tuple(found[1:])) if found else StatisticsViz(0, ()))
+
+
+def _not_negative(text: str, at: int, found: pp.ParseResults) -> None:
+    if not found[0] >= 0:
+        raise fail(text, at, "a tolerance is not negative")
+
+
+_AMOUNT: Final = _DECIMAL.copy().add_parse_action(_not_negative)
+_TOLERANCE: Final = (
+    quiet("{") - listed(_field("atol", _AMOUNT) | _field("rtol", _AMOUNT) | _field("ulps", _AMOUNT)) - quiet("}")
+).set_parse_action(lambda found: Tolerance(**{name: int(n) if name == "ulps" else n for name, n in found}))
+_ACCURACY: Final = (
+    quiet("{") - (named("mode") - one_of(ResultAccuracyMode) | named("tolerance") - _TOLERANCE) - quiet("}")
+).set_parse_action(lambda found: ResultAccuracy(found[0]))
+
+read_origin: Final[Callable[[Tokens], OriginalValue]] = reader(_ORIGIN, "origin")
+"""`{{"a" {0}}}`, `{({"a"}, {"b"})}` or `{[synthetic_call]}`."""
+read_recovery_table: Final[Callable[[Tokens], RecoveryTable]] = reader(_RECOVERIES, "origin_recovery_table")
+"""`{ {"old"} : {"new"}, "HloModule …" … }`."""
+read_debug_attributes: Final[Callable[[Tokens], tuple[DebuggedArray, ...]]] = reader(_DEBUG_TABLE, "debug_attributes")
+"""`{ {"a" {0}}:({log_mode=default}, {op_id=3}) }`."""
+read_statistics: Final[Callable[[Tokens], StatisticsViz]] = reader(_STATISTICS, "statistics")
+"""`{visualizing_index=0,name=1.5}`; whatever the first is called, it is the index."""
+read_result_accuracy: Final[Callable[[Tokens], ResultAccuracy]] = reader(_ACCURACY, "result_accuracy")
+"""`{mode=highest}` or `{tolerance={atol=0.1,rtol=0.2,ulps=3}}`."""
