@@ -32,9 +32,9 @@ class NoText:
         """The text itself."""
         return UnreadText(text)
 
-    def span(self, index: int) -> Span:
+    def span(self, index: int) -> Span | None:
         """Nowhere."""
-        return Span(0, 0)
+        return None
 
     def metadata(self, instruction: Instruction) -> Metadata:
         """Nothing."""

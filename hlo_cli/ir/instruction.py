@@ -68,7 +68,7 @@ class TextReader(Protocol):
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""
 
-    def span(self, index: int) -> Span:
+    def span(self, index: int) -> Span | None:
         """Where the instruction stands in the source."""
 
     def metadata(self, instruction: Instruction) -> Metadata:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of, word_of
-from hlo_cli.syntax.proto.wire import WireError, read_fields, read_numbers, signed, varint
+from hlo_cli.syntax.proto.wire import WireError, packed_field, read_fields, read_numbers, signed
 
 _NONE: Final[tuple[int | bytes, ...]] = ()
 
@@ -20,10 +20,11 @@ class Message:
     (1, 3, True)
     """
 
-    __slots__ = ("_types", "_values", "kind")
+    __slots__ = ("_types", "_values", "encoded", "kind")
 
     def __init__(self, kind: str, data: bytes = b"") -> None:
         self.kind = kind
+        self.encoded = data
         self._types = fields_of(kind)
         self._values: dict[int, list[int | bytes]] = {}
         for number, value in read_fields(data):
@@ -96,8 +97,8 @@ class Message:
 
     def packed(self, name: str) -> bytes:
         """The values of a repeated field of numbers as they stand on the wire when packed."""
-        values = self._all(name)
-        return b"".join(varint(value) if isinstance(value, int) else value for value in values)
+        number = self._types[name].number
+        return packed_field(((number, value) for value in self._all(name)), number)
 
     def all_data(self, name: str) -> tuple[bytes, ...]:
         """The bytes of each occurrence of a repeated field."""

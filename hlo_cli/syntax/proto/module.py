@@ -1,6 +1,5 @@
-"""A module in a proto as the HLO text that XLA prints for it in a dump.
-
-Mirrors `HloModule::Print` of xla/hlo/ir/hlo_module.cc. What belongs to the configuration of the compiler and not to
+"""A module in a proto. Mirrors `HloModule::CreateFromProto` and `HloModule::Print` of xla/hlo/ir/hlo_module.cc.
+ What belongs to the configuration of the compiler and not to
 the module is in no `HloModuleProto`: whether shardings may propagate, and which parameters pass through.
 """
 
@@ -9,33 +8,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
+from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.origin import Recovery
 from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.values import value_text
-from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.computations import RawComputation, Schedule, computation_text, print_order
-from hlo_cli.syntax.proto.instructions import Texts, sanitized
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.garbage import no_garbage_collection
+from hlo_cli.syntax.header import Header, parse_stack_tables
+from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
 
 
-def module_text(module: Message) -> str:
-    """The text of a `HloModuleProto`; HloError if it holds no computation, or one that does not hang together."""
-    computations = {c.id: c for c in map(RawComputation, module.messages("computations"))}
-    if not computations:
-        raise HloError("the proto holds no computation")
-    schedule = _schedule(module)
-    parts = [", ".join((f"HloModule {sanitized(module.text('name'))}", *_header(module, schedule))) + "\n"]
-    if tables := _stack_tables(module.message("stack_frame_index")):
-        parts.append(tables + "\n")
-    names = {number: computation.name for number, computation in computations.items()}
-    texts, entry = Texts(), _entry(module)
-    parts.extend(
-        computation_text(computation, texts, names, schedule, is_entry=computation.id == entry) + "\n"
-        for computation in print_order(computations)
+def module_of(message: Message, source: Source) -> Module:
+    """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together."""
+    builder = Builder(_schedule(message), _entry(message))
+    with no_garbage_collection():
+        built = {each.id: each for each in map(builder.build, message.messages("computations"))}
+        link_calls(built)
+        computations = print_order(built)
+    if not any(computation.instructions for computation in computations):
+        raise HloError("the proto holds no instruction")
+    entry = next((each for each in computations if each.is_entry), computations[-1])
+    entry.is_entry = True
+    name = name_of(message.data("name"))
+    header = Header(name, tuple(_header(message)), _stack_tables(message.message("stack_frame_index")))
+    return Module(
+        name,
+        computations,
+        entry,
+        source,
+        header.attributes,
+        header.is_scheduled,
+        header.input_output_alias,
+        header.stack_tables,
+        parse_stack_tables,
     )
-    return "\n".join(parts) + "\n"
 
 
 def _entry(module: Message) -> int:
@@ -51,28 +61,31 @@ def _schedule(module: Message) -> Schedule:
     return {each.integer("key"): each.message("value").integers("instruction_ids") for each in sequences}
 
 
-def _header(module: Message, schedule: Schedule) -> Iterator[str]:
-    if schedule:
-        yield "is_scheduled=true"
+def _header(module: Message) -> Iterator[Attribute]:
+    if module.message("schedule").has("sequences"):
+        yield Attribute("is_scheduled", "true")
     aliases = tuple(map(_alias, module.message("input_output_alias").messages("entries")))
     if aliases:
-        yield f"input_output_alias={value_text(aliases)}"
+        yield Attribute("input_output_alias", value_text(aliases))
     donors = tuple(map(_donor, module.message("buffer_donor").messages("entries")))
     if donors:
-        yield f"buffer_donor={value_text(donors)}"
+        yield Attribute("buffer_donor", value_text(donors))
     if module.has("host_program_shape"):
         program = module.message("host_program_shape")
         parameters = tuple(map(shape_of, program.messages("parameters")))
-        yield f"entry_computation_layout={ComputationLayout(parameters, shape_of(program.message('result')))}"
+        yield Attribute(
+            "entry_computation_layout", str(ComputationLayout(parameters, shape_of(program.message("result"))))
+        )
     assignment = module.message("device_assignment")
     for name, field in (("replica_count", "replica_count"), ("num_partitions", "computation_count")):
         if (count := assignment.integer(field)) > 1:
-            yield f"{name}={count}"
+            yield Attribute(name, str(count))
     if (attributes := frontend_attributes_of(module.message("frontend_attributes"))).entries:
-        yield f"frontend_attributes={attributes}"
+        yield Attribute("frontend_attributes", str(attributes))
     entries = module.message("original_value_recovery_table").messages("entries")
     if entries:
-        yield "origin_recovery_table={\n" + "".join(f"  {_recovery(entry)}\n" for entry in entries) + "}"
+        listed = "".join(f"  {_recovery(entry)}\n" for entry in entries)
+        yield Attribute("origin_recovery_table", f"{{\n{listed}}}")
 
 
 def _alias(entry: Message) -> Alias:
@@ -93,7 +106,7 @@ def _recovery(entry: Message) -> Recovery:
     return Recovery(
         original_array_of(entry.message("old_original_array")),
         original_array_of(entry.message("new_original_array")),
-        module_text(inner) if inner.numbers else "",
+        str(module_of(inner, Source("", ""))) if inner.numbers else "",
     )
 
 
@@ -110,7 +123,7 @@ def _stack_tables(index: Message) -> str:
     return "\n".join(
         f"{section}\n" + "".join(f"{number} {row}\n" for number, row in enumerate(listed, 1))
         for section, listed in rows.items()
-    )
+    ).strip()
 
 
 def _file_location(location: Message) -> str:

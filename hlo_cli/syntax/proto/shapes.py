@@ -26,33 +26,48 @@ from hlo_cli.syntax.shapes import MAX_NESTING
 _LEAVES: Final[dict[str, Shape]] = {"token": TokenShape(), "opaque": OpaqueShape(), "invalid": UnknownShape()}
 
 
-def shape_of(message: Message, depth: int = 0) -> Shape:
-    """The shape that a `ShapeProto` describes.
+class ShapeReader:
+    """Reads shapes; each distinct layout once."""
 
-    >>> str(shape_of(Message("ShapeProto", bytes.fromhex("100b1a0204032a040a020100"))))
-    'f32[4,3]{1,0}'
-    """
-    if depth > MAX_NESTING:
-        raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
-    kind = message.word("element_type")
-    if kind in _LEAVES:
-        return _LEAVES[kind]
-    if kind in PRIMITIVE_TYPES:
-        return _array(message, PRIMITIVE_TYPES[kind])
-    elements = tuple(shape_of(element, depth + 1) for element in message.messages("tuple_shapes"))
-    if kind == "tuple":
-        return TupleShape(elements)
-    if len(elements) != 1 or not isinstance(elements[0], ArrayShape):
-        raise HloError("a buffer shape holds no array")
-    return BufferShape(elements[0])
+    def __init__(self) -> None:
+        self._layouts: dict[bytes, Layout] = {}
+
+    def read(self, data: bytes, depth: int = 0) -> Shape:
+        """The shape that a `ShapeProto` describes.
+
+        >>> str(ShapeReader().read(bytes.fromhex("100b1a0204032a040a020100")))
+        'f32[4,3]{1,0}'
+        """
+        if depth > MAX_NESTING:
+            raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
+        message = Message("ShapeProto", data)
+        kind = message.word("element_type")
+        if kind in _LEAVES:
+            return _LEAVES[kind]
+        if kind in PRIMITIVE_TYPES:
+            return self._array(message, PRIMITIVE_TYPES[kind])
+        elements = tuple(self.read(element, depth + 1) for element in message.all_data("tuple_shapes"))
+        if kind == "tuple":
+            return TupleShape(elements)
+        if len(elements) != 1 or not isinstance(elements[0], ArrayShape):
+            raise HloError("a buffer shape holds no array")
+        return BufferShape(elements[0])
+
+    def _array(self, message: Message, element_type: PrimitiveType) -> ArrayShape:
+        dimensions = message.integers("dimensions")
+        dynamic = message.flags("is_dynamic_dimension")[: len(dimensions)]
+        dynamic += (False,) * (len(dimensions) - len(dynamic))
+        if not message.has("layout"):
+            return ArrayShape(element_type, dimensions, dynamic, default_layout(len(dimensions)))
+        data = message.data("layout")
+        if (layout := self._layouts.get(data)) is None:
+            layout = self._layouts[data] = layout_of(Message("LayoutProto", data))
+        return ArrayShape(element_type, dimensions, dynamic, layout)
 
 
-def _array(message: Message, element_type: PrimitiveType) -> ArrayShape:
-    dimensions = message.integers("dimensions")
-    dynamic = message.flags("is_dynamic_dimension")[: len(dimensions)]
-    dynamic += (False,) * (len(dimensions) - len(dynamic))
-    layout = layout_of(message.message("layout")) if message.has("layout") else default_layout(len(dimensions))
-    return ArrayShape(element_type, dimensions, dynamic, layout)
+def shape_of(message: Message) -> Shape:
+    """The shape in a message of its own."""
+    return ShapeReader().read(message.encoded)
 
 
 def layout_of(message: Message) -> Layout:
@@ -78,7 +93,7 @@ def shape_draft(shape: Shape) -> Draft:
 
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> shape = parse_shape("(f32[<=4,3]{0,1:T(2,128)S(1)}, token[])")
-    >>> shape_of(Message("ShapeProto", shape_draft(shape).to_bytes())) == shape
+    >>> ShapeReader().read(shape_draft(shape).to_bytes()) == shape
     True
     """
     draft = Draft("ShapeProto")

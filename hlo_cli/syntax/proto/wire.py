@@ -74,6 +74,16 @@ def read_fields(data: bytes) -> list[Field]:
     return fields
 
 
+def packed_field(fields: Iterable[Field], number: int) -> bytes:
+    """The numbers of a repeated field as they stand on the wire when packed, however they stand there.
+
+    >>> packed_field([(1, 3), (2, b""), (1, bytes((4, 5)))], 1).hex()
+    '030405'
+    """
+    values = (value for at, value in fields if at == number)
+    return b"".join(varint(value) if isinstance(value, int) else value for value in values)
+
+
 def read_numbers(packed: bytes) -> list[int]:
     """The unsigned numbers of a packed field.
 
