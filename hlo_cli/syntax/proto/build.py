@@ -12,18 +12,21 @@ from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import Shape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.reader import ProtoReader
 from hlo_cli.syntax.proto.scan import scan_instruction
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.texts import Memo, Texts
-from hlo_cli.syntax.proto.wire import read_numbers
+from hlo_cli.syntax.proto.wire import all_bytes, bytes_in, number_in, read_fields, read_numbers
 
 Schedule = Mapping[int, Sequence[int]]
 """The order of the instructions of each computation that is scheduled, all by number."""
 
+_NAME, _INSTRUCTIONS, _ID, _ROOT, _THREAD = (
+    fields_of("HloComputationProto")[name].number
+    for name in ("name", "instructions", "id", "root_id", "execution_thread")
+)
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
 _IS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _IS_OPCODE: Final = re.compile(r"[a-z][a-z0-9\-]*+")
@@ -58,16 +61,18 @@ class Builder:
 
     schedule: Schedule
     entry: int
-    shapes: Memo[Shape] = field(default_factory=lambda: Memo(ShapeReader().read))
+    shapes: ShapeReader = field(default_factory=ShapeReader)
     opcodes: Memo[str] = field(default_factory=lambda: Memo(_opcode))
     texts: Texts = field(default_factory=Texts)
 
-    def build(self, message: Message) -> Built:
+    def build(self, encoded: bytes) -> Built:
         """One computation, whose callees are not known yet."""
-        number = message.integer("id")
-        computation = Computation(name_of(message.data("name")), is_entry=number == self.entry)
-        computation.execution_thread = message.text("execution_thread") or "main"
-        data = message.all_data("instructions")
+        fields = read_fields(encoded)
+        found = dict(fields)
+        number = number_in(found, _ID)
+        computation = Computation(name_of(bytes_in(found, _NAME)), is_entry=number == self.entry)
+        computation.execution_thread = bytes_in(found, _THREAD).decode("utf-8", "replace") or "main"
+        data = all_bytes(fields, _INSTRUCTIONS)
         instructions: dict[int, Instruction] = {}
         packed: list[tuple[Instruction, bytes]] = []
         parameters: list[tuple[int, Instruction]] = []
@@ -94,7 +99,7 @@ class Builder:
         self._arrange(computation, number, data, instructions)
         parameters.sort(key=lambda pair: pair[0])
         computation.parameters = tuple([instruction for _, instruction in parameters])
-        computation.root = instructions.get(message.integer("root_id"))
+        computation.root = instructions.get(number_in(found, _ROOT))
         return Built(number, computation, callers)
 
     def _arrange(

@@ -26,7 +26,7 @@ def module_of(message: Message, source: Source) -> Module:
     """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together."""
     builder = Builder(_schedule(message), _entry(message))
     with no_garbage_collection():
-        built = {each.id: each for each in map(builder.build, message.messages("computations"))}
+        built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
         link_calls(built)
         computations = print_order(built)
     if not any(computation.instructions for computation in computations):

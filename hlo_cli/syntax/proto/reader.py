@@ -12,8 +12,8 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.scan import KIND, NUMBERS
-from hlo_cli.syntax.proto.texts import Texts, bytes_of
-from hlo_cli.syntax.proto.wire import read_fields
+from hlo_cli.syntax.proto.texts import Texts
+from hlo_cli.syntax.proto.wire import bytes_in, read_fields
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.split import split_attributes
 from hlo_cli.syntax.values import readable_attributes
@@ -63,7 +63,7 @@ class ProtoReader:
     def metadata(self, instruction: Instruction) -> Metadata:
         """Where the instruction comes from."""
         found = dict(read_fields(self._data[instruction.index]))
-        return self._texts.metadata[bytes_of(found.get(NUMBERS["metadata"]))]
+        return self._texts.metadata[bytes_in(found, NUMBERS["metadata"])]
 
     def literal(self, instruction: Instruction) -> Literal:
         """The values of a constant."""

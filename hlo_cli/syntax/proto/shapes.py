@@ -20,46 +20,68 @@ from hlo_cli.ir.shape import (
 )
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.fields import fields_of, word_of
 from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.wire import (
+    Field,
+    all_bytes,
+    bytes_in,
+    number_in,
+    packed_field,
+    read_fields,
+    read_numbers,
+    signed,
+)
 from hlo_cli.syntax.shapes import MAX_NESTING
 
+_ELEMENT_TYPE, _DIMENSIONS, _ELEMENTS, _LAYOUT, _DYNAMIC = (
+    fields_of("ShapeProto")[name].number
+    for name in ("element_type", "dimensions", "tuple_shapes", "layout", "is_dynamic_dimension")
+)
 _LEAVES: Final[dict[str, Shape]] = {"token": TokenShape(), "opaque": OpaqueShape(), "invalid": UnknownShape()}
 
 
-class ShapeReader:
-    """Reads shapes; each distinct layout once."""
+class ShapeReader(dict[bytes, Shape]):
+    """Shapes by the bytes of their `ShapeProto`: each distinct shape, element and layout is read once.
+
+    >>> str(ShapeReader()[bytes.fromhex("100b1a0204032a040a020100")])
+    'f32[4,3]{1,0}'
+    """
 
     def __init__(self) -> None:
         self._layouts: dict[bytes, Layout] = {}
+        self._depth = 0
 
-    def read(self, data: bytes, depth: int = 0) -> Shape:
-        """The shape that a `ShapeProto` describes.
-
-        >>> str(ShapeReader().read(bytes.fromhex("100b1a0204032a040a020100")))
-        'f32[4,3]{1,0}'
-        """
-        if depth > MAX_NESTING:
-            raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
-        message = Message("ShapeProto", data)
-        kind = message.word("element_type")
-        if kind in _LEAVES:
-            return _LEAVES[kind]
+    def __missing__(self, data: bytes) -> Shape:
+        fields = read_fields(data)
+        found = dict(fields)
+        kind = word_of("PrimitiveType", number_in(found, _ELEMENT_TYPE))
         if kind in PRIMITIVE_TYPES:
-            return self._array(message, PRIMITIVE_TYPES[kind])
-        elements = tuple(self.read(element, depth + 1) for element in message.all_data("tuple_shapes"))
+            shape: Shape = self._array(PRIMITIVE_TYPES[kind], fields, found)
+        else:
+            shape = _LEAVES.get(kind) or self._nested(kind, all_bytes(fields, _ELEMENTS))
+        self[data] = shape
+        return shape
+
+    def _nested(self, kind: str, data: list[bytes]) -> Shape:
+        if self._depth > MAX_NESTING:
+            raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
+        self._depth += 1
+        elements = tuple([self[element] for element in data])
+        self._depth -= 1
         if kind == "tuple":
             return TupleShape(elements)
         if len(elements) != 1 or not isinstance(elements[0], ArrayShape):
             raise HloError("a buffer shape holds no array")
         return BufferShape(elements[0])
 
-    def _array(self, message: Message, element_type: PrimitiveType) -> ArrayShape:
-        dimensions = message.integers("dimensions")
-        dynamic = message.flags("is_dynamic_dimension")[: len(dimensions)]
+    def _array(self, element_type: PrimitiveType, fields: list[Field], found: dict[int, int | bytes]) -> ArrayShape:
+        dimensions = tuple(map(signed, read_numbers(packed_field(fields, _DIMENSIONS))))
+        dynamic = tuple(map(bool, read_numbers(packed_field(fields, _DYNAMIC))[: len(dimensions)]))
         dynamic += (False,) * (len(dimensions) - len(dynamic))
-        if not message.has("layout"):
+        if _LAYOUT not in found:
             return ArrayShape(element_type, dimensions, dynamic, default_layout(len(dimensions)))
-        data = message.data("layout")
+        data = bytes_in(found, _LAYOUT)
         if (layout := self._layouts.get(data)) is None:
             layout = self._layouts[data] = layout_of(Message("LayoutProto", data))
         return ArrayShape(element_type, dimensions, dynamic, layout)
@@ -67,7 +89,7 @@ class ShapeReader:
 
 def shape_of(message: Message) -> Shape:
     """The shape in a message of its own."""
-    return ShapeReader().read(message.encoded)
+    return ShapeReader()[message.encoded]
 
 
 def layout_of(message: Message) -> Layout:
@@ -93,7 +115,7 @@ def shape_draft(shape: Shape) -> Draft:
 
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> shape = parse_shape("(f32[<=4,3]{0,1:T(2,128)S(1)}, token[])")
-    >>> ShapeReader().read(shape_draft(shape).to_bytes()) == shape
+    >>> ShapeReader()[shape_draft(shape).to_bytes()] == shape
     True
     """
     draft = Draft("ShapeProto")

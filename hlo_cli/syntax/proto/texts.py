@@ -19,7 +19,7 @@ from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.scan import KIND, NUMBERS
 from hlo_cli.syntax.proto.values import metadata_of
-from hlo_cli.syntax.proto.wire import Field, WireError, read_fields, read_numbers
+from hlo_cli.syntax.proto.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 
 _T = TypeVar("_T")
 _OWN: Final = frozenset(
@@ -88,11 +88,11 @@ class Texts:
         found = dict(fields)
         own, common, last = self._tail(instruction, fields, data)
         called = _called_text(instruction) if instruction.called_computations else ""
-        if (predecessors := found.get(NUMBERS["control_predecessor_ids"])) is not None:
-            listed = ", ".join(names(number) for number in _numbers(predecessors))
-            common += f", control-predecessors={{{listed}}}" if listed else ""
-        metadata = self.metadata_texts[bytes_of(found.get(NUMBERS["metadata"]))]
-        config = self.configs[bytes_of(found.get(NUMBERS["backend_config"]))]
+        if NUMBERS["control_predecessor_ids"] in found:
+            predecessors = read_numbers(packed_field(fields, NUMBERS["control_predecessor_ids"]))
+            common += f", control-predecessors={{{', '.join(map(names, predecessors))}}}" if predecessors else ""
+        metadata = self.metadata_texts[bytes_in(found, NUMBERS["metadata"])]
+        config = self.configs[bytes_in(found, NUMBERS["backend_config"])]
         return f"{own}{called}{common}{last}{metadata}{config}"
 
     def _tail(self, instruction: Instruction, fields: list[Field], data: bytes) -> _Tail:
@@ -137,14 +137,3 @@ def _config_text(data: bytes) -> str:
 
 def _listed(texts: Iterable[str]) -> str:
     return "".join(f", {text}" for text in texts)
-
-
-def _numbers(value: int | bytes) -> list[int]:
-    return [value] if isinstance(value, int) else read_numbers(value)
-
-
-def bytes_of(value: int | bytes | None) -> bytes:
-    """The bytes of a field that may be absent."""
-    if isinstance(value, int):
-        raise WireError("a number stands where bytes were expected")
-    return value or b""

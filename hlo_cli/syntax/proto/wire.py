@@ -84,6 +84,27 @@ def packed_field(fields: Iterable[Field], number: int) -> bytes:
     return b"".join(varint(value) if isinstance(value, int) else value for value in values)
 
 
+def bytes_in(found: dict[int, int | bytes], number: int) -> bytes:
+    """The bytes of a field that may be absent."""
+    value = found.get(number, b"")
+    if isinstance(value, int):
+        raise WireError(f"field {number} holds a number")
+    return value
+
+
+def number_in(found: dict[int, int | bytes], number: int) -> int:
+    """The unsigned number of a field that may be absent."""
+    value = found.get(number, 0)
+    if not isinstance(value, int):
+        raise WireError(f"field {number} holds no number")
+    return value
+
+
+def all_bytes(fields: Iterable[Field], number: int) -> list[bytes]:
+    """The bytes of each occurrence of a repeated field."""
+    return [value for at, value in fields if at == number and not isinstance(value, int)]
+
+
 def read_numbers(packed: bytes) -> list[int]:
     """The unsigned numbers of a packed field.
 
