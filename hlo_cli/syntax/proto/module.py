@@ -18,7 +18,7 @@ from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.proto.shapes import shape_of
+from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
 
 
@@ -34,7 +34,7 @@ def module_of(message: Message, source: Source) -> Module:
     entry = next((each for each in computations if each.is_entry), computations[-1])
     entry.is_entry = True
     name = name_of(message.data("name"))
-    header = Header(name, tuple(_header(message)), _stack_tables(message.message("stack_frame_index")))
+    header = Header(name, tuple(_header(message, builder.shapes)), _stack_tables(message.message("stack_frame_index")))
     return Module(
         name,
         computations,
@@ -61,7 +61,7 @@ def _schedule(module: Message) -> Schedule:
     return {each.integer("key"): each.message("value").integers("instruction_ids") for each in sequences}
 
 
-def _header(module: Message) -> Iterator[Attribute]:
+def _header(module: Message, shapes: ShapeReader) -> Iterator[Attribute]:
     if module.message("schedule").has("sequences"):
         yield Attribute("is_scheduled", "true")
     aliases = tuple(map(_alias, module.message("input_output_alias").messages("entries")))
@@ -72,10 +72,8 @@ def _header(module: Message) -> Iterator[Attribute]:
         yield Attribute("buffer_donor", value_text(donors))
     if module.has("host_program_shape"):
         program = module.message("host_program_shape")
-        parameters = tuple(map(shape_of, program.messages("parameters")))
-        yield Attribute(
-            "entry_computation_layout", str(ComputationLayout(parameters, shape_of(program.message("result"))))
-        )
+        parameters = tuple(shapes[data] for data in program.all_data("parameters"))
+        yield Attribute("entry_computation_layout", str(ComputationLayout(parameters, shapes[program.data("result")])))
     assignment = module.message("device_assignment")
     for name, field in (("replica_count", "replica_count"), ("num_partitions", "computation_count")):
         if (count := assignment.integer(field)) > 1:
