@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.metadata import SourceLocation, StackFrames
-from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Diagnostic, HloError, Source, nearest
 
+if TYPE_CHECKING:
+    from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
+    from hlo_cli.ir.annotations import FrontendAttributes
+    from hlo_cli.ir.origin import DebuggedArray, RecoveryTable
+    from hlo_cli.ir.values import AttributeValue
+
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """One entry of `input_output_alias`: this element of the result overwrites that element of a parameter."""
-
-    output_index: ShapeIndex
-    parameter_number: int
-    parameter_index: ShapeIndex
-    kind: str = "may-alias"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,8 @@ class Findings:
 class Module:
     """A parsed module: header, computations, and what the reader had to say about the text.
 
-    `header` keeps every header attribute as text in its order; those that analyses need have fields of their own.
+    `header` keeps every header attribute as text in its order, and `header_value` says what one means; those that
+    analyses need have fields or properties of their own.
     `stack_tables` is the text of the tables behind it. What costs time and is rarely asked for is read when it is.
 
     >>> from hlo_cli import parse_module
@@ -53,16 +50,103 @@ class Module:
     source: Source
     header: tuple[Attribute, ...] = ()
     is_scheduled: bool = False
-    input_output_alias: tuple[Alias, ...] = ()
     stack_tables: str = ""
     read_stack_tables: Callable[[str], StackFrames] | None = None
     read_errors: tuple[Diagnostic, ...] = ()
     check: Callable[[Module], Findings] | None = None
+    read_header_value: Callable[[str, str], AttributeValue] | None = None
 
     @cached_property
     def stack_frames(self) -> StackFrames:
         """The tables behind the header, which say where in the user's program instructions come from."""
         return self.read_stack_tables(self.stack_tables) if self.read_stack_tables is not None else StackFrames()
+
+    def header_value(self, name: str) -> AttributeValue | None:
+        """What an attribute of the header says, or None if there is none of this name.
+
+        >>> from hlo_cli import parse_module
+        >>> text = "HloModule m, num_partitions=4, more=1  ENTRY e { ROOT p = f32[2] parameter(0) }"
+        >>> module = parse_module(text)
+        >>> module.header_value("num_partitions"), module.header_value("more"), module.header_value("replica_count")
+        (4, '1', None)
+        """
+        text = next((attribute.value for attribute in self.header if attribute.name == name), None)
+        if text is None or self.read_header_value is None:
+            return text if text is None else UnreadText(text)
+        return self.read_header_value(name, text)
+
+    @property
+    def replica_count(self) -> int:
+        """How many copies of the program run on different data."""
+        return self._header_value_of("replica_count", int) or 1
+
+    @property
+    def num_partitions(self) -> int:
+        """Over how many devices each copy of the program is spread."""
+        return self._header_value_of("num_partitions", int) or 1
+
+    @property
+    def alias_passthrough_params(self) -> bool:
+        """Whether parameters that are handed through share their buffers with the results."""
+        return self.header_value("alias_passthrough_params") is True
+
+    @cached_property
+    def input_output_alias(self) -> tuple[Alias, ...]:
+        """Which elements of the result overwrite which elements of parameters."""
+        from hlo_cli.ir.aliasing import Alias
+
+        return self._header_items_of("input_output_alias", Alias)
+
+    @property
+    def buffer_donor(self) -> tuple[BufferDonor, ...]:
+        """Elements of parameters whose buffers any result may use."""
+        from hlo_cli.ir.aliasing import BufferDonor
+
+        return self._header_items_of("buffer_donor", BufferDonor)
+
+    @property
+    def entry_computation_layout(self) -> ComputationLayout | None:
+        """Shapes and layouts of the entry's parameters and result, where the header gives them.
+
+        >>> from hlo_cli import parse_module
+        >>> header = "HloModule m, entry_computation_layout={(f32[2]{0})->f32[2]{0}}"
+        >>> str(parse_module(header + " ENTRY e { ROOT p = f32[2] parameter(0) }").entry_computation_layout.result)
+        'f32[2]{0}'
+        """
+        from hlo_cli.ir.aliasing import ComputationLayout
+
+        return self._header_value_of("entry_computation_layout", ComputationLayout)
+
+    @property
+    def frontend_attributes(self) -> FrontendAttributes:
+        """Texts that XLA hands on; none where the header does not say."""
+        from hlo_cli.ir.annotations import FrontendAttributes
+
+        return self._header_value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
+
+    @property
+    def allow_spmd_sharding_propagation_to_parameters(self) -> tuple[bool, ...]:
+        """Whether the partitioner may choose the sharding of each parameter, or of all if one is given."""
+        return self._flags("allow_spmd_sharding_propagation_to_parameters")
+
+    @property
+    def allow_spmd_sharding_propagation_to_output(self) -> tuple[bool, ...]:
+        """Whether the partitioner may choose the sharding of each element of the result, or of all if one is given."""
+        return self._flags("allow_spmd_sharding_propagation_to_output")
+
+    @property
+    def origin_recovery_table(self) -> RecoveryTable | None:
+        """How lost arrays of the original program are computed."""
+        from hlo_cli.ir.origin import RecoveryTable
+
+        return self._header_value_of("origin_recovery_table", RecoveryTable)
+
+    @property
+    def debug_attributes(self) -> tuple[DebuggedArray, ...]:
+        """What is to be logged while the program runs."""
+        from hlo_cli.ir.origin import DebuggedArray
+
+        return self._header_items_of("debug_attributes", DebuggedArray)
 
     @cached_property
     def _findings(self) -> Findings:
@@ -125,3 +209,15 @@ class Module:
             return named[name]
         close = nearest(name, named)
         raise HloError(f"no {what} {name} in {self.name}", hint=f"did you mean {close}?" if close else None)
+
+    def _header_value_of(self, name: str, kind: type[_T]) -> _T | None:
+        value = self.header_value(name)
+        return value if isinstance(value, kind) else None
+
+    def _header_items_of(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
+        value = self.header_value(name)
+        return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
+
+    def _flags(self, name: str) -> tuple[bool, ...]:
+        value = self.header_value(name)
+        return (value,) if isinstance(value, bool) else self._header_items_of(name, bool) or (False,)

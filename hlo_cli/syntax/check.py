@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -18,36 +18,56 @@ from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import MAX_ERRORS
-from hlo_cli.syntax.split import split_attributes
+from hlo_cli.syntax.split import split_attributes, split_tail
 from hlo_cli.syntax.typed import read_header_value, read_value_text
 from hlo_cli.syntax.values import read_attributes
 
 _LONGEST: Final = 60
-_K = TypeVar("_K")
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
 """Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The first instruction of each opcode, of each attribute of an opcode and of each of its values, and how many."""
+    """How often each opcode is there, and each value of an attribute of an opcode."""
 
-    opcodes: dict[str, tuple[Instruction, int]] = field(default_factory=dict)
-    attributes: dict[tuple[str, str], tuple[Instruction, int]] = field(default_factory=dict)
-    values: dict[tuple[str, str, str], tuple[Instruction, int]] = field(default_factory=dict)
+    opcodes: Counter[str] = field(default_factory=Counter)
+    values: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
-    def add(self, instruction: Instruction, pairs: Iterable[tuple[str, str]], times: int = 1) -> None:
-        """So many instructions with these attributes, of which this is the first."""
-        opcode = instruction.opcode
-        _count(self.opcodes, opcode, instruction, times)
+    def add(self, opcode: str, pairs: Iterable[tuple[str, str]], times: int = 1) -> None:
+        """So many instructions with these attributes."""
+        self.opcodes[opcode] += times
         for name, text in pairs:
-            _count(self.attributes, (opcode, name), instruction, times)
-            _count(self.values, (opcode, name, text), instruction, times)
+            self.values[opcode, name, text] += times
+
+    def attributes(self) -> Counter[tuple[str, str]]:
+        """How often each attribute of an opcode is there."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (opcode, name, _), times in self.values.items():
+            found[opcode, name] += times
+        return found
 
 
-def _count(seen: dict[_K, tuple[Instruction, int]], key: _K, instruction: Instruction, times: int) -> None:
-    first, before = seen.get(key) or (instruction, 0)
-    seen[key] = first, before + times
+class _Places:
+    """Where opcodes, attributes and values stand first; looked for once, if there is anything to note."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._spans: dict[tuple[str, ...], Span] = {}
+
+    def first(self, *key: str) -> Span:
+        """The place of an opcode, an attribute of it, or a value of that."""
+        if not self._spans:
+            for instruction in self._module.instructions:
+                self._add((instruction.opcode,), instruction.span)
+                for attribute in instruction.attributes:
+                    self._add((instruction.opcode, attribute.name), attribute.span or instruction.span)
+                    self._add((instruction.opcode, attribute.name, attribute.value), attribute.span or instruction.span)
+        return self._spans.get(key) or Span(0, 0)
+
+    def _add(self, key: tuple[str, ...], span: Span | None) -> None:
+        if span is not None:
+            self._spans.setdefault(key, span)
 
 
 def check_module(module: Module, noted: Notes | None = None) -> Findings:
@@ -57,47 +77,53 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
     """
     errors: list[Diagnostic] = []
     seen = _Seen()
+    _look_at_rows([c for c in module.computations if isinstance(c.reader, RowReader)], seen, errors)
     for computation in module.computations:
-        if isinstance(computation.reader, RowReader):
-            _look_at_rows(computation, computation.reader, seen, errors)
-        else:
+        if not isinstance(computation.reader, RowReader):
             for instruction in computation.instructions:
-                seen.add(instruction, [(a.name, a.value) for a in instruction.attributes])
+                seen.add(instruction.opcode, [(a.name, a.value) for a in instruction.attributes])
     notes = Notes(module.source)
     _note_header(module, notes)
-    _note_names(seen, notes)
-    _note_values(seen, notes)
+    places = _Places(module)
+    _note_names(seen, notes, places)
+    _note_values(seen, notes, places)
     _note_shapes(module, notes)
     found = (*(noted.diagnostics() if noted else ()), *notes.diagnostics())
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
 
 
-def _look_at_rows(computation: Computation, reader: RowReader, seen: _Seen, errors: list[Diagnostic]) -> None:
-    """Cut the attributes of every line apart, each distinct text once; the exact reader judges what is not cut."""
-    instructions = computation.instructions
-    keys = list(zip([i.opcode for i in instructions], _tails(reader), strict=True))
-    first_of = dict(zip(reversed(keys), reversed(instructions), strict=True))
-    for key, times in Counter(keys).items():
-        pairs = split_attributes(key[1])
-        if pairs is not None:
-            seen.add(first_of[key], pairs, times)
+def _look_at_rows(computations: Sequence[Computation], seen: _Seen, errors: list[Diagnostic]) -> None:
+    """Cut the attributes of every line apart, each distinct text once; the rest is looked at line by line."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for computation in computations:
+        counts.update(_tails(computation))
+    odd = set()
+    for (opcode, tail), times in counts.items():
+        if (pairs := split_tail(tail)) is None:
+            odd.add((opcode, tail))
         else:
-            for instruction in [i for i, other in zip(instructions, keys, strict=True) if other == key]:
-                seen.add(instruction, _read_exactly(reader, instruction.index, errors))
+            seen.add(opcode, pairs, times)
+    for computation in computations if odd else ():
+        for instruction, key in zip(computation.instructions, _tails(computation), strict=True):
+            if key in odd:
+                seen.add(instruction.opcode, _read(instruction, errors))
 
 
-def _tails(reader: RowReader) -> Iterator[str]:
-    """What stands behind the operands of each line, from the comma on; where that begins is plain to see in most."""
-    for index, line in enumerate(reader.lines()):
-        head, found, tail = line.partition("), ")
-        if ")," in head or not (found or line[-1:] == ")") or (found and "=" not in tail.partition(" ")[0]):
-            yield reader.raw(index)[1]
-        else:
-            yield found[1:] + tail
+def _tails(computation: Computation) -> Iterable[tuple[str, str]]:
+    """Each line's opcode, and what stands behind the first parenthesis that a comma follows."""
+    assert isinstance(computation.reader, RowReader)
+    return zip(
+        [instruction.opcode for instruction in computation.instructions], computation.reader.tails(), strict=True
+    )
 
 
-def _read_exactly(reader: RowReader, index: int, errors: list[Diagnostic]) -> list[tuple[str, str]]:
-    scanner = reader.tail(index)
+def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
+    """The attributes of one line, as the exact reader takes them if need be."""
+    reader = instruction.computation.reader
+    assert isinstance(reader, RowReader)
+    if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
+        return pairs
+    scanner = reader.tail(instruction.index)
     try:
         attributes = read_attributes(scanner)
         if not scanner.at_end():
@@ -120,23 +146,23 @@ def _note_header(module: Module, notes: Notes) -> None:
             notes.add("unread-value", f"{message}; kept as text", _whole(module, attribute.name, attribute.span))
 
 
-def _note_names(seen: _Seen, notes: Notes) -> None:
-    for opcode, (first, times) in seen.opcodes.items():
+def _note_names(seen: _Seen, notes: Notes, places: _Places) -> None:
+    for opcode, times in seen.opcodes.items():
         if not is_known(opcode):
-            notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", _place(first), times)
-    for (opcode, name), (first, times) in seen.attributes.items():
+            notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", places.first(opcode), times)
+    for (opcode, name), times in seen.attributes().items():
         if is_known(opcode) and name not in attributes_of(opcode):
             message = f"attribute {name} of {opcode} is not known; kept as text"
-            notes.add("unknown-attribute", message, _place_of(first, name), times)
+            notes.add("unknown-attribute", message, places.first(opcode, name), times)
 
 
-def _note_values(seen: _Seen, notes: Notes) -> None:
-    for (opcode, name, text), (first, times) in seen.values.items():
+def _note_values(seen: _Seen, notes: Notes, places: _Places) -> None:
+    for (opcode, name, text), times in seen.values.items():
         rule = attributes_of(opcode).get(name)
         if rule is None or rule.kind in _CANNOT_FAIL or not isinstance(read_value_text(rule.kind, text), UnreadText):
             continue
         message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
-        notes.add("unread-value", message, _place_of(first, name), times)
+        notes.add("unread-value", message, places.first(opcode, name, text), times)
 
 
 def _note_shapes(module: Module, notes: Notes) -> None:
@@ -168,11 +194,6 @@ def _shortened(text: str) -> str:
 
 def _place(instruction: Instruction) -> Span:
     return instruction.span or Span(0, 0)
-
-
-def _place_of(instruction: Instruction, name: str) -> Span:
-    spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
-    return spans.get(name) or _place(instruction)
 
 
 def _whole(module: Module, name: str, value: Span) -> Span:

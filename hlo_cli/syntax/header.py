@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
-from hlo_cli.ir.module import Alias
 from hlo_cli.syntax.scanner import STRING, Scanner, unquote
 from hlo_cli.syntax.values import read_attribute
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.values import AttributeValue
 
 SECTIONS: Final = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _TABLES = re.compile(
@@ -22,10 +24,6 @@ _TABLES = re.compile(
 )
 _SECTION = re.compile(rf"({'|'.join(SECTIONS)})|[0-9]++[ \t]++({STRING}|\{{[^{{}}]*+\}})", re.DOTALL)
 _NUMBER = re.compile(r"([a-z_]++)=([0-9]++)")
-_INDEX = r"\{([0-9, \t\n\r]*+)\}"
-_ALIAS = re.compile(
-    rf"{_INDEX}[ \t\n\r]*+:[ \t\n\r]*+\([ \t]*+([0-9]++)[ \t]*+,[ \t]*+{_INDEX}(?:[ \t]*+,[ \t]*+([a-z\-]++))?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +43,12 @@ class Header:
         """Whether the order of instructions is the schedule."""
         return self.get("is_scheduled") == "true"
 
-    @property
-    def input_output_alias(self) -> tuple[Alias, ...]:
-        """Which results overwrite which parameters."""
-        return tuple(
-            Alias(_index(output), int(parameter[:18]), _index(index), kind or "may-alias")
-            for output, parameter, index, kind in _ALIAS.findall(self.get("input_output_alias") or "")
-        )
+
+def typed_header_value(attribute: str, text: str) -> AttributeValue:
+    """What a header attribute's value says; the grammars are loaded when the first value is asked for."""
+    from hlo_cli.syntax.typed import read_header_value
+
+    return read_header_value(attribute, text)
 
 
 def read_header(scanner: Scanner) -> Header:
@@ -113,7 +110,3 @@ def _stack_frame(row: str) -> StackFrame:
 
 def _numbers(row: str) -> dict[str, int]:
     return {key: int(value[:18]) for key, value in _NUMBER.findall(row)}
-
-
-def _index(text: str) -> tuple[int, ...]:
-    return tuple(int(part[:18]) for part in text.replace(",", " ").split())

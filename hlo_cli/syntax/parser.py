@@ -16,7 +16,7 @@ from hlo_cli.ir.module import Findings, Module
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows, free_name
 from hlo_cli.syntax.garbage import no_garbage_collection
-from hlo_cli.syntax.header import Header, parse_stack_tables, read_header
+from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
@@ -103,11 +103,11 @@ class _Reader:
             self.source,
             header.attributes,
             header.is_scheduled,
-            header.input_output_alias,
             header.stack_tables,
             parse_stack_tables,
             tuple(self.builder.diagnostics),
             partial(_look_through, self.builder.notes),
+            typed_header_value,
         )
 
     def _read_header(self, scanner: Scanner) -> Header:

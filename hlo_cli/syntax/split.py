@@ -28,13 +28,27 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
     return pairs if length + len(", =") * len(pairs) == len(text) else None
 
 
+def split_tail(tail: str) -> list[tuple[str, str]] | None:
+    """The attributes in what stands behind the first `),` of a line, which may belong to a shape, or None.
+
+    >>> split_tail(" f32[]) custom-call(%x), k=1")
+    [('k', '1')]
+    """
+    while (pairs := split_attributes(tail and f",{tail}")) is None:
+        before, found, tail = tail.partition("),")
+        if not found or "=" in before:
+            return None
+    return pairs
+
+
 def _nested(depth: int) -> str:
-    """What may stand in a value: braces up to a depth, other brackets that hold no brackets themselves."""
+    """What may stand in a value: braces up to a depth, parentheses with plain braces, brackets that hold none."""
     plain = r"[^\[\](){}\"'/]*+"
     flat = rf"{plain}(?:{STRING}{plain})*+"
+    places = rf"{plain}(?:(?:\{{{plain}\}}|{STRING}){plain})*+"
     inner = flat
     for _ in range(depth):
-        piece = rf"\{{{inner}\}}|\({flat}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
+        piece = rf"\{{{inner}\}}|\({places}\)|\[{flat}\]|{STRING}|/\*index=[0-9]++\*/"
         inner = rf"{plain}(?:(?:{piece}){plain})*+"
     return inner
 

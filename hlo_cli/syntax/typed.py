@@ -5,6 +5,7 @@ Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc; a text that its gramm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -19,6 +20,8 @@ from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.grammars import GRAMMARS, ValueReader
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import read_list, read_name
+
+_PLAIN_NAME: Final = re.compile(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
 
 
 def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeValue:
@@ -50,6 +53,8 @@ def read_value_text(kind: Kind, text: str) -> AttributeValue:
     """
     if kind is Kind.METADATA:
         return parse_metadata(text)
+    if kind is Kind.COMPUTATION and (match := _PLAIN_NAME.fullmatch(text)) is not None:
+        return Name(match[1])
     try:
         tokens = Tokens(Source("", text))
         value = _readers()[kind](tokens)
