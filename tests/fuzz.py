@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape
@@ -214,6 +215,7 @@ def exercise(text: str) -> None:
                 instruction.shape.padded_bytes,
                 instruction.shape.logical_bytes,
             )
+            look_at_literal(instruction, text)
         printed = module.to_string()
         if not module.errors:
             again = parse_module(printed)
@@ -221,6 +223,15 @@ def exercise(text: str) -> None:
     for line in text.splitlines()[:20]:
         with suppress(HloError):
             parse_shape(line.partition(" = ")[2].partition(" ")[0])
+
+
+def look_at_literal(instruction: Instruction, text: str) -> None:
+    """The values of a constant can be read and printed, or an error says why not."""
+    try:
+        if instruction.literal is not None:
+            instruction.literal.to_string()
+    except HloError as error:
+        look_at(error.diagnostics, text)
 
 
 def look_at(diagnostics: Sequence[Diagnostic], text: str) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -17,8 +18,9 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
+from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import (
     UNBOUNDED,
     ArrayShape,
@@ -29,6 +31,8 @@ from hlo_cli.ir.shape import (
     TupleShape,
     with_index_marks,
 )
+from hlo_cli.syntax.literal_bytes import PackedValues
+from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.shapes import parse_shape
 
 _T = TypeVar("_T")
@@ -125,6 +129,40 @@ def a_shape(random: Random, size: int) -> Shape:
 
 
 shapes: st.SearchStrategy[Shape] = st.builds(lambda seed, size: a_shape(Random(seed), size), seeds, st.integers(0, 4))
+
+
+# Literals
+
+
+def a_literal(random: Random, element_type: PrimitiveType) -> ArrayLiteral:
+    """Values of a type that a text can hold, as any bits, in any small array and order of dimensions."""
+    rank = random.choice((0, 1, 1, 2, 2, 3, 4, 5))
+    sizes = tuple(random.choice((0, 1, 1, 2, 3, 4) if rank > 1 else (0, 1, 2, 9, 10, 11, 40)) for _ in range(rank))
+    shape = ArrayShape(
+        element_type, sizes, (False,) * rank, Layout(tuple(random.sample(range(rank), rank)), (a_tile(random),))
+    )
+    parts, width = (2, element_type.bits // 2) if element_type.kind == "complex" else (1, element_type.bits)
+    elements = [_bits(random, element_type, width) for _ in range(parts * prod(sizes))]
+    data = b"".join(bits.to_bytes((width + 7) // 8, "little") for bits in elements)
+    return ArrayLiteral(shape, PackedValues(data))
+
+
+def _bits(random: Random, element_type: PrimitiveType, width: int) -> int:
+    """Any bits, often few or many of them set; complex numbers have no NaN, whose payload XLA does not read."""
+    bits = random.choice((random.getrandbits(width), random.getrandbits(3), -1 - random.getrandbits(3))) % (1 << width)
+    if element_type.kind != "complex":
+        return bits
+    form = FLOAT_FORMATS[f"f{width}"]
+    return bits if bits & ~form.sign <= form.nan(0) else bits & ~form.nan(0)
+
+
+def spelled_literal(text: str, random: Random) -> str:
+    """The text of a literal as somebody else might have written it, with commas and spaces wherever XLA takes them."""
+    tokens = re.findall(r"/\*.*?\*/|\([^()]*,[^()]*\)|[{},]|[^\s{},]+", text)
+    return "".join(
+        f"{random.choice((',', ' ', ', ,', _gap(random) or ' ')) if token == ',' else token}{_gap(random, rarely=True)}"
+        for token in tokens
+    )
 
 
 def spaced(text: str, random: Random) -> str:

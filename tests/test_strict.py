@@ -5,9 +5,6 @@ Every verdict here is jaxlib 0.10.2's, which the oracle tests ask again, except 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.strict.module import check_strictly
+from judge import ask_xla
 from strategies import dump_text, dumps, name_of
 
 DATA = Path(__file__).parent / "data" / "strict"
@@ -174,32 +172,9 @@ def test_dumps_are_read_strictly(path: Path) -> None:
     assert errors_of(dump_text(path)) == ()
 
 
-ASK = """
-import json, os, sys
-from jaxlib import _hlo
-for text in json.load(sys.stdin):
-    read, write = os.pipe()
-    if os.fork() == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        try:
-            _hlo.hlo_module_from_text(text)
-            os.write(write, b"accepts")
-        except Exception:
-            os.write(write, b"rejects")
-        os._exit(0)
-    os.close(write)
-    print(os.read(read, 10).decode() or "ends", flush=True)
-    os.wait()
-"""
-
-
 def verdicts(texts: list[str]) -> list[str]:
     """What jaxlib says to each text: accepts, rejects, or ends, if it takes the process with it."""
-    pytest.importorskip("jaxlib._hlo")
-    asked = subprocess.run(
-        [sys.executable, "-c", ASK], input=json.dumps(texts), capture_output=True, text=True, check=True
-    )
-    return asked.stdout.split()
+    return ["ends" if said is None else "accepts" if said else "rejects" for said in ask_xla(texts)]
 
 
 @pytest.mark.oracle

@@ -39,8 +39,8 @@ class ArrayLiteral:
 
     >>> from hlo_cli.syntax.literals import parse_literal
     >>> literal = parse_literal("s32[2,2]{1,0} {{1, 2}, {3, 4}}")
-    >>> literal.array().sum()
-    np.int64(10)
+    >>> literal.array().tolist()
+    [[1, 2], [3, 4]]
     >>> literal.to_string(), literal.is_elided
     ('{ { 1, 2 }, { 3, 4 } }', False)
     """

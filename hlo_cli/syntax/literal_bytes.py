@@ -16,7 +16,7 @@ from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.literal_numbers import storage_type
+from hlo_cli.syntax.literal_numbers import in_shape, storage_type
 from hlo_cli.syntax.literals import StoredValues
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class PackedValues(StoredValues):
         if element_type.is_sub_byte:
             unused = values.dtype.type(8 - element_type.bits)
             values = (values << unused) >> unused
-        return values.reshape([shape.dimensions[d] for d in order]).transpose(np.argsort(order))
+        return in_shape(values, [shape.dimensions[d] for d in order]).transpose(np.argsort(order))
 
 
 def _read_varints(data: bytes, element_type: PrimitiveType) -> bytes:

@@ -8,12 +8,13 @@ expect, the exact reader takes again, which knows all that XLA allows and says w
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import Source
+from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS, encode
 from hlo_cli.syntax.strict.literals import LARGEST_FLOAT, LIMITS, DenseReader, integer_range
 from hlo_cli.syntax.strict.tokens import END, Tokens
@@ -32,12 +33,12 @@ _NUMBER_BYTES: Final = {
     "complex": b"0123456789-+.eEinfa",
 }
 _SPACES: Final = bytes.maketrans(b"{}()", b"    ")
-_STRAY: Final = (re.compile(rb"[{(](?<=[^,{(].)"), re.compile(rb"[})](?=[^,})])"))
+_ONE_BYTE: Final = {kind: bytes.maketrans(used, b"0" * len(used)) for kind, used in _NUMBER_BYTES.items()}
+_ONE_DIGIT: Final = bytes.maketrans(b"0123456789-", b"00000000000")
+_STRAY: Final = (b"0{", b"0(", b"}0", b")0")
 """A number on the wrong side of a bracket."""
-_NO_NUMBER: Final = (re.compile(rb"\.(?<![0-9\-].)"), re.compile(rb"\+(?<![eE].)"))
-"""`.5` and `+5`, which Python takes for numbers."""
-_LONG_INTEGER: Final = re.compile(rb"[0-9]{19}")
-"""Maybe a whole number of more than 63 bits, which XLA reads as a negative one, and as a float too."""
+_LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
+"""Maybe a whole number of more than 63 bits, which XLA reads as a negative one, for a float too."""
 
 
 def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
@@ -66,16 +67,30 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
 
     values = _read_printed(source.text[start:end], shape)
     if values is not None:
-        return _stored(values, shape.element_type).reshape(shape.dimensions)
+        return in_shape(_stored(values, shape.element_type), shape.dimensions, source, Span(start, end))
     tokens = Tokens(source, start, end)
     reader = DenseReader(tokens, shape)
     reader.read()
-    if tokens.kind != END:
-        tokens.fail("expected the end of the literal")
+    tokens.expect(END, "behind the literal")
     stored = _stored(np.array(reader.values, _reading_type(shape.element_type)), shape.element_type)
     if reader.payloads:
         _set_payloads(stored, shape.element_type.name, reader.payloads)
-    return stored.reshape(shape.dimensions)
+    return in_shape(stored, shape.dimensions, source, Span(start, end))
+
+
+def in_shape(
+    elements: npt.NDArray[np.generic], sizes: Sequence[int], source: Source | None = None, span: Span | None = None
+) -> npt.NDArray[np.generic]:
+    """Elements as an array of these sizes; HloError where numpy has no such array, as for a hundred dimensions.
+
+    >>> import numpy as np
+    >>> in_shape(np.arange(4), (2, 2)).tolist()
+    [[0, 1], [2, 3]]
+    """
+    try:
+        return elements.reshape(sizes)
+    except (ValueError, OverflowError) as error:
+        raise HloError(f"the values fit in no array: {error}", span, source=source) from error
 
 
 def _reading_type(element_type: PrimitiveType) -> type[np.generic]:
@@ -118,7 +133,8 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     compact = data.translate(None, _BLANK)
     if not _has_brackets_of(compact.translate(None, _NUMBER_BYTES[kind]), shape):
         return None
-    if any(stray.search(compact) for stray in _STRAY):
+    like_zeros = compact.translate(_ONE_BYTE[kind])
+    if any(stray in like_zeros for stray in _STRAY):
         return None
     count = prod(shape.dimensions) * (2 if kind == "complex" else 1)
     if count == 0:
@@ -126,7 +142,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
     parts = data.translate(_SPACES).split(b",")
     assert len(parts) == count, "the shape's brackets have as many commas"
     if kind in ("float", "complex"):
-        if any(odd.search(compact) for odd in _NO_NUMBER):
+        if not _holds_floats(compact):
             return None
         return _floats(parts, shape.element_type, data.count(b"inf"))
     return _integers(parts, shape.element_type)
@@ -149,21 +165,28 @@ def _integers(parts: list[bytes], element_type: PrimitiveType) -> npt.NDArray[np
     import numpy as np
 
     try:
-        values = np.array(list(map(int, parts)), _reading_type(element_type))
-    except (ValueError, OverflowError):
+        numbers = list(map(int, parts))
+    except ValueError:
         return None
-    if element_type.kind != "pred":
-        low, high = integer_range(element_type)
-        if values.min() < low or values.max() > high:
-            return None
-    return values
+    low, high = integer_range(PRIMITIVE_TYPES["s64"] if element_type.kind == "pred" else element_type)
+    if min(numbers) < low or max(numbers) > high:
+        return None
+    return np.array(numbers, _reading_type(element_type))
+
+
+def _holds_floats(text: bytes) -> bool:
+    """Whether all that Python takes for numbers in a text is the same number for XLA: not `.5`, `+5` or 2^63."""
+    digits = text.translate(_ONE_DIGIT)
+    return (
+        digits.count(b".") == digits.count(b"0.")
+        and digits.count(b"+") == digits.count(b"e+") + digits.count(b"E+")
+        and (b"0" * 19 not in digits or _LONG_INTEGER.search(text) is None)
+    )
 
 
 def _floats(parts: list[bytes], element_type: PrimitiveType, infinities: int) -> npt.NDArray[np.generic] | None:
     import numpy as np
 
-    if max(map(len, parts)) >= 19 and any(map(_LONG_INTEGER.search, parts)):
-        return None
     try:
         values = np.fromiter(map(float, parts), np.float64, len(parts))
     except ValueError:

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS, decode
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+_MOST_EMPTY: Final = 10**6
+"""Braces without anything in them are printed up to this number."""
 
 
 def array_text(stored: npt.NDArray[np.generic], shape: ArrayShape) -> str:
@@ -26,6 +31,8 @@ def array_text(stored: npt.NDArray[np.generic], shape: ArrayShape) -> str:
     >>> array_text(np.array([[0.1, 1e10], [1, np.nan]], np.float32), parse_shape("f32[2,2]"))
     '{ { 0.1, 1e+10 }, { 1, nan } }'
     """
+    if stored.size == 0 and prod(stored.shape[:-1]) > _MOST_EMPTY:
+        raise HloError(f"the text of an empty {shape} is too long")
     return nested(_element_texts(stored.ravel(), shape), stored.shape)
 
 

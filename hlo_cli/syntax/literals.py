@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.literal import ArrayLiteral, Literal, LiteralValues, TupleLiteral
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.source import HloError, Source, Span
 
 if TYPE_CHECKING:
@@ -66,15 +66,7 @@ def parse_literal(text: str) -> Literal:
         ...
     hlo_cli.source.HloError: 1:6: error: 256 is no value of u8, which has 0 to 255
     """
-    from hlo_cli.syntax.strict.literals import read_literal
-    from hlo_cli.syntax.strict.tokens import END, Tokens
-
-    source = Source("", text)
-    tokens = Tokens(source)
-    read = read_literal(tokens)
-    if tokens.kind != END:
-        tokens.fail("expected the end of the literal")
-    return _literal_of(source, read)
+    return _read(Source("", text), Span(0, len(text)))
 
 
 def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
@@ -84,21 +76,22 @@ def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
     >>> literal_at(Source("", "{...}"), Span(0, 5), parse_shape("f32[1000]")).is_elided
     True
     """
-    text = source.slice(span)
     if isinstance(shape, ArrayShape) and UNBOUNDED not in shape.dimensions:
         return _array_literal(source, span, shape)
     if isinstance(shape, TupleShape):
-        if text.strip() == "{...}":
-            return _elided(shape, source, span)
-        from hlo_cli.syntax.strict.literals import read_literal
-        from hlo_cli.syntax.strict.tokens import END, Tokens
-
-        tokens = Tokens(source, span.start, span.end)
-        read = read_literal(tokens, shape)
-        if tokens.kind != END:
-            tokens.fail("expected the end of the literal")
-        return _literal_of(source, read)
+        return _elided(shape, source, span) if source.slice(span).strip() == "{...}" else _read(source, span, shape)
     raise _no_literal(shape, source, span)
+
+
+def _read(source: Source, span: Span, shape: Shape | None = None) -> Literal:
+    """A literal whose parts must be found first, which takes reading all of it."""
+    from hlo_cli.syntax.strict.literals import read_literal
+    from hlo_cli.syntax.strict.tokens import END, Tokens
+
+    tokens = Tokens(source, span.start, span.end)
+    read = read_literal(tokens, shape)
+    tokens.expect(END, "behind the literal")
+    return _literal_of(source, read)
 
 
 def _array_literal(source: Source, span: Span, shape: ArrayShape) -> ArrayLiteral:
@@ -127,4 +120,7 @@ def _elided(shape: Shape, source: Source, span: Span) -> Literal:
 
 
 def _no_literal(shape: Shape, source: Source, span: Span) -> HloError:
+    if isinstance(shape, UnknownShape):
+        message = f"{shape} is of a type that is not known" if shape.text else "the text does not say of which shape"
+        return HloError(f"the values of this constant cannot be read: {message}", span, source=source)
     return HloError(f"there are no literals of shape {shape}", span, source=source)

@@ -1,0 +1,45 @@
+"""Questions to jaxlib about many texts, one process for each, as some of them end the process that reads them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+_ASK = """
+import json, os, sys
+from jaxlib import _hlo
+options = _hlo.HloPrintOptions()
+options.print_large_constants = True
+question, texts = json.load(sys.stdin)
+for text in texts:
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            module = _hlo.hlo_module_from_text(text)
+            answer = eval(question)
+        except Exception:
+            answer = False
+        with os.fdopen(write, "w") as said:
+            json.dump(answer, said)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as said:
+        print(said.read() or "null", flush=True)
+    os.wait()
+"""
+
+
+def ask_xla(texts: list[str], question: str = "True") -> list[object]:
+    """What an expression says of the `module` that each text is for jaxlib.
+
+    False for a text that jaxlib rejects, None for one that ends its process. `options` print large constants too.
+    """
+    pytest.importorskip("jaxlib._hlo")
+    asked = subprocess.run(
+        [sys.executable, "-c", _ASK], input=json.dumps((question, texts)), capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in asked.stdout.splitlines()]
