@@ -15,15 +15,18 @@ from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.values import value_text
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.garbage import no_garbage_collection
-from hlo_cli.syntax.header import Header, parse_stack_tables
+from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
+from hlo_cli.syntax.shapes import MAX_NESTING
 
 
-def module_of(message: Message, source: Source) -> Module:
+def module_of(message: Message, source: Source, depth: int = 0) -> Module:
     """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together."""
+    if depth > MAX_NESTING:
+        raise HloError(f"modules are nested more than {MAX_NESTING} deep")
     builder = Builder(_schedule(message), _entry(message))
     with no_garbage_collection():
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
@@ -34,7 +37,9 @@ def module_of(message: Message, source: Source) -> Module:
     entry = next((each for each in computations if each.is_entry), computations[-1])
     entry.is_entry = True
     name = name_of(message.data("name"))
-    header = Header(name, tuple(_header(message, builder.shapes)), _stack_tables(message.message("stack_frame_index")))
+    header = Header(
+        name, tuple(_header(message, builder.shapes, depth)), _stack_tables(message.message("stack_frame_index"))
+    )
     return Module(
         name,
         computations,
@@ -42,9 +47,9 @@ def module_of(message: Message, source: Source) -> Module:
         source,
         header.attributes,
         header.is_scheduled,
-        header.input_output_alias,
         header.stack_tables,
         parse_stack_tables,
+        read_header_value=typed_header_value,
     )
 
 
@@ -61,7 +66,7 @@ def _schedule(module: Message) -> Schedule:
     return {each.integer("key"): each.message("value").integers("instruction_ids") for each in sequences}
 
 
-def _header(module: Message, shapes: ShapeReader) -> Iterator[Attribute]:
+def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attribute]:
     if module.message("schedule").has("sequences"):
         yield Attribute("is_scheduled", "true")
     aliases = tuple(map(_alias, module.message("input_output_alias").messages("entries")))
@@ -82,7 +87,7 @@ def _header(module: Message, shapes: ShapeReader) -> Iterator[Attribute]:
         yield Attribute("frontend_attributes", str(attributes))
     entries = module.message("original_value_recovery_table").messages("entries")
     if entries:
-        listed = "".join(f"  {_recovery(entry)}\n" for entry in entries)
+        listed = "".join(f"  {_recovery(entry, depth + 1)}\n" for entry in entries)
         yield Attribute("origin_recovery_table", f"{{\n{listed}}}")
 
 
@@ -99,12 +104,12 @@ def _donor(entry: Message) -> BufferDonor:
     return BufferDonor(entry.integer("parameter_number"), entry.integers("parameter_shape_index"))
 
 
-def _recovery(entry: Message) -> Recovery:
+def _recovery(entry: Message, depth: int) -> Recovery:
     inner = entry.message("recovery_module")
     return Recovery(
         original_array_of(entry.message("old_original_array")),
         original_array_of(entry.message("new_original_array")),
-        str(module_of(inner, Source("", ""))) if inner.numbers else "",
+        str(module_of(inner, Source("", ""), depth)) if inner.numbers else "",
     )
 
 

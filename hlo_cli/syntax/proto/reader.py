@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 class ProtoReader:
     """The instructions of one computation as they stand in a proto. A proto has no lines, so nothing has a place."""
 
-    __slots__ = ("_by_number", "_computation", "_data", "_texts")
+    __slots__ = ("_computation", "_data", "_texts", "by_number")
 
     def __init__(
         self, computation: Computation, data: Sequence[bytes], by_number: Mapping[int, Instruction], texts: Texts
     ) -> None:
         self._computation = computation
         self._data = data
-        self._by_number = by_number
+        self.by_number = by_number
         self._texts = texts
 
     def read(self, index: int) -> InstructionText:
@@ -50,7 +50,10 @@ class ProtoReader:
         """The argument, and the attributes as XLA prints them."""
         instruction = self._computation.instructions[index]
         data = self._data[index]
-        return self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
+        try:
+            return self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
+        except HloError as error:
+            raise _blamed(instruction, error) from None
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""
@@ -62,17 +65,25 @@ class ProtoReader:
 
     def metadata(self, instruction: Instruction) -> Metadata:
         """Where the instruction comes from."""
-        found = dict(read_fields(self._data[instruction.index]))
-        return self._texts.metadata[bytes_in(found, NUMBERS["metadata"])]
+        try:
+            found = dict(read_fields(self._data[instruction.index]))
+            return self._texts.metadata[bytes_in(found, NUMBERS["metadata"])]
+        except HloError as error:
+            raise _blamed(instruction, error) from None
 
     def literal(self, instruction: Instruction) -> Literal:
         """The values of a constant."""
-        message = Message(KIND, self._data[instruction.index])
-        if not message.has("literal"):
-            raise HloError(f"{instruction.name} has no values")
-        return literal_of(message.message("literal"))
+        try:
+            return literal_of(Message(KIND, self._data[instruction.index]).message("literal"))
+        except HloError as error:
+            raise _blamed(instruction, error) from None
 
     def _name(self, number: int) -> str:
-        if (found := self._by_number.get(number)) is None:
+        if (found := self.by_number.get(number)) is None:
             raise HloError(f"an instruction of {self._computation.name} waits for {number}, which is not there")
         return f"%{found.name}"
+
+
+def _blamed(instruction: Instruction, error: HloError) -> HloError:
+    """The same error with the name of the instruction that it is in."""
+    return HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)

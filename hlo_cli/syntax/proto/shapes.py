@@ -49,26 +49,27 @@ class ShapeReader(dict[bytes, Shape]):
     """
 
     def __init__(self) -> None:
+        self._arrays: dict[bytes, Shape] = {}
         self._layouts: dict[bytes, Layout] = {}
-        self._depth = 0
 
     def __missing__(self, data: bytes) -> Shape:
+        shape = self[data] = self._read(data, 0)
+        return shape
+
+    def _read(self, data: bytes, depth: int) -> Shape:
+        if (known := self._arrays.get(data)) is not None:
+            return known
         fields = read_fields(data)
         found = dict(fields)
         kind = word_of("PrimitiveType", number_in(found, _ELEMENT_TYPE))
         if kind in PRIMITIVE_TYPES:
-            shape: Shape = self._array(PRIMITIVE_TYPES[kind], fields, found)
-        else:
-            shape = _LEAVES.get(kind) or self._nested(kind, all_bytes(fields, _ELEMENTS))
-        self[data] = shape
-        return shape
-
-    def _nested(self, kind: str, data: list[bytes]) -> Shape:
-        if self._depth > MAX_NESTING:
+            array = self._arrays[data] = self._array(PRIMITIVE_TYPES[kind], fields, found)
+            return array
+        if kind in _LEAVES:
+            return _LEAVES[kind]
+        if depth > MAX_NESTING:
             raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
-        self._depth += 1
-        elements = tuple([self[element] for element in data])
-        self._depth -= 1
+        elements = tuple([self._read(element, depth + 1) for element in all_bytes(fields, _ELEMENTS)])
         if kind == "tuple":
             return TupleShape(elements)
         if len(elements) != 1 or not isinstance(elements[0], ArrayShape):

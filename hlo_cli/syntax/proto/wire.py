@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
+from hlo_cli.source import HloError
+
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """The kinds of fields, as the lowest three bits of a tag have it."""
 
@@ -21,7 +23,7 @@ _LONGEST_VARINT: Final = 10
 _VARINT = re.compile(rb"[\x80-\xff]*+[\x00-\x7f]")
 
 
-class WireError(Exception):
+class WireError(HloError):
     """Bytes that are no sequence of fields: cut short, or not a proto at all."""
 
 
