@@ -20,7 +20,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
 
 demo: $(VENV)/.run ## answer one question about a real TPU dump
-	@$(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/
+	@COLUMNS=80 $(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/ --top 4 --format screen
 
 test: $(VENV)/.test ## run the tests and the examples in docstrings (ARGS="-k layout" chooses)
 	@$(PY) -m pytest -q -m "not slow" $(ARGS)

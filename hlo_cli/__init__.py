@@ -21,6 +21,14 @@ from hlo_cli._version import __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
+    from hlo_cli.analysis.address_map import address_map
+    from hlo_cli.analysis.addresses import (
+        element_at,
+        linear_index,
+        linear_index_to_multidimensional_index,
+        multidimensional_index_to_linear_index,
+    )
+    from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
@@ -49,12 +57,27 @@ __all__ = [
     "TupleShape",
     "UnknownShape",
     "__version__",
+    "address_map",
+    "element_at",
+    "inverse_map",
+    "linear_index",
+    "linear_index_to_multidimensional_index",
     "load",
+    "multidimensional_index_to_linear_index",
+    "padding_mask",
     "parse_module",
     "parse_shape",
 ]
 
 _HOMES = {
+    "hlo_cli.analysis.address_map": ("address_map",),
+    "hlo_cli.analysis.addresses": (
+        "element_at",
+        "linear_index",
+        "linear_index_to_multidimensional_index",
+        "multidimensional_index_to_linear_index",
+    ),
+    "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),

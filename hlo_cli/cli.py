@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "parse": ("hlo_cli.commands.parse", "what is in a dump; one instruction taken apart"),
     "layout": ("hlo_cli.commands.layout", "what a layout means; what padding costs"),
-    "help": ("hlo_cli.commands.help", "how to make a dump; shell completion"),
+    "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.source import HloError, Source, Span
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 HEAVY = ("numpy", "rich", "pyparsing")
 
 Run = Callable[..., int]
@@ -353,3 +355,25 @@ def test_what_makes_no_sense_is_said_so(line: str, capsys: pytest.CaptureFixture
     assert error.startswith("error: ")
     assert "nothing matches" not in error
     assert "no such file" not in error
+
+
+def sorted_by(column: str, shown: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The cells of a column of a real dump's shapes, in the order that `--sort` gives."""
+    dump = str(FIXTURES / "tpu" / "v5e_conv")
+    arguments = ["layout", dump, "--format", "csv", "--columns", shown, "--sort", column]
+    assert cli.main(arguments, standalone=False) == 0
+    return [row[0] for row in csv.reader(capsys.readouterr().out.splitlines())][1:]
+
+
+def test_a_minus_turns_the_order_of_any_column(capsys: pytest.CaptureFixture[str]) -> None:
+    shapes, turned_shapes = (sorted_by(column, "shape", capsys) for column in ("shape", "-shape"))
+    assert len(set(shapes)) > 2
+    assert turned_shapes == shapes[::-1]
+    assert shapes[0].startswith("bf16")
+    assert turned_shapes[0].startswith("f32")
+    sizes, turned_sizes = (
+        [int(size) for size in sorted_by(column, "padded_bytes", capsys)]
+        for column in ("padded_bytes", "-padded_bytes")
+    )
+    assert sizes == sorted(sizes, reverse=True)
+    assert turned_sizes == sorted(sizes)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.metadata import parse_metadata
+from hlo_cli.syntax.notes import MAX_NOTES
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.recover import MAX_ERRORS
-from hlo_cli.syntax.scanner import Scanner, unquote
+from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import parse_shape
 from hlo_cli.syntax.values import one_line
 
@@ -42,9 +44,10 @@ def reads(text: str) -> Module | None:
         look_at(error.diagnostics, most=2 * MAX_ERRORS)
         return None
     look_at(module.errors, most=2 * MAX_ERRORS)
-    look_at(module.notes)
+    look_at(module.notes, most=2 * (MAX_NOTES + 1))
     for instruction in module.instructions:
-        _ = instruction.metadata, instruction.shape.padded_bytes, instruction.shape.logical_bytes
+        _ = instruction.metadata, instruction.parameter_number
+        _ = instruction.shape.padded_bytes, instruction.shape.logical_bytes
     assert parse_module(str(module)).instruction_count == module.instruction_count or module.errors
     return module
 
@@ -127,6 +130,7 @@ HOSTILE: dict[str, str] = {
     "a computation that calls itself": "HloModule m\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=e\n}\n",
     "computations that call each other": "HloModule m\na {\n  ROOT r = f32[] call(), to_apply=b\n}\nENTRY b {\n  ROOT s = f32[] call(), to_apply=a\n}\n",
     "100,000 broken lines": lines(*["%x = = ="] * 100_000),
+    "20,000 broken operands": lines(*[f"%x{i} = f32[2] negate(%p %q)" for i in range(20_000)]),
     "100,000 unknown types": lines(*[f"%x{i} = q{i}[2] negate(%p)" for i in range(100_000)]),
     "100,000 unknown attributes": lines(*[f"%x{i} = f32[2] negate(%p), frob=1" for i in range(100_000)]),
     "nothing but a header": "HloModule " + "m" * 100_000,

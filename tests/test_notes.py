@@ -79,6 +79,19 @@ def test_the_same_thing_is_noted_once_with_its_count() -> None:
     ]
 
 
+def test_notes_are_bounded_and_those_left_out_are_counted() -> None:
+    for line in (
+        "%x{0} = f32[2]{{0}} frob{0}(%p)",
+        "%x{0} = f32[2]{{0}} negate(%p), frob{0}=1",
+        "%x{0} = q{0}[2] negate(%p)",
+    ):
+        module = module_of(*(line.format(i) for i in range(3000)))
+        assert module.errors == ()
+        *kept, last = [found.message for found in module.notes]
+        assert len(set(kept)) == len(kept) == 1000
+        assert last == "only 1,000 different notes are kept; 2,000 more are left out"
+
+
 def test_what_is_not_known_prints_as_it_was() -> None:
     text = HEAD + '  %x = f9e4[2]{0} frob(%p), new={a=[1,2] "b, c"}, k={0}\n  ROOT %y = f32[2]{0} copy(%p)\n}\n\n'
     assert str(parse_module(text)) == text

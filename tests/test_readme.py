@@ -45,6 +45,15 @@ def test_every_command_prints_what_the_readme_shows() -> None:
     assert answered(text) == text
 
 
+def test_the_demo_shows_the_first_screen() -> None:
+    first = _COMMAND.search(README.read_text(encoding="utf-8"))
+    recipe = re.search(r"(?m)^demo:.*\n\t@(.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert first is not None
+    assert recipe is not None
+    line = first[0].removeprefix("$ ").rstrip("\n")
+    assert recipe[1] == f"COLUMNS=80 $(VENV)/bin/{line} --format screen"
+
+
 def test_the_library_does_what_the_readme_shows() -> None:
     before = Path.cwd()
     os.chdir(ROOT)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.ir.layout import COMBINE, Layout, Tile
+from hlo_cli.analysis.brute_force import in_memory
+from hlo_cli.ir.layout import Layout, Tile
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Tiling, tiling_of
 from hlo_cli.syntax.shapes import parse_shape
@@ -87,37 +88,8 @@ def test_memory_order(text: str, ids: str) -> None:
     assert " ".join(map(str, in_memory)).startswith(ids)
 
 
-def placed(sizes: tuple[int, ...], layout: Layout) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The logical id in each slot of memory, -1 for padding: the array itself is transposed, padded and cut, tile by tile."""
-    ids = np.arange(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64).reshape(sizes)
-    memory = np.transpose(ids, layout.minor_to_major[::-1])
-    for tile in layout.tiles:
-        missing = len(tile.dimensions) - memory.ndim
-        memory = memory.reshape((1,) * missing + memory.shape)
-        at = memory.ndim - len(tile.dimensions)
-        merged, cuts, run = list(memory.shape[:at]), [], 1
-        for size, cut in zip(memory.shape[at:], tile.dimensions, strict=True):
-            run *= size
-            if cut != COMBINE:
-                merged.append(run)
-                cuts.append(cut)
-                run = 1
-        memory = memory.reshape(merged)
-        for k, cut in enumerate(cuts):
-            memory = np.pad(
-                memory,
-                [(0, -size % cut if d == at + k else 0) for d, size in enumerate(memory.shape)],
-                constant_values=-1,
-            )
-        halves = [part for size, cut in zip(memory.shape[at:], cuts, strict=True) for part in (size // cut, cut)]
-        memory = memory.reshape((*memory.shape[:at], *halves))
-        which, where = range(at, memory.ndim, 2), range(at + 1, memory.ndim, 2)
-        memory = np.transpose(memory, (*range(at), *which, *where))
-    return memory
-
-
-def a_small_tiling(seed: int) -> tuple[tuple[int, ...], Layout, Tiling]:
-    """Sizes, with zeros among them, and a layout whose tiles may be longer than the array; of at most 30,000 slots."""
+def a_small_tiling(seed: int, most_slots: int = 30_000) -> tuple[tuple[int, ...], Layout, Tiling]:
+    """Sizes, with zeros among them, and a layout whose tiles may be longer than the array."""
     random = Random(seed)
     while True:
         sizes = tuple(random.choices((0, 1, 1, 2, 3, 4, 5, 7, 8, 11, 17), k=random.randrange(5)))
@@ -125,7 +97,7 @@ def a_small_tiling(seed: int) -> tuple[tuple[int, ...], Layout, Tiling]:
         tiles = tuple(a_tile(random, 5, (1, 2, 3, 4, 7, 8)) for _ in range(random.randrange(4)))
         layout = Layout(order, tiles)
         tiling = tiling_of(sizes, layout)
-        if tiling.slots <= 30_000:
+        if tiling.slots <= most_slots:
             return sizes, layout, tiling
 
 
@@ -133,7 +105,7 @@ def a_small_tiling(seed: int) -> tuple[tuple[int, ...], Layout, Tiling]:
 @thorough
 def test_numpy_agrees(seed: int) -> None:
     sizes, layout, tiling = a_small_tiling(seed)
-    memory = placed(sizes, layout)
+    memory = in_memory(sizes, layout)
     assert memory.shape == tiling.physical
     assert memory.size == tiling.slots
     flat = memory.ravel()
@@ -171,7 +143,7 @@ def test_padding_lies_out_of_bounds(seed: int) -> None:
     inside = np.ones(tiling.slots, dtype=bool)
     for position, size in zip(index, sizes, strict=True):
         inside &= (position >= 0) & (position < size)
-    holds = placed(sizes, layout).ravel() >= 0
+    holds = in_memory(sizes, layout).ravel() >= 0
     assert np.array_equal(tiling.holds(np.arange(tiling.slots, dtype=np.int64)), holds)
     if sizes:  # the index of a scalar has nothing to be out of
         assert np.array_equal(inside, holds)

@@ -37,6 +37,37 @@ TensorFlow: XLA_FLAGS as above, or one function with jit_compile=True:
   f.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
 """
 
+WHERE: Final = """\
+--where EXPR takes what EXPR is true of: instructions, or the values they make.
+
+  opcode == fusion and padded_bytes > 1MiB
+  op_name ~ "attention|mlp" and not fused
+  opcode in (all-gather-start, all-reduce-start) and users > 1
+  dtype == bf16 and dims[-1] < 128 and padding > 50%
+
+Fields     name opcode computation op_name op_type source line
+           shape dtype rank dims dims[0] layout memory_space
+           elements logical_bytes padded_bytes padding_bytes padding
+           operands users called_computations   names, or how many
+           is_root is_entry fused               true by themselves
+           any attribute: kind == kLoop, attributes[padding] ~ 0_1
+           of values: instruction saving_bytes space space_name
+Operators  == != < <= > >=   in (a, b)   not in   and or not ( )
+           ~ !~  "quoted" is a regular expression, bare* a glob (* ? …),
+                 bare text a part; looks at the first 20,000 characters
+Functions  uses(%a) calls(c)          directly; a name, a glob or "a pattern"
+           depends_on(%a) feeds(%a)   over any number of steps
+           has(op_name)               whether the field is there
+Numbers    1_000 1,000 1e6 4kB 64KiB 1.5MiB 50%, or a field that is a number
+           (in lists, commas part the numbers: write 1_000)
+
+A shape without {layout} stands for any layout. Comparing what is not there
+is false, with != too; not turns that round: not channel_id == 3.
+
+  hlo parse DUMP --where 'depends_on(copy.1) and opcode == fusion'
+  hlo layout DUMP --where 'memory_space == 1' --by instruction
+"""
+
 COMPLETION: Final = """\
 Once, in the shell's start-up file:
 
@@ -47,6 +78,7 @@ Once, in the shell's start-up file:
 
 TOPICS: Final[dict[str, tuple[str, str]]] = {
     "dump": ("how to make a dump", DUMP),
+    "where": ("how to choose instructions: the language of --where", WHERE),
     "completion": ("how to let the shell complete commands and options", COMPLETION),
 }
 
@@ -59,7 +91,7 @@ def command(context: click.Context, topic: str | None) -> None:
 
     \b
     Examples:
-      hlo help dump
+      hlo help where
       hlo help layout
     """
     click.echo(_text(context, topic).rstrip("\n"))

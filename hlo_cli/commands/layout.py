@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from hlo_cli.commands.options import finish, input_options, load_one, output_of, output_options, reading_of
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ Examples:
   hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'
   hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
   hlo layout dump/ --by source --top 10
+  hlo layout dump/ --where 'opcode == fusion and padding > 50%'
 """
 
 
@@ -39,6 +41,7 @@ Examples:
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
 @click.option("--by", "grouping", type=click.Choice(GROUPINGS), default="shape", help="What makes a row of a dump.")
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
+@where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
 @click.option("--for", "generation", metavar="TPU", help="Lay shapes out as this TPU does by default: v4, v5e, …")
 @input_options
@@ -47,6 +50,7 @@ def command(
     inputs: tuple[str, ...],
     grouping: str,
     computation: str | None,
+    where: str | None,
     draw: bool,
     generation: str | None,
     **options: object,
@@ -55,8 +59,8 @@ def command(
     output, reading = output_of(options), reading_of(options)
     texts = [_shape_text(argument, reading) for argument in inputs]
     if inputs and all(text is not None for text in texts):
-        if grouping != GROUPINGS[0] or computation is not None:
-            option = "--computation" if computation is not None else "--by"
+        if grouping != GROUPINGS[0] or computation is not None or where is not None:
+            option = "--computation" if computation is not None else "--where" if where is not None else "--by"
             raise HloError(f"{option} is for a dump, not for a shape")
         return _explain([text for text in texts if text is not None], draw, generation, output)
     if any(text is not None for text in texts):
@@ -64,7 +68,7 @@ def command(
     if draw or generation:
         option = "--draw" if draw else "--for"
         raise HloError(f"{option} is for a shape, not for a whole dump", hint="name an instruction, as DUMP:fusion.2")
-    return _sum_up(inputs, grouping, computation, reading, output)
+    return _sum_up(inputs, grouping, computation, where, reading, output)
 
 
 def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: Output) -> int:
@@ -73,15 +77,22 @@ def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: O
     return finish(report_of_shapes(texts, draw=draw, generation=generation), output)
 
 
-def _sum_up(inputs: Sequence[str], grouping: str, computation: str | None, reading: Reading, output: Output) -> int:
+def _sum_up(
+    inputs: Sequence[str],
+    grouping: str,
+    computation: str | None,
+    where: str | None,
+    reading: Reading,
+    output: Output,
+) -> int:
     from hlo_cli.analysis.footprint import Grouping
     from hlo_cli.commands.layout_of_dump import report_of_dump
-    from hlo_cli.commands.parse_summary import what_was_read
+    from hlo_cli.commands.loading import load_one, what_was_read
 
     loaded = load_one(inputs, reading)
     by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
     argument = inputs[0] if len(inputs) == 1 else ""
-    report = report_of_dump(loaded, grouping=by, computation=computation, argument=argument)
+    report = report_of_dump(loaded, grouping=by, computation=computation, where=where, argument=argument)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -106,6 +117,7 @@ def _begins_with_a_type(argument: str) -> bool:
 
 
 def _shape_in(dump: str, name: str, reading: Reading) -> Shape:
+    from hlo_cli.commands.loading import load_one
     from hlo_cli.ir.shape import subshape
 
     element = _ELEMENT.fullmatch(name)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
-from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.where import values_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.numbers import bytes_in_words, counted
-from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
@@ -33,18 +34,24 @@ _UNITS: dict[Grouping, Unit] = {
 
 
 def report_of_dump(
-    loaded: Loaded, *, grouping: Grouping = "shape", computation: str | None = None, argument: str = ""
+    loaded: Loaded,
+    *,
+    grouping: Grouping = "shape",
+    computation: str | None = None,
+    where: str | None = None,
+    argument: str = "",
 ) -> Report:
     """One row for each distinct shape, or whatever else values are grouped by; those that waste most come first."""
     module = loaded.module
     chosen = module.computation(computation) if computation is not None else None
-    values = data_values(module, chosen)
-    orders = orders_of(module, values)
+    looked_through = data_values(module, chosen)
+    orders = orders_of(module, looked_through)
+    values = looked_through if where is None else tuple(filter(values_where(where, module), looked_through))
     found = footprints(values, orders, by(grouping, module))
     shapes = found if grouping == "shape" else footprints(values, orders, by("shape", module))
     return Report(
         "layout",
-        _answer(values, found),
+        _answer(values, found) if values or not looked_through else f"None of {counted(len(looked_through), 'values')}",
         numbers={
             "values": len(values),
             "shapes": len(shapes),
@@ -58,16 +65,6 @@ def report_of_dump(
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
-
-
-def input_facts(loaded: Loaded) -> dict[str, Cell]:
-    """What a machine should know of the input that a report is about."""
-    return {
-        "path": loaded.input.path or "-",
-        "module": loaded.module.name,
-        "stage": loaded.input.stage,
-        "target": target_of(loaded.module),
-    }
 
 
 def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
@@ -94,9 +91,10 @@ def _parts(
     grouping: Grouping,
     chosen: Computation | None,
 ) -> tuple[Part, ...]:
-    if not found:
-        return (Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",)),)
     table = _table(module, found, grouping)
+    if not found:
+        looked = Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",))
+        return looked, replace(table, person=False)
     advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_WORTH_ADVICE]
     parts: list[Part] = [table]
     if advice:

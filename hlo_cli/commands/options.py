@@ -1,4 +1,4 @@
-"""What every command has in common: the options about input and output, reading modules and writing reports."""
+"""What every command has in common: the options about input and output, and writing reports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import click
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.inputs.input import Input
-    from hlo_cli.ir.module import Module
     from hlo_cli.render.style import Style
     from hlo_cli.report.report import Report
 
@@ -36,6 +34,11 @@ class Output:
     ascii: bool = False
     verbose: bool = False
 
+    @property
+    def is_for_person(self) -> bool:
+        """Whether somebody reads the output, not a program or a file."""
+        return self.format == "table" and (_is_terminal(1) or self.color == "always") and self.path is None
+
     def style(self, stream: int) -> Style:
         """The look of what goes to a standard stream: 1 is output, 2 is errors."""
         from hlo_cli.render.style import Style
@@ -54,15 +57,6 @@ class Reading:
     stage: str | None = None
     module: str | None = None
     strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A module with the input it was read from, and all inputs that there were to choose from."""
-
-    module: Module
-    input: Input
-    inputs: tuple[Input, ...]
 
 
 def input_options(function: _F) -> _F:
@@ -113,33 +107,13 @@ def reading_of(options: dict[str, object]) -> Reading:
     return Reading(_text(options.pop("stage")), _text(options.pop("module")), bool(options.pop("strict")))
 
 
-def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
-    """The one module that the arguments name; of several the largest, which a note then says."""
-    from hlo_cli.inputs.input import choose_one, read_inputs
-    from hlo_cli.syntax.parser import parse_module
-
-    inputs = read_inputs(arguments, stage=reading.stage, module=reading.module)
-    chosen = choose_one(inputs)
-    return Loaded(parse_module(chosen.source, strict=reading.strict), chosen, inputs)
-
-
-def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """Facts about the reading: what was chosen, and what was kept as text."""
-    return (*(Diagnostic("note", note) for note in loaded.input.notes), *loaded.module.notes)
-
-
 def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
 
-    sort = output.sort
-    descending = None
-    if sort is not None and sort.startswith("-"):
-        sort, descending = sort[1:], False
-    arranged = report.arrange(columns=output.columns, sort=sort, descending=descending)
+    arranged = report.arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
-    person = output.format == "table" and (_is_terminal(1) or output.color == "always") and output.path is None
-    write(renderer(output.format, person=person)(arranged, style), output.path)
+    write(renderer(output.format, person=output.is_for_person)(arranged, style), output.path)
     return complain(report.notes, errors, output, read=read)
 
 

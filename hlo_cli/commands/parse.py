@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import (
-    complain,
-    finish,
-    input_options,
-    load_one,
-    notes_of,
-    output_of,
-    output_options,
-    reading_of,
-    write,
-)
+from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options import Loaded, Output
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.options import Output
     from hlo_cli.report.report import Report
 
 HELP = """What is in a dump; one instruction taken apart.
@@ -31,9 +24,22 @@ INPUT is a file, a directory that --xla_dump_to wrote, a glob, or - for standard
 \b
 Examples:
   hlo parse dump/ --tree
+  hlo parse dump/ --where 'opcode == fusion and padded_bytes > 1MiB'
+  hlo parse dump/ --slice fusion.2 --operands 2 -o part.hlo
   hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'
   hlo parse dump.txt --format hlo -o canonical.txt
 """
+
+_GOES_WITH = {
+    "--where": ("--instructions",),
+    "--computation": ("--instructions", "--select", "--slice"),
+    "--operands": ("--slice",),
+    "--users": ("--slice",),
+}
+"""What an option that narrows an answer narrows; with none of them given, --instructions is meant."""
+
+_STEPS = 1
+"""How many steps a slice reaches where nothing else is said."""
 
 
 @click.command(help=HELP)
@@ -41,7 +47,12 @@ Examples:
 @click.option("--instructions", is_flag=True, help="List every instruction.")
 @click.option("--tree", is_flag=True, help="Draw loops, branches and calls as they contain each other.")
 @click.option("--explain", metavar="NAME", help="Take one instruction apart: a name, or its text; - reads it.")
-@click.option("--computation", metavar="NAME", help="With --instructions: only those of this computation.")
+@click.option("--select", metavar="EXPR", help="Print the instructions that this is true of, as they stand there.")
+@click.option("--slice", "part", metavar="NAME", help="Print an instruction and its neighbours as a module.")
+@click.option("--operands", type=click.IntRange(min=0), metavar="N", help="Steps up that --slice goes; 1 if not given.")
+@click.option("--users", type=click.IntRange(min=0), metavar="N", help="Steps down that --slice goes; 1 if not given.")
+@click.option("--computation", metavar="NAME", help="Look only into this computation.")
+@where_option
 @input_options
 @output_options
 def command(
@@ -49,30 +60,60 @@ def command(
     instructions: bool,
     tree: bool,
     explain: str | None,
+    select: str | None,
+    part: str | None,
+    operands: int | None,
+    users: int | None,
     computation: str | None,
+    where: str | None,
     **options: object,
 ) -> int:
     """The summary, unless something else is asked for."""
     output, reading = output_of(options), reading_of(options)
-    asked = [name for name, given in (("--instructions", instructions), ("--tree", tree)) if given]
-    asked += ["--explain"] if explain is not None else []
-    if len(asked) > 1 or (computation is not None and asked not in ([], ["--instructions"])):
-        raise HloError(f"{' and '.join((*asked, *(['--computation'] if computation else ())))} do not go together")
+    asked = {"--instructions": instructions or None, "--tree": tree or None, "--explain": explain, "--select": select}
+    narrowed = {"--where": where, "--computation": computation, "--operands": operands, "--users": users}
+    _check_together({**asked, "--slice": part}, narrowed)
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
-    loaded = load_one(inputs, reading)
-    if output.format == "hlo":
-        return _print(loaded, output)
-    from hlo_cli.commands.parse_summary import what_was_read
+    from hlo_cli.commands.loading import load_one, what_was_read
 
+    loaded = load_one(inputs, reading)
+    if select is not None:
+        from hlo_cli.commands.parse_lines import write_lines
+
+        return write_lines(loaded, select, output, computation=computation)
+    if part is not None:
+        from hlo_cli.commands.parse_lines import write_slice
+
+        up, down = (_STEPS if steps is None else steps for steps in (operands, users))
+        return write_slice(loaded, part, output, operands=up, users=down, computation=computation)
+    if output.format == "hlo":
+        if where is not None or computation is not None:
+            raise HloError("--format hlo prints the whole module", hint="--select EXPR prints instructions")
+        return _print(loaded, output)
     argument = inputs[0] if len(inputs) == 1 else ""
-    report = _report(loaded, argument, instructions, tree, explain, computation)
+    if instructions or where is not None or computation is not None:
+        from hlo_cli.commands.parse_instructions import report_of_instructions
+
+        report = report_of_instructions(loaded, computation=computation, where=where)
+    else:
+        report = _report(loaded, argument, tree, explain)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _report(
-    loaded: Loaded, argument: str, instructions: bool, tree: bool, explain: str | None, computation: str | None
-) -> Report:
+def _check_together(asked: Mapping[str, object], narrowed: Mapping[str, object]) -> None:
+    """HloError if two answers are asked for at once, or an answer is narrowed that cannot be."""
+    answers = [option for option, given in asked.items() if given is not None]
+    if len(answers) > 1:
+        raise HloError(f"{' and '.join(answers)} do not go together")
+    for option, given in narrowed.items():
+        if given is not None and (answers or ["--instructions"])[0] not in _GOES_WITH[option]:
+            if answers:
+                raise HloError(f"{answers[0]} and {option} do not go together")
+            raise HloError(f"{option} is for {_GOES_WITH[option][0]}")
+
+
+def _report(loaded: Loaded, argument: str, tree: bool, explain: str | None) -> Report:
     if explain is not None:
         from hlo_cli.commands.explain import explain_instruction
 
@@ -81,10 +122,6 @@ def _report(
         from hlo_cli.commands.parse_tree import report_of_tree
 
         return report_of_tree(loaded)
-    if instructions or computation is not None:
-        from hlo_cli.commands.parse_instructions import report_of_instructions
-
-        return report_of_instructions(loaded, computation=computation)
     from hlo_cli.commands.parse_summary import report_of_module
 
     return report_of_module(loaded, argument)
@@ -106,6 +143,7 @@ def _explain_text(text: str) -> Report:
 
 def _print(loaded: Loaded, output: Output) -> int:
     """The module as canonical text."""
+    from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
 
     write(module_chunks(loaded.module), output.path)

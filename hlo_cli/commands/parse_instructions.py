@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hlo_cli.commands.layout_of_dump import input_facts
-from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import counted
@@ -27,20 +27,32 @@ _COLUMNS = (
 )
 
 
-def report_of_instructions(loaded: Loaded, *, computation: str | None = None) -> Report:
-    """One row for each instruction, in the order of the text."""
+def report_of_instructions(loaded: Loaded, *, computation: str | None = None, where: str | None = None) -> Report:
+    """One row for each instruction that an expression chooses, in the order of the text."""
     module = loaded.module
-    chosen = module.computation(computation) if computation is not None else None
-    instructions = list(chosen.instructions if chosen is not None else module.instructions)
-    where = chosen.name if chosen is not None else counted(len(module.computations), "computations")
+    instructions, answer = choose_instructions(module, computation, where)
     return Report(
         "parse",
-        f"{counted(len(instructions), 'instructions')} in {where}",
+        answer,
         numbers={"module": module.name, "instructions": len(instructions)},
         parts=(Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions"),),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
+
+
+def choose_instructions(
+    module: Module, computation: str | None, where: str | None
+) -> tuple[tuple[Instruction, ...], str]:
+    """The instructions of a computation, or of all, that an expression is true of; and that said in words."""
+    chosen = module.computation(computation) if computation is not None else None
+    all_of_them = tuple(chosen.instructions if chosen is not None else module.instructions)
+    place = chosen.name if chosen is not None else counted(len(module.computations), "computations")
+    if where is None:
+        return all_of_them, f"{counted(len(all_of_them), 'instructions')} in {place}"
+    found = tuple(filter(instructions_where(where, module), all_of_them))
+    number = f"{len(found):,}" if found else "None"
+    return found, f"{number} of {counted(len(all_of_them), 'instructions')} in {place}"
 
 
 def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from hlo_cli.analysis.calls import Kind, kinds_of
 from hlo_cli.analysis.footprint import data_values
 from hlo_cli.analysis.target import space_name, target_of
-from hlo_cli.commands.layout_of_dump import input_facts
-from hlo_cli.commands.options import Loaded, notes_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.numbers import bytes_in_words, counted
+from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.report import Report
@@ -38,7 +38,8 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
     target = target_of(module)
     opcodes = Counter(instruction.opcode for instruction in module.instructions)
     parameters = [parameter.shape for parameter in module.entry.parameters]
-    results = [leaf for _, leaf in module.entry.root.shape.leaves] if module.entry.root else []
+    root = module.entry.root
+    results = [leaf for _, leaf in root.shape.leaves] if root is not None else None
     return Report(
         "parse",
         _answer(module, target),
@@ -50,8 +51,8 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
             "computations": len(module.computations),
             "arguments": len(parameters),
             "argument_bytes": sum(shape.padded_bytes for shape in parameters),
-            "results": len(results),
-            "result_bytes": sum(shape.padded_bytes for shape in results),
+            "results": len(results) if results is not None else UNKNOWN,
+            "result_bytes": sum(shape.padded_bytes for shape in results) if results is not None else UNKNOWN,
             "aliased_results": len(module.input_output_alias),
             "errors": len(module.errors),
         },
@@ -68,11 +69,6 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
     )
 
 
-def what_was_read(module: Module) -> str:
-    """What to say beside errors: how much was read in spite of them."""
-    return f"{counted(module.instruction_count, 'instructions')} were read" if module.errors else ""
-
-
 def _answer(module: Module, target: str | None) -> str:
     name = f"{module.name} for {target.upper()}" if target else module.name
     order = "scheduled" if module.is_scheduled else "not scheduled"
@@ -80,7 +76,9 @@ def _answer(module: Module, target: str | None) -> str:
     return f"{name}, {order}: {size}"
 
 
-def _facts(loaded: Loaded, opcodes: Counter[str], parameters: Sequence[Shape], results: Sequence[Shape]) -> Facts:
+def _facts(
+    loaded: Loaded, opcodes: Counter[str], parameters: Sequence[Shape], results: Sequence[Shape] | None
+) -> Facts:
     module = loaded.module
     stage = loaded.input.choice or loaded.input.stage
     alias = len(module.input_output_alias)
@@ -94,7 +92,9 @@ def _facts(loaded: Loaded, opcodes: Counter[str], parameters: Sequence[Shape], r
     return Facts("module", tuple(facts))
 
 
-def _sizes(label: str, module: Module, shapes: Sequence[Shape], remark: str) -> Fact:
+def _sizes(label: str, module: Module, shapes: Sequence[Shape] | None, remark: str) -> Fact:
+    if shapes is None:
+        return Fact(label, (Amount("count", UNKNOWN), Amount("bytes", UNKNOWN, "bytes")), "the root was not read")
     amounts = (Amount("count", len(shapes)), Amount("bytes", sum(shape.padded_bytes for shape in shapes), "bytes"))
     spaces: Counter[int] = Counter()
     for leaf in _arrays(shapes):

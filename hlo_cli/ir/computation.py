@@ -52,8 +52,9 @@ NO_TEXT: Final = NoText()
 class Computation:
     """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
 
-    `parameters` stand by number. `operand_indices` holds, for the instructions that take elements of
-    tuples directly (`%t#0`), which element each operand takes. `span` reaches from the name to the closing brace.
+    `parameters` stand by number. `root` is None if the text ends before it. `operand_indices` holds, for the
+    instructions that take elements of tuples directly (`%t#0`), which element each operand takes. `span` reaches from
+    the name to the closing brace.
     """
 
     name: str

@@ -266,11 +266,11 @@ class Instruction:
 
     @property
     def parameter_number(self) -> int | None:
-        """Which parameter this is, or None for all other opcodes."""
+        """Which parameter this is, or None for all other opcodes and for what is too long to be a number of one."""
         if self.opcode != "parameter":
             return None
         argument = self.text.argument.strip()
-        return int(argument) if argument.isdecimal() else None
+        return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:
         """Which element of the operand at `position` is taken; () for the operand itself."""

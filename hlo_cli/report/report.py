@@ -58,10 +58,10 @@ class Report:
             return table
         raise HloError(f"{self.command} found no rows to write here", hint="--format json has what it found")
 
-    def arrange(
-        self, *, columns: Iterable[str] = (), sort: str | None = None, descending: bool | None = None
-    ) -> Report:
+    def arrange(self, *, columns: Iterable[str] = (), sort: str | None = None) -> Report:
         """The same report with its main table sorted and reduced to some columns, as the user asked.
+
+        A minus before the name of the column turns its order round.
 
         >>> Report("schedule", "nothing waits").arrange(sort="bytes")
         Traceback (most recent call last):
@@ -74,6 +74,6 @@ class Report:
         table = next((part for part in self.parts if isinstance(part, Table) and part.main), None)
         if table is None:
             raise HloError(f"{self.command} has no table to arrange here")
-        arranged = table if sort is None else table.sort(sort, descending=descending)
+        arranged = table if sort is None else table.sort(sort.removeprefix("-"), turned=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
         return replace(self, parts=tuple(arranged if part is table else part for part in self.parts))

@@ -68,13 +68,13 @@ class Table:
             self.column_index(name)
         return replace(self, selected=wanted)
 
-    def sort(self, name: str, *, descending: bool | None = None) -> Table:
-        """The same table in the order of a column: numbers fall and texts rise unless said otherwise.
+    def sort(self, name: str, *, turned: bool = False) -> Table:
+        """The same table in the order of a column: numbers fall and texts rise; `turned`, it is the other way round.
 
         Ties go by the label column; cells without a value come last either way.
         """
         at = self.column_index(name)
-        falls = self.columns[at].is_numeric if descending is None else descending
+        falls = self.columns[at].is_numeric != turned
         label = self.label_index(range(len(self.columns)))
         order = sorted(range(len(self.rows)), key=self._order(label)) if label is not None else range(len(self.rows))
         there = [row for row in order if not is_missing(self.rows[row][at])]

@@ -229,6 +229,9 @@ _HEADER: Final = (
     AttributeRule("debug_attributes", Kind.DEBUG_ATTRIBUTES),
     AttributeRule("backend_config", Kind.STRING_OR_JSON),
 )
+ATTRIBUTE_NAMES: Final = tuple(dict.fromkeys(rule.name for rule in (*_COMMON, *_TABLE)))
+"""The attributes that instructions may have, of whatever opcode."""
+
 _SUGAR: Final = ("async_execution_thread", "output_to_operand_aliasing")
 
 Rules = Mapping[str, AttributeRule]

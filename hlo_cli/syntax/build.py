@@ -55,8 +55,8 @@ class Builder:
     """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
 
     `failed` are names of instructions that could not be read: using one of them is not a second error. `nameless`
-    says that computations were printed without their names, so that calls cannot be linked. `elements` are the
-    operand indices of computations that have any.
+    says that computations were printed without their names, so that calls cannot be linked. `cut` is a computation
+    that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
     """
 
     source: Source
@@ -66,6 +66,7 @@ class Builder:
     failed: set[str] = field(default_factory=set)
     notes: Notes = field(init=False)
     nameless: bool = False
+    cut: Computation | None = None
     copies: dict[str, int] = field(default_factory=dict)
     elements: dict[Computation, dict[int, tuple[ShapeIndex, ...]]] = field(default_factory=dict)
 
@@ -130,6 +131,8 @@ class Builder:
                 root = instruction
         parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
         _finish(computation, instructions, parameters, root)
+        if computation is self.cut:
+            computation.root = root
 
     @property
     def is_full(self) -> bool:
@@ -187,7 +190,7 @@ class Builder:
         try:
             read_operands(reader.operands(instruction.index), statement, 0)
         except HloError as error:
-            self.diagnostics.append(error.diagnostic)
+            self.diagnostics.extend(() if self.is_full else error.diagnostics)
             return
         if any(operand.nested is not None or not operand.name for operand in statement.operands):
             raise NotRows

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
-from hlo_cli.syntax.scanner import STRING, Scanner, unquote
-from hlo_cli.syntax.values import read_attribute
+from hlo_cli.ir.quoting import unquote
+from hlo_cli.syntax.scanner import STRING, Scanner
+from hlo_cli.syntax.values import read_attributes
 
 if TYPE_CHECKING:
     from hlo_cli.ir.values import AttributeValue
@@ -55,10 +56,8 @@ def read_header(scanner: Scanner) -> Header:
     """`HloModule name, attribute=value, …` and the stack tables behind it."""
     scanner.accept_word("HloModule")
     name = "" if scanner.at(",") else scanner.name("the name of the module")
-    attributes = []
-    while scanner.accept(","):
-        attributes.append(read_attribute(scanner))
-    return Header(name, tuple(attributes), read_stack_tables(scanner))
+    attributes = read_attributes(scanner)
+    return Header(name, attributes, read_stack_tables(scanner))
 
 
 def read_stack_tables(scanner: Scanner) -> str:

@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 from hlo_cli.ir.metadata import Metadata
-from hlo_cli.syntax.scanner import STRING, unquote
+from hlo_cli.ir.quoting import unquote
+from hlo_cli.syntax.scanner import STRING
 
 _FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
 _KINDS: Final = {

@@ -13,6 +13,7 @@ from functools import partial
 from hlo_cli.ir.computation import NO_TEXT, Computation
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows, free_name
 from hlo_cli.syntax.garbage import no_garbage_collection
@@ -20,8 +21,16 @@ from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
-from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, next_statement, statement_name, unclosed, within
-from hlo_cli.syntax.scanner import Scanner, unquote
+from hlo_cli.syntax.recover import (
+    MAX_ERRORS,
+    is_closed,
+    next_computation,
+    next_statement,
+    statement_name,
+    unclosed,
+    within,
+)
+from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
@@ -50,7 +59,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
-        module = _Reader(source, strict=strict).read()
+        module = _Reader(source).read()
     if strict and module.errors:
         raise HloError.of(module.errors)
     return module
@@ -63,9 +72,8 @@ class _TooManyErrors(Exception):
 class _Reader:
     """Reads one module; its state is what has been read so far."""
 
-    def __init__(self, source: Source, *, strict: bool) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
-        self.strict = strict
         self.builder = Builder(source)
         self.computations: list[Computation] = []
         self.names: set[str] = set()
@@ -159,7 +167,7 @@ class _Reader:
             self._note_name(name, Span(start, scanner.pos))
         computation = Computation(self._free(name or "computation"), is_entry=is_entry)
         self.computations.append(computation)
-        if match is None or self.strict or not self._read_fast(scanner, computation):
+        if match is None or not self._read_fast(scanner, computation):
             self._fill(computation, self._read_body(scanner, computation), 0)
         computation.span = Span(start, scanner.pos)
 
@@ -175,9 +183,8 @@ class _Reader:
         if attribute.name == "execution_thread":
             computation.execution_thread = unquote(attribute.value)
         elif attribute.span is not None:
-            self.builder.report(
-                f"{attribute.name} is no attribute of a computation", attribute.span.start, attribute.span.end
-            )
+            message = f"{attribute.name} is no attribute of a computation"
+            self.builder.report(message, attribute.span.start, attribute.span.end)
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
         start, end = scanner.pos, scanner.text.find("\n}", scanner.pos, scanner.end)
@@ -197,44 +204,48 @@ class _Reader:
     def _read_body(self, scanner: Scanner, computation: Computation) -> list[Statement]:
         """The statements up to the closing brace, which the scanner moves over."""
         statements: list[Statement] = []
-        start = scanner.pos
+        opening = start = scanner.pos
         while not scanner.accept("}"):
             if scanner.at_end():
-                self._note(unclosed(self.source, start, len(scanner.text.rstrip()), computation.name).diagnostics)
+                self._note_end(computation, start)
                 break
             start = scanner.pos
             try:
                 statements.append(read_statement(scanner))
             except HloError as error:
                 if not self._resume_at_statement(scanner, start, error):
+                    if not is_closed(self.source, opening - 1, scanner.end):
+                        self._note_end(computation, start)
                     break
         return statements
+
+    def _note_end(self, computation: Computation, last: int) -> None:
+        self.builder.cut = computation
+        self._note(unclosed(self.source, last, len(self.source.text.rstrip()), computation.name).diagnostics)
 
     def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
         for statement in statements:
             for attribute, blocks in statement.blocks.items():
-                self._read_blocks(computation, statement, attribute, blocks, depth + 1)
+                self._read_blocks(statement, attribute, blocks, depth + 1)
         self.builder.from_statements(computation, statements)
 
-    def _read_blocks(
-        self, caller: Computation, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int
-    ) -> None:
-        """Bodies written in place become computations of their own, before their caller; names take their place."""
+    def _read_blocks(self, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int) -> None:
+        """Bodies written in place become computations of their own, before their caller; names take their place.
+
+        The `depth` callers that bodies are read for stand at the end, the innermost first.
+        """
         if depth > MAX_NESTING:
             raise HloError("bodies are nested too deep", Span(blocks[0].start, blocks[0].start + 1), source=self.source)
         names = []
-        at = self.computations.index(caller)
         for block in blocks:
             if block.name:
                 names.append(f"%{block.name}")
                 continue
             body = Computation(self._free(f"{statement.name}.{attribute}"), span=Span(block.start, block.end))
             names.append(f"%{body.name}")
-            self.computations.insert(at, body)
-            at += 1
+            self.computations.insert(-depth, body)
             scanner = Scanner(self.source, block.start + 1, block.end)
             self._fill(body, self._read_body(scanner, body), depth)
-            at = self.computations.index(caller)
         value = (
             names[0] if len(names) == 1 and not attribute.endswith("_computations") else "{" + ", ".join(names) + "}"
         )

@@ -6,12 +6,15 @@ import re
 from typing import Final
 
 from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.scanner import Scanner
 
 MAX_ERRORS: Final = 100
 """Reading stops after so many errors in one text."""
 
 _NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
-_NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}[ \t]*+=[ \t]|\}})")
+_CLOSES: Final = r"\}(?![}\])]|,(?! execution_thread=))"
+_CLOSING: Final = re.compile(_CLOSES)
+_NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}[ \t]*+=[ \t]|{_CLOSES})")
 _NEXT_COMPUTATION: Final = re.compile(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
 _STATEMENT_NAME: Final = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
 
@@ -42,10 +45,19 @@ def begins_computation(text: str, start: int, end: int) -> bool:
 def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
     """That a computation is not closed: its last instruction took the closing brace for its own, or the text ends."""
     line_end = source.text.find("\n", last)
-    if line_end > 0 and source.text.startswith("}", line_end + 1):
+    if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
         message = "a brace that opens in this instruction is not closed in it"
         return HloError(message, Span(last, line_end), source=source)
     return HloError(f"the text ends inside computation {name}", Span(end - 1, end), source=source)
+
+
+def is_closed(source: Source, opening: int, end: int) -> bool:
+    """Whether a brace is closed before an offset; other brackets may be crossed."""
+    try:
+        Scanner(source, opening, end).balanced(json=True)
+    except HloError:
+        return False
+    return True
 
 
 def within(error: HloError, text: str, start: int, end: int) -> list[Diagnostic]:

@@ -7,6 +7,7 @@ A value is a word, a string, a bracket, or several of them side by side, as in `
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -27,18 +28,14 @@ _PLAIN: Final = re.compile(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
 
 def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
     """The attributes that follow, each after a comma; the scanner stops behind the last."""
-    attributes = []
-    while scanner.accept(","):
-        attributes.append(read_attribute(scanner))
-    return tuple(attributes)
+    return tuple(_attributes(scanner))
 
 
 def readable_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
     """The attributes up to the first that cannot be read, which `module.errors` lists."""
-    attributes = []
+    attributes: list[Attribute] = []
     with suppress(HloError):
-        while scanner.accept(","):
-            attributes.append(read_attribute(scanner))
+        attributes.extend(_attributes(scanner))
     return tuple(attributes)
 
 
@@ -66,6 +63,11 @@ def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
     if scanner.pos == start:
         raise scanner.error(f"expected a value of {name}")
     return start, scanner.pos
+
+
+def _attributes(scanner: Scanner) -> Iterator[Attribute]:
+    while scanner.accept(","):
+        yield read_attribute(scanner)
 
 
 def _take_piece(scanner: Scanner) -> bool:

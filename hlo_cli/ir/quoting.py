@@ -1,0 +1,34 @@
+"""Quoted strings as XLA prints them, and the text they stand for. Mirrors `absl::CUnescape` as XLA's lexer uses it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def unquote(quoted: str) -> str:
+    r"""The text that a quoted string stands for, with C escapes undone; octal escapes are bytes of UTF-8.
+
+    >>> unquote(r'"a\"b\n\303\251"')
+    'a"b\né'
+    """
+    inner = quoted[1:-1]
+    if "\\" not in inner:
+        return inner
+    data = _ESCAPE.sub(_unescape, inner.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
+
+
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_SIMPLE: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    octal, short, four, eight, simple = match.groups()
+    if octal is not None:
+        return bytes((int(octal, 8) & 255,))
+    if short is not None:
+        return bytes((int(short, 16),))
+    if simple is not None:
+        return _SIMPLE.get(simple, simple)
+    return chr(min(int(four or eight, 16), 0x10FFFF)).encode("utf-8", "surrogatepass")

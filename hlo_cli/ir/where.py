@@ -1,0 +1,128 @@
+"""Conditions: what an expression given to `--where` says, as a tree. The language is this tool's own, not XLA's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hlo_cli.source import HloError, Source, Span
+
+Operator = Literal["==", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in"]
+Pattern = Literal["part", "glob", "expression"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a comparison is about: a field, or one place in it, as in `dims[0]`.
+
+    >>> str(Field("dims", Span(0, 7), "0"))
+    'dims[0]'
+    """
+
+    name: str
+    span: Span
+    place: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.place is None else f"{self.name}[{self.place}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it is written, and what it counts: bytes, hundredths, or nothing in particular.
+
+    >>> Number(2048, "bytes", "2KiB", Span(0, 4)).value
+    2048
+    """
+
+    value: int | float
+    unit: Literal["", "bytes", "percent"]
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A name or other text. Quoted, it is a regular expression where a pattern is asked for; bare, it is a glob.
+
+    >>> Text("fusion*", Span(0, 7)).pattern, Text("fusion", Span(0, 6)).pattern
+    ('glob', 'part')
+    """
+
+    text: str
+    span: Span
+    is_quoted: bool = False
+
+    @property
+    def pattern(self) -> Pattern:
+        """How this text is looked for: as it is, as a glob, or as a regular expression."""
+        if self.is_quoted:
+            return "expression"
+        return "glob" if any(wild in self.text for wild in "*?…") else "part"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A field held against one value, or with `in` against several."""
+
+    field: Field
+    operator: Operator
+    values: tuple[Number | Text, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A field that is true or false by itself."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of one name, such as `uses(%a)`; `span` covers the function's name."""
+
+    function: str
+    argument: Text
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What is true where its part is false."""
+
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """What is true where all parts are: they were joined by `and`."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What is true where any part is: they were joined by `or`."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = "Comparison | Flag | Call | Not | Both | Either"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A whole expression with its text, so that whatever is wrong with it can be shown in its place.
+
+    >>> where = Where(Source("", "fused"), Flag(Field("fused", Span(0, 5))))
+    >>> where.error("no", where.condition.field.span).diagnostic.span
+    Span(start=0, end=5)
+    """
+
+    source: Source
+    condition: Condition
+
+    def error(self, message: str, span: Span, hint: str | None = None) -> HloError:
+        """An error at a place of the expression."""
+        return HloError(message, span, source=self.source, hint=hint)

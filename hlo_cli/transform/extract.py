@@ -1,0 +1,175 @@
+"""A part of a module as a module of its own: one instruction, what leads to it, and what is made of it.
+
+Nothing of XLA's does quite this; `ExtractModule` of xla/hlo/tools/hlo_extractor.cc takes all operands down to a height.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from hlo_cli.analysis.neighbours import Users, reached, users_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ShapeIndex, TupleShape
+
+KEPT_OF_OPERANDS: Final = ("sharding", "metadata")
+"""The attributes of an instruction that also hold for the parameter in its place."""
+
+_ABOUT_THE_WHOLE: Final = frozenset(
+    """input_output_alias buffer_donor alias_passthrough_params entry_computation_layout origin_recovery_table
+    allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output debug_attributes""".split()
+)
+_MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_ENDS: Final = ("-done", "-update")
+
+
+def extract(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> Module:
+    """The neighbourhood of an instruction within its computation, as a module that XLA reads.
+
+    `operands` and `users` say how many steps to go up and down. What is taken from beyond becomes parameters of the
+    same names and shapes; called computations come whole, and so do both ends of asynchronous operations. What nobody
+    uses is the result, a tuple if there are several. Instructions keep their order.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[] parameter(0)  q = f32[] negate(p)  ROOT r = f32[] add(q, p) }"
+    >>> module = parse_module(text)
+    >>> print(extract(module, module.entry.root, operands=0).entry.instructions)
+    (<parameter p>, <parameter q>, <add r>)
+    """
+    computation = instruction.computation
+    all_users = users_of(computation)
+    above = reached([instruction], lambda i: i.operands, steps=operands)
+    below = reached([instruction], all_users.__getitem__, steps=users)
+    kept = reached(above | below, lambda i: _other_ends(i, all_users))
+    entry = _Copy(computation, kept).entry()
+    called = _called(module, kept)
+    return Module(
+        module.name,
+        (*called, entry),
+        entry,
+        module.source,
+        tuple(_header(module.header)),
+        module.is_scheduled,
+        stack_tables=module.stack_tables if _need_frames((*called, entry)) else "",
+        read_stack_tables=module.read_stack_tables,
+    )
+
+
+def _header(header: Iterable[Attribute]) -> Iterator[Attribute]:
+    """The attributes of the header that do not speak of the parameters and results of the whole module."""
+    for attribute in header:
+        if attribute.name == "frontend_attributes":
+            left = _MODES.sub("", attribute.value).removesuffix("}").rstrip(", ")
+            if left != "{":
+                yield Attribute(attribute.name, left + "}")
+        elif attribute.name not in _ABOUT_THE_WHOLE:
+            yield attribute
+
+
+def _other_ends(instruction: Instruction, users: Users) -> Iterator[Instruction]:
+    """The start of an asynchronous operation that ends here, and what ends one that starts here: none stands alone."""
+    if instruction.opcode.endswith(_ENDS):
+        yield from instruction.operands[:1]
+    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in ("send", "recv"):
+        yield from (user for user in users[instruction] if user.opcode.endswith(_ENDS))
+
+
+def _called(module: Module, kept: Iterable[Instruction]) -> tuple[Computation, ...]:
+    """What the instructions call, and what is called there, in the order of the module."""
+    waiting = [called for instruction in kept for called in instruction.called_computations]
+    found: set[Computation] = set()
+    while waiting:
+        computation = waiting.pop()
+        if computation not in found:
+            found.add(computation)
+            waiting.extend(c for i in computation.instructions for c in i.called_computations)
+    return tuple(computation for computation in module.computations if computation in found)
+
+
+def _need_frames(computations: Iterable[Computation]) -> bool:
+    return any("stack_frame_id=" in i.raw[1] for computation in computations for i in computation.instructions)
+
+
+@dataclass(slots=True)
+class _Copy:
+    """The entry of the new module while it is made: the kept instructions, and parameters for what they take."""
+
+    original: Computation
+    kept: dict[Instruction, None]
+    copies: dict[Instruction, Instruction] = field(default_factory=dict)
+    parameters: list[Instruction] = field(default_factory=list)
+    elements: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+    names: frozenset[str] = field(init=False)
+    computation: Computation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = frozenset(instruction.name for instruction in self.kept)
+        thread = self.original.execution_thread
+        self.computation = Computation(self.original.name, is_entry=True, execution_thread=thread)
+
+    def entry(self) -> Computation:
+        """The computation, complete."""
+        taken = dict.fromkeys(operand for instruction in self.kept for operand in instruction.operands)
+        for instruction in self.original.instructions:
+            if instruction in self.kept and instruction.opcode != "parameter":
+                self._copy(instruction)
+            elif instruction in self.kept or instruction in taken:
+                self._parameter(instruction)
+        unused = [copy for each, copy in self.copies.items() if each not in taken]
+        results = () if len(unused) == 1 else (self._tuple(unused),)
+        self.computation.instructions = (*self.copies.values(), *results)
+        self.computation.parameters = tuple(self.parameters)
+        self.computation.root = (*unused, *results)[-1]
+        self.computation.operand_indices = self.elements
+        return self.computation
+
+    def _copy(self, instruction: Instruction) -> None:
+        operands = tuple(self.copies[operand] for operand in instruction.operands)
+        attributes = tuple(self._attributes(instruction))
+        copy = self._made(instruction, instruction.opcode, operands, attributes, instruction.text.argument)
+        copy.called_computations = instruction.called_computations
+        if (indices := instruction.computation.operand_indices.get(instruction.index)) is not None:
+            self.elements[copy.index] = indices
+
+    def _parameter(self, instruction: Instruction) -> None:
+        """A parameter with the next number: one of the computation's own, or in the place of what is not kept."""
+        if instruction.opcode == "parameter":
+            attributes = tuple(self._attributes(instruction))
+        else:
+            attributes = tuple(a for a in instruction.attributes if a.name in KEPT_OF_OPERANDS)
+        self.parameters.append(self._made(instruction, "parameter", (), attributes, str(len(self.parameters))))
+
+    def _made(
+        self,
+        instruction: Instruction,
+        opcode: str,
+        operands: tuple[Instruction, ...],
+        attributes: tuple[Attribute, ...],
+        argument: str,
+    ) -> Instruction:
+        text = InstructionText(attributes, argument)
+        copy = Instruction(
+            instruction.name, instruction.shape, opcode, operands, self.computation, len(self.copies), text
+        )
+        self.copies[instruction] = copy
+        return copy
+
+    def _attributes(self, instruction: Instruction) -> Iterator[Attribute]:
+        """The attributes, without control predecessors that are not in the new module."""
+        for attribute in instruction.attributes:
+            if attribute.name != "control-predecessors":
+                yield attribute
+            elif left := [name for name in _NAME.findall(attribute.value) if name in self.names]:
+                yield Attribute(attribute.name, "{" + ", ".join(f"%{name}" for name in left) + "}")
+
+    def _tuple(self, unused: list[Instruction]) -> Instruction:
+        """What nobody uses, as one result."""
+        names = {copy.name for copy in self.copies.values()}
+        name = next(name for n in range(len(names) + 1) if (name := f"slice.{n}") not in names)
+        shape = TupleShape(tuple(copy.shape for copy in unused))
+        return Instruction(name, shape, "tuple", tuple(unused), self.computation, len(self.copies), InstructionText(()))

@@ -1,0 +1,193 @@
+"""A part of a module as a module: what it holds, and that XLA reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+
+from hlo_cli.analysis.neighbours import reached, users_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.transform.extract import KEPT_OF_OPERANDS, extract
+from strategies import Model, dump_text, dumps, models, name_of, seeds
+
+each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
+REACHES = ((0, 0), (1, 1), (2, 0), (0, 2), (3, 3))
+
+
+def parts(module: Module, seed: int, number: int = 12) -> Iterator[tuple[Instruction, int, int, Module]]:
+    """Parts around some instructions of a module, with the steps that they reach."""
+    random = Random(seed)
+    instructions = list(module.instructions)
+    for instruction in random.sample(instructions, min(number, len(instructions))):
+        operands, users = random.choice(REACHES)
+        yield instruction, operands, users, extract(module, instruction, operands=operands, users=users)
+
+
+@each_dump
+def test_a_part_prints_as_it_reads(path: Path) -> None:
+    for _, _, _, part in parts(parse_module(dump_text(path)), 1):
+        text = str(part)
+        again = parse_module(text)
+        assert again.errors == ()
+        assert str(again) == text
+
+
+@given(models(), seeds)
+def test_a_part_of_any_module_prints_as_it_reads(model: Model, seed: int) -> None:
+    for instruction, operands, users, part in parts(parse_module(model.canonical()), seed, 3):
+        text = str(part)
+        again = parse_module(text)
+        assert again.errors == ()
+        assert str(again) == text
+        check_neighbours(instruction, operands, users, part)
+
+
+@each_dump
+def test_a_part_holds_what_is_near_and_parameters_for_the_rest(path: Path) -> None:
+    module = parse_module(dump_text(path))
+    for instruction, operands, users, part in parts(module, 2):
+        check_neighbours(instruction, operands, users, part)
+        assert part.is_scheduled == module.is_scheduled
+        assert all(c in module.computations for c in part.computations if c is not part.entry)
+        assert {c for i in part.instructions for c in i.called_computations} <= set(part.computations)
+
+
+def check_neighbours(instruction: Instruction, operands: int, users: int, part: Module) -> None:
+    """The entry has what a walk of these steps reaches, unchanged, and everything else it takes as parameters."""
+    original = {i.name: i for i in instruction.computation.instructions}
+    near = reached([instruction], lambda i: i.operands, steps=operands)
+    near |= reached([instruction], users_of(instruction.computation).__getitem__, steps=users)
+    entry = part.entry
+    found = {i.name: i for i in entry.instructions}
+    assert {i.name for i in near} <= found.keys()
+    made = [i for i in entry.instructions if i.name not in original]
+    assert made in ([], [entry.root])
+    assert [p.parameter_number for p in entry.parameters] == list(range(len(entry.parameters)))
+    places = [original[i.name].index for i in entry.instructions if i not in made]
+    assert places == sorted(places)
+    for copy in entry.instructions[: len(entry.instructions) - len(made)]:
+        before = original[copy.name]
+        assert copy.shape == before.shape
+        if copy.opcode == before.opcode:
+            assert [o.name for o in copy.operands] == [o.name for o in before.operands]
+            assert copy.called_computations == before.called_computations
+            kept = [a for a in before.attributes if a.name != "control-predecessors"]
+            assert [a for a in copy.attributes if a.name != "control-predecessors"] == kept
+        else:
+            assert copy.opcode == "parameter"
+            assert {a.name for a in copy.attributes} <= set(KEPT_OF_OPERANDS)
+    check_root(part)
+
+
+def check_root(part: Module) -> None:
+    """Nothing is computed in vain: what nobody uses is the root, or an element of it."""
+    users = users_of(part.entry)
+    assert [i for i in part.entry.instructions if not users[i]] == [part.entry.root]
+
+
+@pytest.mark.oracle
+@each_dump
+def test_xla_reads_a_part(path: Path) -> None:
+    hlo = pytest.importorskip("jaxlib._hlo")
+    text = dump_text(path)
+    try:
+        hlo.hlo_module_from_text(text)
+    except Exception as error:  # noqa: BLE001 # what jaxlib raises has no better name; it is older than some dumps
+        pytest.skip(str(error).splitlines()[0])
+    for instruction, _, _, part in parts(parse_module(text), 4, 20):
+        read = hlo.hlo_module_from_text(str(part))
+        names = {i.name for computation in read.computations() for i in computation.instructions()}
+        assert any(name == instruction.name or name.startswith(f"{instruction.name}.") for name in names)
+
+
+@pytest.mark.oracle
+@given(models(elements=False), seeds)
+def test_xla_reads_a_part_of_any_module(model: Model, seed: int) -> None:
+    hlo = pytest.importorskip("jaxlib._hlo")
+    for _, _, _, part in parts(parse_module(model.canonical()), seed, 3):
+        hlo.hlo_module_from_text(str(part))
+
+
+ASYNCHRONOUS = """HloModule m, is_scheduled=true, entry_computation_layout={(f32[8]{0})->f32[8]{0}}, replica_count=2, \
+input_output_alias={ {}: (0, {}, may-alias) }, frontend_attributes={arg_layout_modes="default",kept="1"}
+
+%twice (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  ROOT %q = f32[8]{0} add(%p, %p)
+}
+
+ENTRY %main (slice.0: f32[8]) -> f32[8] {
+  %slice.0 = f32[8]{0} parameter(0), sharding={replicated}
+  %first = f32[8]{0} negate(%slice.0), metadata={op_name="first"}
+  %start = (f32[8]{0}, f32[8]{0}, u32[]) copy-start(%first), control-predecessors={%slice.0, %first}
+  %other = f32[8]{0} abs(%first), control-predecessors={%start}
+  %call = f32[8]{0} call(%other), to_apply=%twice
+  %done = f32[8]{0} copy-done(%start)
+  ROOT %sum = f32[8]{0} add(%call, %done)
+}
+"""
+
+
+def entry_lines(name: str, operands: int, users: int) -> list[str]:
+    """The entry of a part, as it prints."""
+    module = parse_module(ASYNCHRONOUS)
+    text = str(extract(module, module.instruction(name), operands=operands, users=users))
+    return [line.strip() for line in text[text.index("ENTRY") :].splitlines()[1:-2]]
+
+
+def test_both_ends_of_an_asynchronous_operation_come_together() -> None:
+    expected = [
+        '%first = f32[8]{0} parameter(0), metadata={op_name="first"}',
+        "%start = (f32[8]{0}, f32[8]{0}, u32[]) copy-start(%first)",
+        "ROOT %done = f32[8]{0} copy-done(%start)",
+    ]
+    assert entry_lines("start", 0, 0) == expected
+    assert entry_lines("done", 0, 0) == expected
+
+
+def test_several_results_are_a_tuple_of_a_free_name() -> None:
+    assert entry_lines("first", 1, 1) == [
+        "%slice.0 = f32[8]{0} parameter(0), sharding={replicated}",
+        '%first = f32[8]{0} negate(%slice.0), metadata={op_name="first"}',
+        "%start = (f32[8]{0}, f32[8]{0}, u32[]) copy-start(%first), control-predecessors={%slice.0, %first}",
+        "%other = f32[8]{0} abs(%first), control-predecessors={%start}",
+        "%done = f32[8]{0} copy-done(%start)",
+        "ROOT %slice.1 = (f32[8]{0}, f32[8]{0}) tuple(%other, %done)",
+    ]
+
+
+def test_control_predecessors_outside_are_left_out() -> None:
+    assert entry_lines("other", 0, 0)[1] == "ROOT %other = f32[8]{0} abs(%first)"
+
+
+def test_called_computations_come_whole_and_the_header_fits() -> None:
+    module = parse_module(ASYNCHRONOUS)
+    part = extract(module, module.instruction("call"), operands=0, users=0)
+    assert [computation.name for computation in part.computations] == ["twice", "main"]
+    assert str(part).partition("\n")[0] == (
+        'HloModule m, is_scheduled=true, replica_count=2, frontend_attributes={kept="1"}'
+    )
+    assert part.computations[0] is module.computations[0]
+
+
+def test_a_part_of_a_part_is_the_same() -> None:
+    module = parse_module(ASYNCHRONOUS)
+    part = extract(module, module.instruction("call"), operands=2, users=0)
+    again = parse_module(str(part))
+    assert str(extract(again, again.instruction("call"), operands=2, users=0)) == str(part)
+
+
+def test_elements_taken_directly_stay() -> None:
+    module = parse_module(
+        "HloModule m\nENTRY e {\n  t = (f32[2], f32[3]) parameter(0)\n  n = (f32[2], f32[3]) tuple(t#0, t#1)\n"
+        "  ROOT a = f32[3] negate(n#1)\n}"
+    )
+    part = extract(module, module.instruction("a"), operands=0, users=0)
+    assert "negate(%n#1)" in str(part)
+    assert str(parse_module(str(part))) == str(part)
