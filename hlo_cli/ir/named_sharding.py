@@ -76,8 +76,7 @@ class NamedSharding:
         if self.manual_axes:
             parts.append(f"manual={_listed(self.manual_axes)}")
         if self.metadata:
-            listed = ", ".join(map(str, self.metadata))
-            parts.append(f"metadata={listed if len(self.metadata) == 1 else f'{{{listed}}}'}")
+            parts.append(f"metadata={{{', '.join(map(str, self.metadata))}}}")
         return "{" + ", ".join(parts) + "}"
 
     def tile_counts(self, rank: int) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.words import DebugLogMode
 
 
@@ -65,14 +64,22 @@ class Recovery:
     module: str = ""
 
     def __str__(self) -> str:
-        return f"{self.old} : {self.new}" + (f", {quoted(self.module)}" if self.module else "")
+        module = self.module.replace("\\", "\\\\").replace('"', '\\"')
+        return f"{self.old} : {self.new}" + (f', "{module}"' if module else "")
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryTable:
-    """How lost arrays of the original program are computed."""
+    """How lost arrays of the original program are computed; printed in one line, where XLA takes several.
+
+    >>> str(RecoveryTable((Recovery(OriginalArray("a"), OriginalArray("b")),)))
+    '{ {"a"} : {"b"} }'
+    """
 
     entries: tuple[Recovery, ...]
+
+    def __str__(self) -> str:
+        return "{ " + " ".join((*map(str, self.entries), "}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def _single(text: str, at: int, found: pp.ParseResults) -> Sharding:
     reduction = next((item for item in found if isinstance(item, ReductionKind)), None)
     if reduction is not None:
         types.append(ShardingType.UNREDUCED)
+    groups = [item for item in found if isinstance(item, ShardGroup)]
     sharding = Sharding(
         next((kind for kind in _WHOLE if kind in types), ShardingType.TILED),
         next((item for item in found if isinstance(item, TileAssignment)), None),
@@ -100,7 +101,7 @@ def _single(text: str, at: int, found: pp.ParseResults) -> Sharding:
         _REPLICATE in list(found),
         tuple(kind for item in found if isinstance(item, _LastTileDims) for kind in item.types),
         reduction,
-        next((item for item in found if isinstance(item, ShardGroup)), None),
+        ShardGroup(groups[-1].id, is_like=all(group.is_like for group in groups)) if groups else None,
         tuple(entry for item in found if isinstance(item, _Listed) for entry in item.metadata),
     )
     if (problem := sharding.problem) is not None:

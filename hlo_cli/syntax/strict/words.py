@@ -103,7 +103,7 @@ def _window(found: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Wind
     )
     return Window(
         tuple(
-            WindowDimension(s[0], t[0], p[0], p[1], b[0], w[0], window_reversal=r[0] != 0)
+            WindowDimension(s[0], t[0], p[0], p[1], b[0], w[0], window_reversal=r[0] == 1)
             for s, t, p, b, w, r in columns
         )
     )
