@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.aliasing import ComputationLayout, index_text
-from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind

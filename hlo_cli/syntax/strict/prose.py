@@ -12,9 +12,9 @@ from typing import Final, TypeVar, cast
 
 import pyparsing as pp
 
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanner import STRING as STRING_PATTERN
-from hlo_cli.syntax.scanner import unquote
 from hlo_cli.syntax.strict.metadata import read_metadata_or_list
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.values import read_value

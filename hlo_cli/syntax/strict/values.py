@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from hlo_cli.ir.layout import COMBINE, Tile
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
-from hlo_cli.syntax.scanner import unquote
 from hlo_cli.syntax.shapes import read_shape
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
