@@ -1,4 +1,4 @@
-"""What the user names on the command line, as texts to parse and protos to read: files, directories, globs, a stream."""
+"""What the user names on the command line, as texts and protos: files, directories of dumps, globs, standard input."""
 
 from __future__ import annotations
 

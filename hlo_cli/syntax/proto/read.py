@@ -17,6 +17,7 @@ from hlo_cli.syntax.proto.buffers import buffer_assignment_of
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
+from hlo_cli.syntax.proto.printed import PrintedSource
 from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.wire import read_fields
 
@@ -28,10 +29,10 @@ _LEVELS: Final = 3
 """A module, the proto it is in, and the snapshot that is in."""
 
 
-def read_module(data: bytes, source: Source) -> Module:
+def read_proto(data: bytes, source: Source) -> Module:
     """The module in a `HloModuleProto`, `HloProto`, `HloSnapshot` or `HloUnoptimizedSnapshot`.
 
-    >>> read_module(b"", Source("m.hlo.pb", ""))
+    >>> read_proto(b"", Source("m.hlo.pb", ""))
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: m.hlo.pb: error: this is no proto that holds an HLO module
@@ -41,6 +42,7 @@ def read_module(data: bytes, source: Source) -> Module:
         module = module_of(message, source)
     except HloError as error:
         raise HloError(error.diagnostic.message, source=source, hint=error.diagnostic.hint) from None
+    module.source = PrintedSource(source.name, module.to_string)
     if assignment is not None:
         module.read_buffer_assignment = partial(buffer_assignment_of, assignment)
     return module
