@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.origin import Recovery
+from hlo_cli.ir.origin import Recovery, RecoveryTable
 from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.values import value_text
 from hlo_cli.source import HloError, Source
@@ -87,8 +87,8 @@ def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attrib
         yield Attribute("frontend_attributes", str(attributes))
     entries = module.message("original_value_recovery_table").messages("entries")
     if entries:
-        listed = "".join(f"  {_recovery(entry, depth + 1)}\n" for entry in entries)
-        yield Attribute("origin_recovery_table", f"{{\n{listed}}}")
+        table = RecoveryTable(tuple(_recovery(entry, depth + 1) for entry in entries))
+        yield Attribute("origin_recovery_table", str(table))
 
 
 def _alias(entry: Message) -> Alias:

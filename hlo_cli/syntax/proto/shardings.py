@@ -15,6 +15,8 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.values import metadata_of
 
+Axes = tuple[AxisRef, ...]
+
 
 def sharding_of(message: Message) -> AnySharding:
     """A sharding; one of a tuple has one for each leaf.
@@ -67,20 +69,28 @@ def named_sharding_of(message: Message) -> NamedSharding:
     metadata: tuple[Metadata, ...] = tuple(map(metadata_of, message.messages("metadata")))
     if mesh.device_ids is not None and not mesh.axes and not isinstance(mesh.device_ids, IotaTransform):
         return NamedSharding(MaximalMesh(mesh.device_ids[0]), metadata=metadata)
-    unreduced = _axes(message, "unreduced_axes", mesh)
-    reduction = ReductionKind(message.word("reduction_op"))
-    return NamedSharding(
-        mesh,
-        tuple(
-            DimensionSharding(_axes(dimension, "axes", mesh), is_closed=dimension.flag("is_closed"))
-            for dimension in message.messages("dim_shardings")
-        ),
-        _axes(message, "replicated_axes", mesh),
-        unreduced,
-        _axes(message, "manual_axes", mesh),
-        reduction if unreduced and reduction is not ReductionKind.SUM else None,
-        metadata=metadata,
+    dimensions = tuple(
+        DimensionSharding(_axes(dimension, "axes", mesh), is_closed=dimension.flag("is_closed"))
+        for dimension in message.messages("dim_shardings")
     )
+    kinds = ("replicated", "unreduced", "manual")
+    replicated, unreduced, manual = (_axes(message, f"{kind}_axes", mesh) for kind in kinds)
+    reduction = ReductionKind(message.word("reduction_op"))
+    shown = reduction if unreduced and reduction is not ReductionKind.SUM else None
+    if not dimensions and (whole := _whole(mesh, replicated, unreduced, manual)):
+        return NamedSharding(mesh, reduction=shown, whole=whole, metadata=metadata)
+    return NamedSharding(mesh, dimensions, replicated, unreduced, manual, shown, metadata=metadata)
+
+
+def _whole(mesh: Mesh, replicated: Axes, unreduced: Axes, manual: Axes) -> str:
+    """The one word for a sharding that treats all axes alike."""
+    everything = tuple(AxisRef(axis.name) for axis in mesh.axes)
+    words: dict[tuple[Axes, Axes, Axes], str] = {
+        ((), (), ()): "replicated",
+        ((), everything, ()): "unreduced",
+        ((), (), everything): "manual",
+    }
+    return words.get((replicated, unreduced, manual), "")
 
 
 def _mesh(message: Message) -> Mesh:
