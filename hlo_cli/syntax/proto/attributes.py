@@ -33,7 +33,7 @@ broadcast concatenate get-dimension-size map reduce reverse set-dimension-size t
 cholesky: cholesky
 collective-broadcast: channel_id replica_groups! has_dynamic_root
 collective-permute collective-permute-start: channel_id source_target_pairs! slice_sizes
-compare: direction! type
+compare: direction! order type
 convolution: window dim_labels feature_group_count batch_group_count convolution_kind operand_precision algorithm
   sparsity_config
 copy-start: cross_program_prefetch_index

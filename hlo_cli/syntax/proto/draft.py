@@ -55,11 +55,11 @@ def _encoded(kind: FieldType, value: Value) -> Iterable[bytes]:
 def _one(kind: FieldType, value: Value) -> bytes:
     if isinstance(value, Draft):
         return field(kind.number, value.to_bytes())
+    if isinstance(value, bytes):
+        return field(kind.number, value)
     if kind.type in FLOATS:
         assert isinstance(value, int | float)
         return fixed(kind.number, struct.pack(FLOATS[kind.type], value))
-    if isinstance(value, bytes):
-        return field(kind.number, value)
     if isinstance(value, str) and kind.type in ("string", "bytes"):
         return field(kind.number, value.encode("utf-8", "surrogateescape"))
     return field(kind.number, _as_number(kind, value))

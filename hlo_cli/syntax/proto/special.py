@@ -69,6 +69,12 @@ def _comparison_type(message: Message, operand: Shape | None) -> AttributeValue 
     return None if word in ("", usual) else UnreadText(word)
 
 
+def _comparison_order(message: Message, operand: Shape | None) -> AttributeValue | None:
+    is_float = isinstance(operand, ArrayShape) and operand.element_type.kind in ("float", "complex")
+    word = message.text("comparison_order")
+    return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnreadText(word)
+
+
 def _iota_dimension(message: Message, _: Shape | None) -> AttributeValue | None:
     return message.integers("dimensions")[0] if message.integers("dimensions") else None
 
@@ -166,6 +172,7 @@ SPECIAL: Final[dict[str, Printer]] = {
     "literal": _literal,
     "operand_layout_constraints": _operand_layout_constraints,
     "operand_precision": _operand_precision,
+    "order": _comparison_order,
     "outfeed_shape": lambda message, _: shape_of(message.message("outfeed_shape")),
     "output_to_operand_aliasing": _aliasing,
     "padding": lambda message, _: padding_config_of(message.message("padding_config")),
