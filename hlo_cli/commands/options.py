@@ -131,11 +131,10 @@ def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: 
     return 2 if errors else 0
 
 
-def write(chunks: Iterable[str], path: str | None) -> None:
-    """Write text to standard output or to a file: to a plain file whole or not at all, to a device as it comes."""
+def write(content: Iterable[str] | bytes, path: str | None) -> None:
+    """Write text, or bytes, to standard output or to a file: a plain file whole or not at all, a device as it comes."""
     if path is None or path == "-":
-        for chunk in _blocks(chunks) if sys.stdout is not None else ():
-            sys.stdout.write(chunk)
+        _write_out(content)
         return
     target = os.path.realpath(path)
     is_plain = os.path.isfile(target) or not os.path.exists(target)
@@ -143,8 +142,8 @@ def write(chunks: Iterable[str], path: str | None) -> None:
         raise HloError(f"cannot write {path}: it is read-only")
     beside = f"{target}.{os.getpid()}.part" if is_plain else target
     try:
-        with open(beside, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.writelines(_blocks(chunks))
+        with open(beside, "wb") as file:
+            file.writelines(_encoded(content))
         if is_plain:
             if os.path.exists(target):
                 shutil.copymode(target, beside)
@@ -155,6 +154,26 @@ def write(chunks: Iterable[str], path: str | None) -> None:
         if is_plain:
             with suppress(OSError):
                 os.unlink(beside)
+
+
+def _write_out(content: Iterable[str] | bytes) -> None:
+    if sys.stdout is None:
+        return
+    if isinstance(content, bytes):
+        if sys.stdout.isatty():
+            raise HloError("bytes do not belong on a terminal", hint="-o FILE writes them to a file")
+        sys.stdout.buffer.write(content)
+        return
+    for chunk in _blocks(content):
+        sys.stdout.write(chunk)
+
+
+def _encoded(content: Iterable[str] | bytes) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    for chunk in _blocks(content):
+        yield chunk.encode("utf-8", "surrogateescape")
 
 
 def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:

@@ -23,6 +23,7 @@ from hlo_cli.syntax.proto.shapes import shape_draft, shape_of
 from hlo_cli.syntax.shapes import MAX_NESTING
 
 _FEW: Final = 64
+_INTEGERS: Final = frozenset(("pred", "s32", "s64", "u32", "u64"))
 _FLOATS: Final = {"f16": "e", "f32": "f", "f64": "d"}
 
 
@@ -51,8 +52,8 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
         return TupleLiteral(TupleShape(tuple(element.shape for element in elements)), elements)
     if not isinstance(shape, ArrayShape):
         raise HloError(f"there are no literals of shape {shape}")
-    if (texts := _few_texts(message, shape)) is not None:
-        return ArrayLiteral(shape, _FewValues(b"", texts))
+    if (few := _few_values(message, shape)) is not None:
+        return ArrayLiteral(shape, few)
     return literal_from_bytes(shape, message.packed(field_of(shape.element_type)))
 
 
@@ -71,29 +72,25 @@ def literal_draft(literal: Literal) -> Draft:
     return draft.add(field_of(literal.shape.element_type), literal_to_bytes(literal))
 
 
-def _few_texts(message: Message, shape: ArrayShape) -> tuple[str, ...] | None:
-    """The texts of few values of a common type, or None for numpy to make them."""
+def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:
+    """Few values of a common type, or None where numpy must read them."""
     if UNBOUNDED in shape.dimensions or not 0 < shape.elements <= _FEW:
         return None
     if shape.layout.minor_to_major != default_layout(shape.rank).minor_to_major:
         return None
     kind = shape.element_type
     name = field_of(kind)
-    if kind.name in ("s32", "s64", "u32", "u64"):
-        texts = tuple(map(str, message.integers(name)))
-    elif kind.name == "pred":
-        texts = tuple(map(str if shape.rank else _word, message.integers(name)))
-    elif kind.name in _FLOATS or kind.name == "bf16":
+    if kind.name in _FLOATS or kind.name == "bf16":
         data = message.packed(name)
-        if len(data) != shape.elements * kind.byte_width:
+        if len(data) != shape.elements * kind.byte_width or any(map(isnan, numbers := _numbers(kind.name, data))):
             return None
-        numbers = _numbers(kind.name, data)
-        if any(map(isnan, numbers)):
-            return None
-        texts = tuple(_float_text(kind.name, number) for number in numbers)
-    else:
+        return _FewValues(data, tuple(_float_text(kind.name, number) for number in numbers))
+    if kind.name not in _INTEGERS:
         return None
-    return texts if len(texts) == shape.elements else None
+    values = message.integers(name)
+    data = b"".join((value & (1 << 64) - 1).to_bytes(8, "little")[: kind.byte_width] for value in values)
+    texts = map(_word if kind.name == "pred" and not shape.rank else str, values)
+    return _FewValues(data, tuple(texts)) if len(values) == shape.elements else None
 
 
 def _numbers(name: str, data: bytes) -> list[float]:

@@ -7,6 +7,7 @@ compiler has no place there: whether shardings may propagate, and which paramete
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final
 
 from hlo_cli.ir.aliasing import BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import FrontendAttributes
@@ -22,7 +23,11 @@ from hlo_cli.syntax.proto.draft_values import frontend_attributes_draft, origina
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.write_instructions import Numbers, instruction_draft
 
-_LOCAL_BITS = 32
+_HELD: Final = frozenset(
+    """is_scheduled input_output_alias buffer_donor entry_computation_layout replica_count num_partitions
+    frontend_attributes origin_recovery_table""".split()
+)
+_LOCAL_BITS: Final = 32
 """XLA counts instructions anew in each computation, whose number stands in the bits above."""
 
 
@@ -35,6 +40,16 @@ def module_to_bytes(module: Module) -> bytes:
     <negate n>
     """
     return _module(module).to_bytes()
+
+
+def lost_attributes(module: Module) -> tuple[str, ...]:
+    """The attributes of the header that are not written, because no `HloModuleProto` has a place for them.
+
+    >>> text = "HloModule m, alias_passthrough_params=true  ENTRY e { ROOT p = f32[] parameter(0) }"
+    >>> lost_attributes(parse_module(text))
+    ('alias_passthrough_params',)
+    """
+    return tuple(attribute.name for attribute in module.header if attribute.name not in _HELD)
 
 
 def _module(module: Module) -> Draft:
