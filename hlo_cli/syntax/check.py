@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
@@ -27,94 +25,87 @@ _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, 
 """Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """How often each opcode is there, and each value of an attribute of an opcode."""
-
-    opcodes: Counter[str] = field(default_factory=Counter)
-    values: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-
-    def add(self, opcode: str, pairs: Iterable[tuple[str, str]], times: int = 1) -> None:
-        """So many instructions with these attributes."""
-        self.opcodes[opcode] += times
-        for name, text in pairs:
-            self.values[opcode, name, text] += times
-
-    def attributes(self) -> Counter[tuple[str, str]]:
-        """How often each attribute of an opcode is there."""
-        found: Counter[tuple[str, str]] = Counter()
-        for (opcode, name, _), times in self.values.items():
-            found[opcode, name] += times
-        return found
-
-
-class _Places:
-    """Where opcodes, attributes and values stand first; looked for once, if there is anything to note."""
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-        self._spans: dict[tuple[str, ...], Span] = {}
-
-    def first(self, *key: str) -> Span:
-        """The place of an opcode, an attribute of it, or a value of that."""
-        if not self._spans:
-            for instruction in self._module.instructions:
-                self._add((instruction.opcode,), instruction.span)
-                for attribute in instruction.attributes:
-                    self._add((instruction.opcode, attribute.name), attribute.span or instruction.span)
-                    self._add((instruction.opcode, attribute.name, attribute.value), attribute.span or instruction.span)
-        return self._spans.get(key) or Span(0, 0)
-
-    def _add(self, key: tuple[str, ...], span: Span | None) -> None:
-        if span is not None:
-            self._spans.setdefault(key, span)
+_Row = tuple[str, str]
+"""An opcode, and what stands behind the operands; equal rows say the same of their attributes."""
+_Problem = tuple[str, str, str]
+"""The attribute that is odd, or nothing if the opcode is; the code and the message of the note."""
 
 
 def check_module(module: Module, noted: Notes | None = None) -> Findings:
-    """Errors and notes that reading left for later: the grammar of attributes, unknown names, unknown types.
+    """Errors and notes that reading left for later: attributes with their values, unknown names, unknown types.
 
     `noted` is what was noted while reading.
     """
     errors: list[Diagnostic] = []
-    seen = _Seen()
-    _look_at_rows([c for c in module.computations if isinstance(c.reader, RowReader)], seen, errors)
+    notes = Notes(module.source)
+    _note_header(module, notes)
+    _note_rows([c for c in module.computations if isinstance(c.reader, RowReader)], notes, errors)
     for computation in module.computations:
         if not isinstance(computation.reader, RowReader):
             for instruction in computation.instructions:
-                seen.add(instruction.opcode, [(a.name, a.value) for a in instruction.attributes])
-    notes = Notes(module.source)
-    _note_header(module, notes)
-    places = _Places(module)
-    _note_names(seen, notes, places)
-    _note_values(seen, notes, places)
+                _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
     found = (*(noted.diagnostics() if noted else ()), *notes.diagnostics())
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
 
 
-def _look_at_rows(computations: Sequence[Computation], seen: _Seen, errors: list[Diagnostic]) -> None:
-    """Cut the attributes of every line apart, each distinct text once; the rest is looked at line by line."""
-    counts: Counter[tuple[str, str]] = Counter()
+def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[Diagnostic]) -> None:
+    """Cut the attributes of every line apart, each distinct text once; what is not cut is looked at line by line."""
+    rows: set[_Row] = set()
     for computation in computations:
-        counts.update(_tails(computation))
-    odd = set()
-    for (opcode, tail), times in counts.items():
-        if (pairs := split_tail(tail)) is None:
-            odd.add((opcode, tail))
-        else:
-            seen.add(opcode, pairs, times)
+        rows.update(_rows(computation))
+    odd: dict[_Row, list[tuple[str, str]] | None] = {}
+    for opcode, tail in rows:
+        pairs = split_tail(tail)
+        if pairs is None or _problems(opcode, pairs):
+            odd[opcode, tail] = pairs
+    same: dict[_Row, tuple[Instruction, list[tuple[str, str]], int]] = {}
     for computation in computations if odd else ():
-        for instruction, key in zip(computation.instructions, _tails(computation), strict=True):
-            if key in odd:
-                seen.add(instruction.opcode, _read(instruction, errors))
+        for instruction, row in zip(computation.instructions, _rows(computation), strict=True):
+            if row not in odd:
+                continue
+            if (pairs := odd[row]) is None:
+                _note_one(instruction, _read(instruction, errors), notes)
+            else:
+                first, _, times = same.get(row) or (instruction, pairs, 0)
+                same[row] = first, pairs, times + 1
+    for first, pairs, times in same.values():
+        _note_one(first, pairs, notes, times)
 
 
-def _tails(computation: Computation) -> Iterable[tuple[str, str]]:
-    """Each line's opcode, and what stands behind the first parenthesis that a comma follows."""
+def _rows(computation: Computation) -> Iterable[_Row]:
     assert isinstance(computation.reader, RowReader)
-    return zip(
-        [instruction.opcode for instruction in computation.instructions], computation.reader.tails(), strict=True
-    )
+    return zip([i.opcode for i in computation.instructions], computation.reader.tails(), strict=True)
+
+
+def _problems(opcode: str, pairs: Iterable[tuple[str, str]]) -> list[_Problem]:
+    """What is odd about an opcode and its attributes."""
+    rules = attributes_of(opcode)
+    if not is_known(opcode):
+        return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
+    return [
+        found
+        for name, text in pairs
+        if (rule := rules.get(name)) is None or rule.kind not in _CANNOT_FAIL
+        if (found := _problem_with(opcode, name, text)) is not None
+    ]
+
+
+def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
+    rule = attributes_of(opcode).get(name)
+    if rule is None:
+        return name, "unknown-attribute", f"attribute {name} of {opcode} is not known; kept as text"
+    if isinstance(read_value_text(rule.kind, text), UnreadText):
+        message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
+        return name, "unread-value", message
+    return None
+
+
+def _note_one(instruction: Instruction, pairs: Iterable[tuple[str, str]], notes: Notes, times: int = 1) -> None:
+    """Note what is odd about an instruction, and as many others that say the same."""
+    spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
+    for name, code, message in _problems(instruction.opcode, pairs):
+        notes.add(code, message, spans.get(name) or _place(instruction), times)
 
 
 def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
@@ -146,36 +137,18 @@ def _note_header(module: Module, notes: Notes) -> None:
             notes.add("unread-value", f"{message}; kept as text", _whole(module, attribute.name, attribute.span))
 
 
-def _note_names(seen: _Seen, notes: Notes, places: _Places) -> None:
-    for opcode, times in seen.opcodes.items():
-        if not is_known(opcode):
-            notes.add("unknown-opcode", f"opcode {opcode} is not known; kept as text", places.first(opcode), times)
-    for (opcode, name), times in seen.attributes().items():
-        if is_known(opcode) and name not in attributes_of(opcode):
-            message = f"attribute {name} of {opcode} is not known; kept as text"
-            notes.add("unknown-attribute", message, places.first(opcode, name), times)
-
-
-def _note_values(seen: _Seen, notes: Notes, places: _Places) -> None:
-    for (opcode, name, text), times in seen.values.items():
-        rule = attributes_of(opcode).get(name)
-        if rule is None or rule.kind in _CANNOT_FAIL or not isinstance(read_value_text(rule.kind, text), UnreadText):
-            continue
-        message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
-        notes.add("unread-value", message, places.first(opcode, name, text), times)
-
-
 def _note_shapes(module: Module, notes: Notes) -> None:
     """Element types that are not known, and layouts that do not fit their shape."""
-    used: dict[int, tuple[Shape, Instruction, int]] = {}
-    for instruction in module.instructions:
-        shape = instruction.shape
-        _, first, times = used.get(id(shape)) or (shape, instruction, 0)
-        used[id(shape)] = shape, first, times + 1
-    for shape, first, times in used.values():
-        for leaf in dict.fromkeys(leaf for _, leaf in shape.leaves):
-            if (found := _wrong_with(leaf)) is not None:
-                notes.add(*found, _place(first), times)
+    shapes = {id(shape): shape for shape in [instruction.shape for instruction in module.instructions]}
+    odd = {key: found for key, shape in shapes.items() if (found := _wrong_leaves(shape))}
+    for instruction in module.instructions if odd else ():
+        for code, message in odd.get(id(instruction.shape), ()):
+            notes.add(code, message, _place(instruction))
+
+
+def _wrong_leaves(shape: Shape) -> list[tuple[str, str]]:
+    leaves = dict.fromkeys(leaf for _, leaf in shape.leaves)
+    return [found for leaf in leaves if (found := _wrong_with(leaf)) is not None]
 
 
 def _wrong_with(leaf: Leaf) -> tuple[str, str] | None:
