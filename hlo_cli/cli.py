@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "parse": ("hlo_cli.commands.parse", "what is in a dump; one instruction taken apart"),
     "layout": ("hlo_cli.commands.layout", "what a layout means; what padding costs"),
+    "tile-index": ("hlo_cli.commands.tile_index", "where an element lies, and what lies at an address"),
     "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
@@ -27,6 +28,7 @@ QUESTIONS: Final = (
     ("What is in this dump?", "hlo parse DUMP"),
     ("What does this layout mean?", "hlo layout SHAPE"),
     ("What is padding, and what would not be?", "hlo layout DUMP"),
+    ("Where in memory is element (37,5)?", "hlo tile-index SHAPE 37,5"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
@@ -52,8 +53,8 @@ strides in memory: [2048, 2048, 512, 4, 2, 2] bytes
 one step along x is 4 bytes
 """)
     assert "hlo layout --draw 'bf16[300,70]{1,0:T(8,128)(2,1)}'" in text
-    assert "--for" not in text, "it is the tile that a v5e chooses"
-    assert "hlo layout --for v5e 'bf16[300,70]'" in screen(report_of_shape("bf16[300,70]{0,1}"))
+    assert "hlo layout --for v5e 'bf16[300,70]'" in text
+    assert "--for" not in screen(report_of_shape("bf16[300,70]{0,1:T(8,128)(2,1)}")), "it is what a v5e chooses"
     assert text.count("\n") <= 30
 
 
@@ -111,12 +112,74 @@ def test_a_layout_that_is_not_written_is_named() -> None:
     assert "one step along y is 20 bytes, along x 4" in text
 
 
-def test_the_tile_that_a_tpu_would_choose() -> None:
-    report = report_of_shape("bf16[300,70]", generation="v5e")
-    assert report.answer.startswith("v5e gives it {1,0:T(8,128)(2,1)}: 77,824 bytes hold 42,000")
-    assert report_of_shape("f32[]", generation="v2").numbers["tiles"] == ((256,),)
-    with pytest.raises(HloError, match="no default tiles are known for v9"):
-        report_of_shape("f32[]", generation="v9")
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("bf16[300,70]", "v5e chooses {0,1:T(8,128)(2,1)}: 55,296 bytes hold 42,000: 24% is padding"),
+        (
+            "bf16[300,70]{1,0}",
+            "{1,0:T(8,128)(2,1)}: 77,824 bytes hold 42,000: 46% is padding; v5e would choose {0,1}, which takes 55,296",
+        ),
+        ("f32[64,10]{0,1}", "{0,1:T(8,128)}: 8,192 bytes hold 2,560: 69% is padding; v5e would choose it too"),
+        ("f32[8,128]", "v5e chooses {1,0:T(8,128)}: 4,096 bytes, no padding: 1,024 elements of f32"),
+        ("f32[]{:T(256)}", "v5e chooses {:T(128)}: 512 bytes hold 4: 99% is padding"),
+        ("b(f32[0,5])", "v5e chooses {1,0}: no bytes, as a size is 0"),
+        (
+            "f32[?,7]",
+            "{1,0:T(1,128)}: 512 bytes hold 28: 95% is padding; which order v5e chooses is not known",
+        ),
+        (
+            "s8[64,40,1]",
+            "v5e chooses {0,1,2:T(8,128)(4,1)}: 5,120 bytes hold 2,560: 50% is padding",
+        ),
+    ],
+)
+def test_what_a_tpu_would_choose(text: str, answer: str) -> None:
+    assert report_of_shape(text, generation="v5e").answer == answer
+
+
+def test_every_order_is_priced_and_the_choice_is_marked() -> None:
+    report = report_of_shape("f32[8,28,28,3]{3,0,1,2}", generation="v4")
+    table = report.main_table
+    records = [dict(zip([c.name for c in table.columns], row, strict=True)) for row in table.rows]
+    assert {record["minor_to_major"] for record in records} == set(permutations(range(4)))
+    assert [record["minor_to_major"] for record in records if record["is_default"]] == [(2, 0, 3, 1)]
+    assert [record["minor_to_major"] for record in records if record["is_written"]] == [(3, 0, 1, 2)]
+    assert table.marked == {0}
+    for record in records:
+        alone = report_of_shape(f"f32[8,28,28,3]{record['layout']}")
+        assert (alone.numbers["minor_to_major"], alone.numbers["padded_bytes"]) == (
+            record["minor_to_major"],
+            record["padded_bytes"],
+        )
+    assert report.numbers["default_padded_bytes"] == report.numbers["smallest_padded_bytes"] == 344064
+    assert "13 of 24 orders" in screen(report)
+
+
+def test_of_many_orders_those_are_listed_that_stand_for_the_others() -> None:
+    report = report_of_shape("f32[2,1,1,1,1,1,1,3]", generation="v6e")
+    assert len(report.main_table.rows) == 8 * 7
+    assert report.notes[0].message.startswith("40,264 orders")
+
+
+@pytest.mark.parametrize("name", ["v5e", "V5E", "TPU v5 lite", "v5litepod", "5e"])
+def test_generations_by_any_name(name: str) -> None:
+    assert report_of_shape("f32[]", generation=name).numbers["generation"] == "v5e"
+
+
+def test_unknown_generations() -> None:
+    for name, message in (("v5", "no TPU generation v5; did you mean v5"), ("h100", "no TPU generation h100$")):
+        with pytest.raises(HloError, match=message) as raised:
+            report_of_shape("f32[]", generation=name)
+        assert raised.value.diagnostic.hint == "generations: v2, v3, v4, v5e, v5p, v6e, v7x"
+
+
+def test_leaves_are_laid_out_one_by_one() -> None:
+    report = report_of_shape("(f32[300,20], bf16[300,70]{1,0})", generation="v4")
+    assert [row[-1] for row in report.main_table.rows] == [
+        "f32[300,20]{0,1:T(8,128)}",
+        "bf16[300,70]{1,0:T(8,128)(2,1)}",
+    ]
 
 
 def test_negative_dimension_numbers_count_from_the_end() -> None:

@@ -6,7 +6,6 @@ The numbers are slots counted in elements, as `LayoutUtil::LinearIndexForNestedT
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -80,8 +79,8 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
         [values(c, 0, n, INT64) for c, n in zip(curves.single[at + 1 :], sizes[at + 1 :], strict=True)], INT64
     )
     rows = max(size // len(within), 1)
-    for lead in product(*map(range, sizes[:at])):
-        base = tiling.linear_index((*lead, *(0,) * (len(sizes) - at)))
+    for number in range(prod(sizes[:at])):
+        base = tiling.linear_index((*unravel(number, sizes[:at]), *(0,) * (len(sizes) - at)))
         for start in range(0, sizes[at], rows):
             major = values(curves.single[at], start, min(start + rows, sizes[at]), INT64)
             yield outer_sum(major + base, within)

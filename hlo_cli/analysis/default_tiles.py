@@ -1,21 +1,53 @@
 """Which tile a TPU's compiler gives to an array whose layout nobody chose.
 
-The compiler is not in the open; the rule was measured over v2 to 7x and agrees with it on every default layout seen.
+The compiler is not in the open; the rule was measured over v2 to v7x and agrees with it on every default layout seen.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from hlo_cli.ir.layout import Layout, Tile
+from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, nearest
 
 LANES: Final = 128
 SUBLANES: Final = 8
-GENERATIONS: Final = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "7x")
-"""The TPU generations whose default tiles are known; the first two use tiles twice as large at the least."""
+WORD_BITS: Final = 32
+GENERATIONS: Final = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "v7x")
+"""The TPU generations whose default layouts are known."""
+
+_OLD: Final = GENERATIONS[:2]
+_LITE: Final = {"5lite": "5e", "5litepod": "5e", "6lite": "6e"}
+
+
+@lru_cache(maxsize=64)
+def tpu_generation(name: str) -> str:
+    """The generation that a name means, as people, Cloud and devices write it; HloError for one that is not known.
+
+    >>> tpu_generation("7x"), tpu_generation("TPU v5 lite"), tpu_generation("V4")
+    ('v7x', 'v5e', 'v4')
+    """
+    bare = re.sub(r"[\s_-]", "", name.lower()).removeprefix("tpu").removeprefix("v")
+    generation = "v" + _LITE.get(bare, bare)
+    if generation in GENERATIONS:
+        return generation
+    near = nearest(generation, GENERATIONS)
+    question = f"; did you mean {near}?" if near else ""
+    raise HloError(f"no TPU generation {name}{question}", hint=f"generations: {', '.join(GENERATIONS)}")
+
+
+def is_old(generation: str) -> bool:
+    """Whether the smallest tiles of a generation are twice as large and narrow types take a byte: v2 and v3.
+
+    >>> [name for name in GENERATIONS if is_old(name)]
+    ['v2', 'v3']
+    """
+    return tpu_generation(generation) in _OLD
 
 
 def default_layout(
@@ -29,42 +61,67 @@ def default_layout(
     >>> str(default_layout(parse_shape("bf16[300,70]"))), str(default_layout(parse_shape("s8[3]"), generation="v3"))
     ('{1,0:T(8,128)(2,1)}', '{0:T(1024)(128)(4,1)}')
     """
-    if generation not in GENERATIONS:
-        raise HloError(f"no default tiles are known for {generation}", hint=f"known: {', '.join(GENERATIONS)}")
     order = shape.layout.minor_to_major if minor_to_major is None else minor_to_major
-    is_old = generation in GENERATIONS[:2]
-    bits = shape.element_type.bits if shape.element_type.is_sub_byte else 8 * shape.element_type.byte_width
-    if is_old and bits < 8:
-        bits = 8
-    tiles = _tiles([shape.sizes[d] for d in order], bits, is_old=is_old)
-    element_size = bits if bits < 8 else 0
+    bits = width_of(shape.element_type)
+    tiles = _tiles([shape.sizes[d] for d in order], bits, is_old=is_old(generation))
+    element_size = bits if bits < 8 and not is_old(generation) else 0
     return replace(shape.layout, minor_to_major=order, tiles=tiles, element_size_in_bits=element_size)
+
+
+def width_of(element_type: PrimitiveType) -> int:
+    """How many bits an element can be packed into: a power of two; truths and types of six bits need a byte.
+
+    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    >>> [width_of(PRIMITIVE_TYPES[name]) for name in ("pred", "s2", "f6e2m3fn", "c64")]
+    [8, 2, 8, 64]
+    """
+    packs = element_type.is_sub_byte and 8 % element_type.bits == 0
+    return element_type.bits if packs else 8 * element_type.byte_width
+
+
+def least_rows(bits: int, *, is_old: bool) -> int:
+    """How many rows a tile has at the least: those that make up a word, on old TPUs two words.
+
+    >>> least_rows(16, is_old=False), least_rows(16, is_old=True), least_rows(2, is_old=True)
+    (2, 4, 8)
+    """
+    return 2 * _packed(max(bits, 8)) if is_old else _packed(bits)
+
+
+def power_of_two(size: int) -> int:
+    """The smallest power of two that is not below a size.
+
+    >>> power_of_two(1), power_of_two(5)
+    (1, 8)
+    """
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
     """Tiles for sizes that stand most minor first."""
     if 0 in sizes:
         return ()
-    packed = max(32 // bits, 1)
-    smallest = LANES * packed * (2 if is_old else 1)
+    packed = _packed(max(bits, 8) if is_old else bits)
+    smallest = LANES * least_rows(bits, is_old=is_old)
     inner = (Tile((packed, 1)),) if packed > 1 else ()
     if not sizes:
         return (Tile((smallest,)),)
     if len(sizes) == 1:
-        largest = 2048 if bits == 2 else 1024
-        first = min(max(_power_of_two(sizes[0]), smallest), max(largest, smallest))
+        largest = max(LANES * max(SUBLANES, _packed(bits)), smallest)
+        first = min(max(power_of_two(sizes[0]), smallest), largest)
         return (Tile((first,)), *((Tile((LANES,)), *inner) if packed > 1 else ()))
-    return (Tile((_rows(sizes[1], packed, bits, is_old=is_old), LANES)), *inner)
+    return (Tile((_rows(sizes[1], bits, is_old=is_old), LANES)), *inner)
 
 
-def _rows(size: int, packed: int, bits: int, *, is_old: bool) -> int:
+def _rows(size: int, bits: int, *, is_old: bool) -> int:
     """How many rows a tile has, for the second most minor size."""
-    if is_old:
-        return SUBLANES if bits == 8 else min(max(_power_of_two(size), 2 * packed), SUBLANES)
+    packed, least = _packed(bits), least_rows(bits, is_old=is_old)
+    if is_old and bits <= 8:
+        return max(SUBLANES, packed)
     if packed >= 4 and size % (SUBLANES * packed) == 0:
         return SUBLANES * packed
-    return min(max(_power_of_two(size), packed), max(SUBLANES, packed))
+    return min(max(power_of_two(size), least), max(SUBLANES, least))
 
 
-def _power_of_two(size: int) -> int:
-    return 1 << max(size - 1, 0).bit_length()
+def _packed(bits: int) -> int:
+    return max(WORD_BITS // bits, 1)

@@ -32,6 +32,10 @@ class Correspondence:
             return index
         return unravel(np.asarray(ravel(index, before.sizes)), after.sizes)
 
+    def one(self, index: tuple[int, ...], before: ArrayShape, after: ArrayShape) -> tuple[int, ...]:
+        """The same for one element."""
+        return tuple(int(np.asarray(at)) for at in self.index(tuple(map(np.asarray, index)), before, after))
+
 
 @dataclass(frozen=True, slots=True)
 class Moves:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
 import click
 
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.shape_argument import shape_text
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options import Output, Reading
-    from hlo_cli.ir.shape import Shape
 
 GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
-_LOOKS_LIKE_HLO = re.compile(
-    r"[ \t\n]*(?:\(|b\(|[a-z][a-z0-9]*+\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
-)
-_ELEMENT = re.compile(r"(.+?)\{([0-9, ]*)\}")
 
 HELP = """What a layout means; what padding costs.
 
@@ -31,6 +25,7 @@ shape in it as DUMP:NAME, or a shape or instruction typed as text.
 \b
 Examples:
   hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'
+  hlo layout --for v5e 'f32[8,28,28,3]'
   hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
   hlo layout dump/ --by source --top 10
   hlo layout dump/ --where 'opcode == fusion and padding > 50%'
@@ -43,7 +38,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", metavar="TPU", help="Lay shapes out as this TPU does by default: v4, v5e, …")
+@click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
 @input_options
 @output_options
 def command(
@@ -57,7 +52,7 @@ def command(
 ) -> int:
     """Shapes as text are explained, dumps are summed up."""
     output, reading = output_of(options), reading_of(options)
-    texts = [_shape_text(argument, reading) for argument in inputs]
+    texts = [shape_text(argument, reading) for argument in inputs]
     if inputs and all(text is not None for text in texts):
         if grouping != GROUPINGS[0] or computation is not None or where is not None:
             option = "--computation" if computation is not None else "--where" if where is not None else "--by"
@@ -94,38 +89,3 @@ def _sum_up(
     argument = inputs[0] if len(inputs) == 1 else ""
     report = report_of_dump(loaded, grouping=by, computation=computation, where=where, argument=argument)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
-
-
-def _shape_text(argument: str, reading: Reading) -> str | None:
-    """The shape or instruction that an argument writes or, as DUMP:NAME, points at; None for a dump."""
-    if argument == "-" or os.path.exists(argument):
-        return None
-    if _LOOKS_LIKE_HLO.match(argument) or _begins_with_a_type(argument):
-        return argument
-    dump, colon, name = argument.rpartition(":")
-    if colon and os.path.exists(dump):
-        return str(_shape_in(dump, name, reading))
-    return None
-
-
-def _begins_with_a_type(argument: str) -> bool:
-    """Whether an element type and a bracket come first, as in a shape that is not closed."""
-    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-
-    word, bracket, _ = argument.partition("[")
-    return bool(bracket) and word.strip() in PRIMITIVE_TYPES
-
-
-def _shape_in(dump: str, name: str, reading: Reading) -> Shape:
-    from hlo_cli.commands.loading import load_one
-    from hlo_cli.ir.shape import subshape
-
-    element = _ELEMENT.fullmatch(name)
-    instruction = load_one((dump,), reading).module.instruction(element[1] if element else name)
-    index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
-    shape = subshape(instruction.shape, index)
-    if shape is None:
-        raise HloError(
-            f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
-        )
-    return shape

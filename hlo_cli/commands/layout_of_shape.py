@@ -6,15 +6,27 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.default_tiles import default_layout
 from hlo_cli.analysis.footprint import better_order
 from hlo_cli.analysis.layout_steps import culprit, overflows
 from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
+from hlo_cli.commands.shape_orders import (
+    choice_answer,
+    choice_notes,
+    choice_numbers,
+    choice_of,
+    orders_table,
+    tiled_for,
+)
 from hlo_cli.commands.shape_parts import Explained, drawing_answer, drawing_parts, explaining_parts, shape_numbers
-from hlo_cli.commands.shape_tables import leaves_answer, leaves_numbers, leaves_table, shapes_answer, shapes_table
-from hlo_cli.ir.layout import default_layout as row_major_layout
+from hlo_cli.commands.shape_tables import (
+    held_in,
+    leaves_answer,
+    leaves_numbers,
+    leaves_table,
+    shapes_answer,
+    shapes_table,
+)
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
-from hlo_cli.render.numbers import counted, percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.parser import parse_module
@@ -50,8 +62,8 @@ def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: st
 def report_of_shape(text: str, *, draw: bool = False, generation: str | None = None, elements: Elements = ()) -> Report:
     """What a shape, or the shape of an instruction, means; with `draw` its picture, `elements` marked in it.
 
-    `generation` names a TPU whose default tiles the shape gets. HloError, with the place, for what is no shape or
-    has a layout that does not fit.
+    `generation` names a TPU whose default layout the shape gets, in the order that is written if one is. HloError,
+    with the place, for what is no shape or has a layout that does not fit.
 
     >>> report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").answer
     '77,824 bytes hold 42,000: 46% is padding; order {0,1} would take 55,296'
@@ -61,17 +73,22 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
         return _of_leaves(explained, draw=draw)
+    numbers, notes = shape_numbers(array), explained.notes
     if draw:
         answer, parts = drawing_answer(array), drawing_parts([("", array)], elements)
     else:
-        answer, parts = _answer(array, generation), explaining_parts(explained, array)
+        answer, parts = _answer(array), explaining_parts(explained, array)
+    if generation is not None and not draw:
+        choice = choice_of(array, generation, is_written=explained.is_layout_written)
+        answer, parts = choice_answer(choice), [orders_table(choice), *parts]
+        numbers, notes = numbers | choice_numbers(choice), (*notes, *choice_notes(choice))
     return Report(
         "layout",
         answer,
-        numbers=shape_numbers(array),
+        numbers=numbers,
         parts=tuple(parts),
         next=_next(explained, array, draw=draw),
-        notes=explained.notes,
+        notes=notes,
     )
 
 
@@ -91,12 +108,10 @@ def explained_of(text: str, *, generation: str | None = None) -> Explained:
         for array in arrays_of(leaf):
             _check(array, subshape(given, index) or given, source)
     if generation is not None:
-        shape = _tiled_for(shape, generation)
+        shape = _tiled_for(shape, generation, text)
     if any(overflows(array) for array in arrays_of(shape)):
         notes.append(Diagnostic("note", "XLA counts slots and bytes in 64 bits, which are too few for this array"))
-    bare = "".join(given.to_string(layout=False).split()).removesuffix(")")
-    written = generation is not None or bare + "{" in "".join(text.split())
-    return Explained(shape, written, generation, tuple(notes))
+    return Explained(shape, _has_layout(given, text), generation, tuple(notes))
 
 
 def _of_leaves(explained: Explained, *, draw: bool) -> Report:
@@ -172,42 +187,40 @@ def _places(text: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, tuple[Spa
         at = text.find(pieces[0].text, at + 1)
 
 
-def _tiled_for(shape: Shape, generation: str) -> Shape:
+def _tiled_for(shape: Shape, generation: str, text: str) -> Shape:
     match shape:
         case TupleShape(elements=elements):
-            return TupleShape(tuple(_tiled_for(element, generation) for element in elements))
+            return TupleShape(tuple(_tiled_for(element, generation, text) for element in elements))
         case BufferShape(array=array):
-            return BufferShape(replace(array, layout=default_layout(array, generation=generation)))
+            return BufferShape(tiled_for(array, generation, is_written=_has_layout(array, text)))
         case ArrayShape():
-            return replace(shape, layout=default_layout(shape, generation=generation))
+            return tiled_for(shape, generation, is_written=_has_layout(shape, text))
         case _:
             return shape
 
 
-def _answer(shape: ArrayShape, generation: str | None) -> str:
-    padded, held = shape.padded_bytes, shape.logical_bytes + shape.metadata_bytes
-    start = f"{generation} gives it {shape.layout}: " if generation else ""
-    if not padded:
-        return f"{start or 'No bytes: '}{'no bytes, as ' if generation else ''}a size is 0"
-    if padded == held:
-        what = f"{counted(shape.elements, 'elements')} of {shape.element_type}"
-        sizes = f", {counted(shape.metadata_bytes, 'bytes')} of dynamic sizes" if shape.metadata_bytes else ""
-        return f"{start}{counted(padded, 'bytes')}, no padding: {what}{sizes}"
-    answer = f"{start}{padded:,} bytes hold {held:,}: {percent(1 - held / padded)}% is padding"
-    better = better_order(shape, generation=generation or "v5e")
+def _has_layout(shape: Shape, text: str) -> bool:
+    """Whether the text writes a layout behind the shape."""
+    bare = "".join(shape.to_string(layout=False).split()).removesuffix(")")
+    return bare + "{" in "".join(text.split())
+
+
+def _answer(shape: ArrayShape) -> str:
+    if not shape.padded_bytes:
+        return "No bytes: a size is 0"
+    better = better_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
-        return answer
+        return held_in(shape)
     what = f"order {_braces(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
-    return f"{answer}; {what} would take {better.padded_bytes:,}"
+    return f"{held_in(shape)}; {what} would take {better.padded_bytes:,}"
 
 
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
-    row_major = replace(array, layout=row_major_layout(array.rank))
-    if explained.generation or draw or default_layout(row_major) == array.layout:
+    if explained.generation or draw or tiled_for(array, "v5e", is_written=False) == array:
         return (other,)
     return (other, f"hlo layout --for v5e '{bare}'")
 

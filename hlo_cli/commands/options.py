@@ -131,11 +131,27 @@ def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: 
     return 2 if errors else 0
 
 
-def write(content: Iterable[str] | bytes, path: str | None) -> None:
-    """Write text, or bytes, to standard output or to a file: a plain file whole or not at all, a device as it comes."""
+def write(chunks: Iterable[str], path: str | None) -> None:
+    """Write text to standard output or to a file: to a plain file whole or not at all, to a device as it comes."""
     if path is None or path == "-":
-        _write_out(content)
+        for chunk in _blocks(chunks) if sys.stdout is not None else ():
+            sys.stdout.write(chunk)
         return
+    _to_file((chunk.encode("utf-8", "surrogateescape") for chunk in _blocks(chunks)), path)
+
+
+def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
+    """The same for bytes, which a terminal is spared."""
+    if path is not None and path != "-":
+        _to_file(chunks, path)
+    elif _is_terminal(1):
+        raise HloError("this is binary: a terminal cannot show it", hint="-o FILE writes it to a file")
+    elif sys.stdout is not None:
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+
+
+def _to_file(chunks: Iterable[bytes], path: str) -> None:
     target = os.path.realpath(path)
     is_plain = os.path.isfile(target) or not os.path.exists(target)
     if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
@@ -143,7 +159,7 @@ def write(content: Iterable[str] | bytes, path: str | None) -> None:
     beside = f"{target}.{os.getpid()}.part" if is_plain else target
     try:
         with open(beside, "wb") as file:
-            file.writelines(_encoded(content))
+            file.writelines(chunks)
         if is_plain:
             if os.path.exists(target):
                 shutil.copymode(target, beside)
@@ -154,26 +170,6 @@ def write(content: Iterable[str] | bytes, path: str | None) -> None:
         if is_plain:
             with suppress(OSError):
                 os.unlink(beside)
-
-
-def _write_out(content: Iterable[str] | bytes) -> None:
-    if sys.stdout is None:
-        return
-    if isinstance(content, bytes):
-        if sys.stdout.isatty():
-            raise HloError("bytes do not belong on a terminal", hint="-o FILE writes them to a file")
-        sys.stdout.buffer.write(content)
-        return
-    for chunk in _blocks(content):
-        sys.stdout.write(chunk)
-
-
-def _encoded(content: Iterable[str] | bytes) -> Iterator[bytes]:
-    if isinstance(content, bytes):
-        yield content
-        return
-    for chunk in _blocks(content):
-        yield chunk.encode("utf-8", "surrogateescape")
 
 
 def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:

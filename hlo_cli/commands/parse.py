@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.commands.options import (
+    complain,
+    finish,
+    input_options,
+    output_of,
+    output_options,
+    reading_of,
+    write,
+    write_bytes,
+)
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import Diagnostic, HloError
 
@@ -157,7 +166,7 @@ def _write_proto(loaded: Loaded, output: Output) -> int:
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.syntax.proto.write import lost_attributes, module_to_bytes
 
-    write(module_to_bytes(loaded.module), output.path)
+    write_bytes((module_to_bytes(loaded.module),), output.path)
     lost = lost_attributes(loaded.module)
     notes = [Diagnostic("note", f"protos of modules have no place for {', '.join(lost)}")] if lost else []
     return complain((*notes_of(loaded), *notes), (), output)

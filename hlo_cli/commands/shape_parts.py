@@ -40,12 +40,17 @@ MOST_DRAWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A shape that somebody typed: whether a layout was written, and the TPU whose tiles it got."""
+    """A shape that somebody typed: whether a layout was written, and the TPU whose default layout it got."""
 
     shape: Shape
     is_layout_written: bool
     generation: str | None = None
     notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether there is a layout to show."""
+        return self.is_layout_written or self.generation is not None
 
 
 def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
@@ -141,9 +146,9 @@ def shape_segments(
 
 def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
     target = "tpu" if array.layout.tiles else None
-    pieces = shape_pieces(explained.shape, layout=explained.is_layout_written)
+    pieces = shape_pieces(explained.shape, layout=explained.has_layout)
     segments, explanations = shape_segments(pieces, 0, array, target=target)
-    if not explained.is_layout_written and array.rank:
+    if not explained.has_layout and array.rank:
         order = meaning_of(Piece("", "order"), array)
         explanations.append(Explanation(None, "order", "none written", order))
         explanations.append(Explanation(None, "tile", "none written", "no padding, as on CPU and GPU"))

@@ -78,6 +78,23 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
     return _held(shapes, counted(len(shapes), "shapes"))
 
 
+def held_in(array: ArrayShape) -> str:
+    """What an array takes, and how much of it is padding.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> held_in(parse_shape("u32[]{:T(128)}"))
+    '512 bytes hold 4: 99% is padding'
+    """
+    padded, held = array.padded_bytes, array.logical_bytes + array.metadata_bytes
+    if not padded:
+        return "no bytes, as a size is 0"
+    if padded == held:
+        what = f"{counted(array.elements, 'elements')} of {array.element_type}"
+        sizes = f", {counted(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
+        return f"{counted(padded, 'bytes')}, no padding: {what}{sizes}"
+    return f"{padded:,} bytes hold {held:,}: {percent(1 - held / padded)}% is padding"
+
+
 def _is_comparison(shapes: Sequence[Shape]) -> bool:
     sizes = {shape.padded_bytes for shape in shapes}
     return len({shape.to_string(layout=False) for shape in shapes}) == 1 and len(sizes) > 1

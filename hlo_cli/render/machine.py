@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from hlo_cli.render.style import Style
@@ -61,11 +61,12 @@ def columns_of(table: Table) -> tuple[Column, ...]:
     return tuple(table.columns[at] for at in table.visible(person=False))
 
 
-def rows_of(table: Table, style: Style) -> list[Row]:
+def rows_of(table: Table, style: Style) -> Iterator[Row]:
     """The cells that machines get: every row, unless the user asked for fewer of the main table."""
     visible = table.visible(person=False)
     rows = table.rows[: style.top] if style.top and table.main else table.rows
-    return [tuple(row[at] for at in visible) for row in rows]
+    for row in rows:
+        yield tuple(row[at] for at in visible)
 
 
 def note_value(note: Diagnostic) -> Json:

@@ -31,7 +31,7 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     _: KW_ONLY
     title: str = ""
     noun: str = "rows"
@@ -73,6 +73,7 @@ class Table:
 
         Ties go by the label column; cells without a value come last either way.
         """
+        self = replace(self, rows=tuple(self.rows))
         at = self.column_index(name)
         falls = self.columns[at].is_numeric != turned
         label = self.label_index(range(len(self.columns)))

@@ -124,12 +124,33 @@ def commands(rounds: int) -> Iterator[Measured]:
             yield Measured(f"hlo {' '.join(command)}, 4 MB", f"{min(ours):.2f} s", f"{min(theirs):.2f} s", more, 1.0)
 
 
+def addresses(rounds: int) -> Iterator[Measured]:
+    """Whole maps against `numpy.arange` of as many numbers, look-ups against an addition of the same arrays."""
+    import numpy as np
+
+    import hlo_cli
+
+    count = 1 << 24
+    plane = hlo_cli.parse_shape("bf16[4096,4096]{1,0:T(8,128)(2,1)}")
+    line = hlo_cli.parse_shape("bf16[16777216]{0:T(1024)(128)(2,1)}")
+    asked = np.random.default_rng(1).integers(0, 4096, (10_000_000, 2))
+    for what, ours, theirs, budget in (
+        ("address map, 16 M elements", lambda: hlo_cli.address_map(plane), lambda: np.arange(count), 1.5),
+        ("address map, one dimension", lambda: hlo_cli.address_map(line), lambda: hlo_cli.address_map(plane), 1.2),
+        ("inverse map, 16 M elements", lambda: hlo_cli.inverse_map(plane), lambda: np.arange(count), 2.5),
+        ("look-ups, 10 M", lambda: hlo_cli.linear_index(plane, asked), lambda: asked[:, 0] + asked[:, 1], 4.0),
+    ):
+        times = [(_seconds(ours), _seconds(theirs)) for _ in range(max(5, rounds))]
+        yield _times(what, min(our for our, _ in times), min(their for _, their in times), budget)
+
+
 SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "parse": parse,
     "growth": growth,
     "memory": memory,
     "start": start,
     "commands": commands,
+    "addresses": addresses,
 }
 
 # Both read the text and a small module first, so that what is loaded once is not counted.
