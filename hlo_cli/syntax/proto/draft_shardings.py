@@ -18,6 +18,7 @@ from hlo_cli.syntax.proto.draft_values import fieldwise_draft
 def sharding_draft(sharding: AnySharding) -> Draft:
     """The `OpSharding` of a sharding.
 
+    >>> from hlo_cli.ir.sharding import Sharding
     >>> sharding_draft(Sharding(ShardingType.MAXIMAL, device=0)).to_bytes().hex()
     '0801220100'
     """

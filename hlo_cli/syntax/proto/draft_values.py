@@ -134,10 +134,10 @@ def original_value_draft(value: OriginalValue) -> Draft:
     """What a value is of the original program, leaf by leaf."""
     if value.tree is None:
         return Draft("OriginalValueProto").add("is_synthetic_call", True)
-    elements = [
-        Draft("OriginalValueElementProto").add("shape_index", index).add("original_array", original_array_draft(leaf))
-        for index, leaf in _leaves(value.tree, ())
-    ]
+    elements = []
+    for index, leaf in _leaves(value.tree, ()):
+        array = original_array_draft(leaf) if leaf.instruction_name else None
+        elements.append(Draft("OriginalValueElementProto").add("shape_index", index).add("original_array", array))
     return Draft("OriginalValueProto").add("elements", elements)
 
 

@@ -1,11 +1,13 @@
 """A module in a proto. Mirrors `HloModule::CreateFromProto` and `HloModule::Print` of xla/hlo/ir/hlo_module.cc.
- What belongs to the configuration of the compiler and not to
-the module is in no `HloModuleProto`: whether shardings may propagate, and which parameters pass through.
+
+What belongs to the configuration of the compiler and not to the module is in no `HloModuleProto`: whether shardings
+may propagate, and which parameters pass through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import indent
 
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.instruction import Attribute
@@ -109,8 +111,13 @@ def _recovery(entry: Message, depth: int) -> Recovery:
     return Recovery(
         original_array_of(entry.message("old_original_array")),
         original_array_of(entry.message("new_original_array")),
-        str(module_of(inner, Source("", ""), depth)) if inner.numbers else "",
+        _indented(str(module_of(inner, Source("", ""), depth))) if inner.numbers else "",
     )
+
+
+def _indented(text: str) -> str:
+    """A module as it stands in the table of another."""
+    return "\n" + indent(text, "    ") + "  "
 
 
 def _stack_tables(index: Message) -> str:

@@ -7,14 +7,13 @@ they say in the same bytes as others: shapes, metadata, windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from hlo_cli.ir.annotations import BackendConfig
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.values import value_text
 from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
@@ -72,7 +71,7 @@ class Texts:
     tails: dict[tuple[object, ...], _Tail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.metadata_texts = Memo(lambda data: _metadata_text(self.metadata[data], Message("OpMetadata", data)))
+        self.metadata_texts = Memo(lambda data: _metadata_text(self.metadata[data]))
 
     def argument(self, instruction: Instruction, data: bytes) -> str:
         """What stands between the parentheses of a parameter or a constant."""
@@ -128,20 +127,8 @@ def _is_pred(operand: Instruction) -> bool:
     return isinstance(operand.shape, ArrayShape) and operand.shape.element_type.name == "pred"
 
 
-def _metadata_text(metadata: Metadata, message: Message) -> str:
-    """The attribute, with the types of profiles, which `Metadata` has no field for, in the middle."""
-    if not any(getattr(metadata, name) for name in _TELLING):
-        return ""
-    if not (profiles := message.integers("profile_type")):
-        return f", metadata={metadata}"
-    last = Metadata(
-        deduplicated_name=metadata.deduplicated_name,
-        scheduling_name=metadata.scheduling_name,
-        stack_frame_id=metadata.stack_frame_id,
-    )
-    first = replace(metadata, deduplicated_name="", scheduling_name="", stack_frame_id=0)
-    parts = (str(first)[1:-1], f"profile_type={value_text(profiles)}", str(last)[1:-1])
-    return f", metadata={{{' '.join(filter(None, parts))}}}"
+def _metadata_text(metadata: Metadata) -> str:
+    return f", metadata={metadata}" if any(getattr(metadata, name) for name in _TELLING) else ""
 
 
 def _config_text(data: bytes) -> str:

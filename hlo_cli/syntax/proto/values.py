@@ -197,6 +197,7 @@ def metadata_of(message: Message) -> Metadata:
         message.integer("source_end_line"),
         message.integer("source_column"),
         message.integer("source_end_column"),
+        message.integers("profile_type"),
         message.text("deduplicated_name"),
         message.text("scheduling_name"),
         message.integer("stack_frame_id"),
