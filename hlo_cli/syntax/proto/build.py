@@ -61,9 +61,9 @@ class Builder:
 
     schedule: Schedule
     entry: int
+    texts: Texts
     shapes: ShapeReader = field(default_factory=ShapeReader)
     opcodes: Memo[str] = field(default_factory=lambda: Memo(_opcode))
-    texts: Texts = field(default_factory=Texts)
 
     def build(self, encoded: bytes) -> Built:
         """One computation, whose callees are not known yet."""

@@ -47,7 +47,8 @@ def _encoded(kind: FieldType, value: Value) -> Iterable[bytes]:
     if not kind.repeated or isinstance(value, int | float | str | bytes | Draft):
         yield _one(kind, value)
     elif kind.is_number:
-        yield field(kind.number, packed(_as_number(kind, each) for each in value))
+        if numbers := packed(_as_number(kind, each) for each in value):
+            yield field(kind.number, numbers)
     else:
         yield from (_one(kind, each) for each in value)
 

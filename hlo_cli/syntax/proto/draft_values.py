@@ -15,7 +15,7 @@ from hlo_cli.ir.dimension_numbers import (
     ScatterDimensionNumbers,
 )
 from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.syntax.proto.draft import Draft
@@ -23,6 +23,7 @@ from hlo_cli.syntax.proto.fields import fields_of
 
 Fieldwise = (
     ConvolutionDimensionNumbers
+    | DebugAttributes
     | DotDimensionNumbers
     | GatherDimensionNumbers
     | Metadata

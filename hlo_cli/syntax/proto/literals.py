@@ -69,6 +69,8 @@ def literal_draft(literal: Literal) -> Draft:
     draft = Draft("LiteralProto").add("shape", shape_draft(literal.shape))
     if isinstance(literal, TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
+    if any(literal.shape.dynamic_dimensions):
+        draft.add("dynamic_sizes", literal.shape.dimensions)
     return draft.add(field_of(literal.shape.element_type), literal_to_bytes(literal))
 
 

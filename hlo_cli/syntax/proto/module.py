@@ -10,26 +10,32 @@ from collections.abc import Iterator
 from textwrap import indent
 
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
+from hlo_cli.ir.annotations import BackendConfig
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.origin import Recovery, RecoveryTable
+from hlo_cli.ir.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.values import value_text
+from hlo_cli.ir.words import DebugLogMode
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
+from hlo_cli.syntax.proto.texts import Texts
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
 from hlo_cli.syntax.shapes import MAX_NESTING
 
 
-def module_of(message: Message, source: Source, depth: int = 0) -> Module:
-    """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together."""
+def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 0) -> Module:
+    """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together.
+
+    `file` is all that was read, in which the places of errors are looked for.
+    """
     if depth > MAX_NESTING:
         raise HloError(f"modules are nested more than {MAX_NESTING} deep")
-    builder = Builder(_schedule(message), _entry(message))
+    builder = Builder(_schedule(message), _entry(message), texts=Texts(file))
     with no_garbage_collection():
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
         link_calls(built)
@@ -91,6 +97,10 @@ def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attrib
     if entries:
         table = RecoveryTable(tuple(_recovery(entry, depth + 1) for entry in entries))
         yield Attribute("origin_recovery_table", str(table))
+    if debugged := tuple(map(_debugged, module.messages("debug_attributes"))):
+        yield Attribute("debug_attributes", value_text(debugged))
+    if config := module.text("backend_config"):
+        yield Attribute("backend_config", str(BackendConfig(config)))
 
 
 def _alias(entry: Message) -> Alias:
@@ -111,8 +121,21 @@ def _recovery(entry: Message, depth: int) -> Recovery:
     return Recovery(
         original_array_of(entry.message("old_original_array")),
         original_array_of(entry.message("new_original_array")),
-        _indented(str(module_of(inner, Source("", ""), depth))) if inner.numbers else "",
+        _indented(str(module_of(inner, Source("", ""), depth=depth))) if inner.numbers else "",
     )
+
+
+def _debugged(entry: Message) -> DebuggedArray:
+    attributes = tuple(
+        DebugAttributes(
+            DebugLogMode(a.word("log_mode")) if a.integer("log_mode") else None,
+            a.integer("callback_id"),
+            a.flag("partitioned"),
+            a.integer("op_id"),
+        )
+        for a in entry.messages("debug_attributes")
+    )
+    return DebuggedArray(original_array_of(entry.message("original_array")), attributes)
 
 
 def _indented(text: str) -> str:

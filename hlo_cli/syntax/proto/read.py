@@ -14,6 +14,7 @@ from typing import Final
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.proto.buffers import buffer_assignment_of
+from hlo_cli.syntax.proto.damage import NO_MODULE, with_place
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
@@ -39,9 +40,10 @@ def read_proto(data: bytes, source: Source) -> Module:
     """
     try:
         message, assignment = _unwrapped(data)
-        module = module_of(message, source)
+        module = module_of(message, source, data)
     except HloError as error:
-        raise HloError(error.diagnostic.message, source=source, hint=error.diagnostic.hint) from None
+        placed = with_place(error, data).diagnostic
+        raise HloError(placed.message, source=source, hint=placed.hint) from None
     module.source = PrintedSource(source.name, module.to_string)
     if assignment is not None:
         module.read_buffer_assignment = partial(buffer_assignment_of, assignment)
@@ -61,7 +63,7 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
             break
         beside = next((value for number, value in fields if number == _ASSIGNMENT), None)
         data, assignment = inner, beside if isinstance(beside, bytes) else None
-    raise HloError("this is no proto that holds an HLO module", hint=AS_PROTO)
+    raise HloError(NO_MODULE, hint=AS_PROTO)
 
 
 def _holds_instructions(module: Message) -> bool:

@@ -9,6 +9,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.proto.damage import with_place
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.scan import KIND, NUMBERS
@@ -53,7 +54,7 @@ class ProtoReader:
         try:
             return self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
         except HloError as error:
-            raise _blamed(instruction, error) from None
+            raise self._blamed(instruction, error) from None
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""
@@ -69,21 +70,21 @@ class ProtoReader:
             found = dict(read_fields(self._data[instruction.index]))
             return self._texts.metadata[bytes_in(found, NUMBERS["metadata"])]
         except HloError as error:
-            raise _blamed(instruction, error) from None
+            raise self._blamed(instruction, error) from None
 
     def literal(self, instruction: Instruction) -> Literal:
         """The values of a constant."""
         try:
             return literal_of(Message(KIND, self._data[instruction.index]).message("literal"))
         except HloError as error:
-            raise _blamed(instruction, error) from None
+            raise self._blamed(instruction, error) from None
 
     def _name(self, number: int) -> str:
         if (found := self.by_number.get(number)) is None:
             raise HloError(f"an instruction of {self._computation.name} waits for {number}, which is not there")
         return f"%{found.name}"
 
-
-def _blamed(instruction: Instruction, error: HloError) -> HloError:
-    """The same error with the name of the instruction that it is in."""
-    return HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)
+    def _blamed(self, instruction: Instruction, error: HloError) -> HloError:
+        """The same error with the name of the instruction that it is in, or where the file is damaged, with the place."""
+        named = HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)
+        return with_place(named, self._texts.file)

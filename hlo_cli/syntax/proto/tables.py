@@ -19,7 +19,8 @@ HloModuleProto 1:name:string 2:entry_computation_name:string 3:computations:*Hlo
   15:device_assignment:DeviceAssignmentProto 16:use_auto_spmd_partitioning:bool
   17:stack_frame_index:StackFrameIndexProto 18:buffer_donor:HloBufferDonorProto
   19:frontend_attributes:FrontendAttributes 20:original_value_recovery_table:OriginalValueRecoveryTableProto
-  21:device_type:string 22:payloads:*bytes 23:pjrt_id:int 24:debug_attributes:*bytes
+  21:device_type:string 22:payloads:*bytes 23:pjrt_id:int 24:debug_attributes:*DebugAttributeTableEntryProto
+  25:backend_config:bytes
 HloComputationProto 1:name:string 2:instructions:*HloInstructionProto 4:program_shape:ProgramShapeProto 5:id:int
   6:root_id:int 7:is_fusion_computation:bool 8:execution_thread:string
 HloInstructionProto 1:name:string 2:opcode:string 3:shape:ShapeProto 7:metadata:OpMetadata 8:literal:LiteralProto
@@ -61,6 +62,9 @@ StackFrameIndexProto 1:file_names:*string 2:function_names:*string 3:file_locati
   4:stack_frames:*StackFrame
 FileLocation 1:file_name_id:int 2:function_name_id:int 3:line:int 4:column:int 5:end_line:int 6:end_column:int
 StackFrame 1:file_location_id:int 2:parent_frame_id:int
+DebugAttributeTableEntryProto 1:original_array:OriginalArrayProto 2:debug_attributes:*DebugAttributesProto
+DebugAttributesProto 1:log_mode:DebugLogMode 2:callback_id:int 3:op_id:int 4:partitioned:bool
+  5:operands_sharding:string
 OriginalValueRecoveryTableProto 1:entries:*Entry
 Entry 1:old_original_array:OriginalArrayProto 2:new_original_array:OriginalArrayProto 3:recovery_module:HloModuleProto
 BufferAssignmentProto 1:logical_buffers:*LogicalBufferProto 2:buffer_aliases:*BufferAlias
@@ -163,6 +167,7 @@ ConvolutionKind unset fprop dgrad wgrad
 CustomCallApiVersion API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING
   API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI
 CustomCallSchedule SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST
+DebugLogMode none default fusion_debugger no_fusion guaranteed
 DimLevelType DIM_DENSE DIM_COMPRESSED DIM_SINGLETON DIM_LOOSE_COMPRESSED
 EventKind ALLOC FREE SHARE_WITH
 FftType FFT IFFT RFFT IRFFT

@@ -61,8 +61,9 @@ class _Tail(NamedTuple):
 
 @dataclass(slots=True)
 class Texts:
-    """The texts of what has been read, by its bytes; one for each module."""
+    """The texts of what has been read, by its bytes; one for each module, which `file` holds."""
 
+    file: bytes
     metadata: Memo[Metadata] = field(
         default_factory=lambda: Memo(lambda data: metadata_of(Message("OpMetadata", data)))
     )

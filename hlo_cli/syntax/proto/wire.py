@@ -129,6 +129,17 @@ def number_of(varint: bytes) -> int:
     return value & (1 << 64) - 1
 
 
+def skip_number(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The unsigned number at an offset, and where it ends.
+
+    >>> skip_number(bytes((0x96, 0x01, 0x05)), 0, 3)
+    (150, 2)
+    """
+    if (found := _VARINT.match(data, at, end)) is None:
+        raise WireError("a number is cut short")
+    return number_of(found[0]), found.end()
+
+
 def signed(value: int) -> int:
     """The number that 64 bits stand for in two's complement.
 

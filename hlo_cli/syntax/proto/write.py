@@ -10,22 +10,23 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final
 
 from hlo_cli.ir.aliasing import BufferDonor, ComputationLayout
-from hlo_cli.ir.annotations import FrontendAttributes
+from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.metadata import StackFrames
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.origin import Recovery, RecoveryTable
+from hlo_cli.ir.origin import DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_values import frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
 from hlo_cli.syntax.proto.shapes import shape_draft
+from hlo_cli.syntax.proto.unique import unique_names
 from hlo_cli.syntax.proto.write_instructions import Numbers, instruction_draft
 
 _HELD: Final = frozenset(
     """is_scheduled input_output_alias buffer_donor entry_computation_layout replica_count num_partitions
-    frontend_attributes origin_recovery_table""".split()
+    frontend_attributes origin_recovery_table debug_attributes backend_config""".split()
 )
 _LOCAL_BITS: Final = 32
 """XLA counts instructions anew in each computation, whose number stands in the bits above."""
@@ -57,10 +58,10 @@ def _module(module: Module) -> Draft:
         raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
     numbers = _numbers(module)
     entry = numbers.computations[module.entry]
-    draft = Draft("HloModuleProto").add("name", module.name).add("entry_computation_name", module.entry.name)
-    draft.add("entry_computation_id", entry)
+    draft = Draft("HloModuleProto").add("name", module.name)
+    draft.add("entry_computation_name", numbers.names[module.entry]).add("entry_computation_id", entry)
     draft.add("computations", [_computation(computation, numbers) for computation in module.computations])
-    draft.add("host_program_shape", _host_program_shape(module))
+    draft.add("host_program_shape", _host_program_shape(module, numbers))
     if module.is_scheduled:
         draft.add("schedule", Draft("HloScheduleProto").add("sequences", _sequences(module, numbers)))
     _add_aliases(draft, module)
@@ -73,7 +74,9 @@ def _module(module: Module) -> Draft:
     if isinstance(table, RecoveryTable):
         entries = [_recovery(entry) for entry in table.entries]
         draft.add("original_value_recovery_table", Draft("OriginalValueRecoveryTableProto").add("entries", entries))
-    return draft
+    draft.add("debug_attributes", map(_debugged, module.debug_attributes))
+    config = module.header_value("backend_config")
+    return draft.add("backend_config", config.text if isinstance(config, BackendConfig) else None)
 
 
 def _numbers(module: Module) -> Numbers:
@@ -85,7 +88,11 @@ def _numbers(module: Module) -> Numbers:
         for computation, number in computations.items()
         for local, instruction in enumerate(_by_age(computation, computations, fused))
     }
-    return Numbers(computations, instructions)
+    listed = list(module.instructions)
+    names: dict[Computation | Instruction, str] = {}
+    names.update(zip(module.computations, unique_names(c.name for c in module.computations), strict=True))
+    names.update(zip(listed, unique_names(i.name for i in listed), strict=True))
+    return Numbers(computations, instructions, names)
 
 
 def _by_age(
@@ -110,8 +117,8 @@ def _computation(computation: Computation, numbers: Numbers) -> Draft:
         raise HloError(f"{computation.name} has no instructions")
     program = Draft("ProgramShapeProto").add("parameters", [shape_draft(p.shape) for p in computation.parameters])
     program.add("result", shape_draft(computation.root.shape))
-    program.add("parameter_names", [parameter.name for parameter in computation.parameters])
-    draft = Draft("HloComputationProto").add("name", computation.name)
+    program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
+    draft = Draft("HloComputationProto").add("name", numbers.names[computation])
     draft.add("instructions", [instruction_draft(each, numbers) for each in computation.instructions])
     draft.add("program_shape", program)
     draft.add("id", numbers.computations[computation])
@@ -120,9 +127,9 @@ def _computation(computation: Computation, numbers: Numbers) -> Draft:
     return draft.add("execution_thread", thread if thread != "main" else None)
 
 
-def _host_program_shape(module: Module) -> Draft:
+def _host_program_shape(module: Module, numbers: Numbers) -> Draft:
     layout = module.header_value("entry_computation_layout")
-    names = [parameter.name for parameter in module.entry.parameters]
+    names = [numbers.names[parameter] for parameter in module.entry.parameters]
     if isinstance(layout, ComputationLayout):
         parameters, result = layout.parameters, layout.result
     else:
@@ -202,3 +209,8 @@ def _recovery(entry: Recovery) -> Draft:
     draft = Draft("Entry").add("old_original_array", original_array_draft(entry.old))
     draft.add("new_original_array", original_array_draft(entry.new))
     return draft.add("recovery_module", _module(parse_module(Source("", entry.module))) if entry.module else None)
+
+
+def _debugged(entry: DebuggedArray) -> Draft:
+    draft = Draft("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
+    return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])

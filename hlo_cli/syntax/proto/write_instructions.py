@@ -100,10 +100,11 @@ _GROUPED: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers by which a proto calls computations and instructions."""
+    """The numbers by which a proto calls computations and instructions, and their names, which differ."""
 
     computations: Mapping[Computation, int]
     instructions: Mapping[Instruction, int]
+    names: Mapping[Computation | Instruction, str]
 
 
 def instruction_draft(instruction: Instruction, numbers: Numbers) -> Draft:
@@ -113,7 +114,7 @@ def instruction_draft(instruction: Instruction, numbers: Numbers) -> Draft:
             f"{instruction.name} is written in a short form that protos do not have",
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
         )
-    draft = Draft(KIND).add("name", instruction.name).add("opcode", instruction.opcode)
+    draft = Draft(KIND).add("name", numbers.names[instruction]).add("opcode", instruction.opcode)
     draft.add("shape", shape_draft(instruction.shape))
     draft.add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
