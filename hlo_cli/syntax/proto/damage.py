@@ -68,7 +68,7 @@ class _Search:
         """Look through one message; raises _Damaged at what is wrong."""
         if len(path) > _MOST_NESTED:
             self._fail(at, (), f"messages are nested more than {_MOST_NESTED} deep")
-        data, known = self._data, _by_number(kind)
+        known = _by_number(kind)
         counts: dict[int, int] = {}
         while at < end:
             start = at

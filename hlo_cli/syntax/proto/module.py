@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import indent
+from typing import Final
 
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig
@@ -21,11 +22,16 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
+from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.texts import Texts
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
+from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
 from hlo_cli.syntax.shapes import MAX_NESTING
+
+_KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", "value"))
+_IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
 
 
 def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 0) -> Module:
@@ -70,8 +76,12 @@ def _entry(module: Message) -> int:
 
 
 def _schedule(module: Message) -> Schedule:
-    sequences = module.message("schedule").messages("sequences")
-    return {each.integer("key"): each.message("value").integers("instruction_ids") for each in sequences}
+    schedule = {}
+    for sequence in module.message("schedule").all_data("sequences"):
+        found = dict(read_fields(sequence))
+        listed = read_fields(bytes_in(found, _SEQUENCE))
+        schedule[number_in(found, _KEY)] = read_numbers(packed_field(listed, _IDS))
+    return schedule
 
 
 def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attribute]:

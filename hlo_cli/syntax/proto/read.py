@@ -20,12 +20,13 @@ from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
 from hlo_cli.syntax.proto.printed import PrintedSource
 from hlo_cli.syntax.proto.scan import KIND
-from hlo_cli.syntax.proto.wire import read_fields
+from hlo_cli.syntax.proto.wire import all_bytes, read_fields
 
 AS_PROTO: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes one"
 
 _OPCODE: Final = re.compile(rb"[a-z][a-z0-9\-]*+")
 _MODULE, _ASSIGNMENT = (fields_of("HloProto")[name].number for name in ("hlo_module", "buffer_assignment"))
+_INSTRUCTIONS: Final = fields_of("HloComputationProto")["instructions"].number
 _LEVELS: Final = 3
 """A module, the proto it is in, and the snapshot that is in."""
 
@@ -69,7 +70,7 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
 def _holds_instructions(module: Message) -> bool:
     """Whether this looks like a module: what follows its name are computations, which hold operations."""
     with suppress(HloError):
-        for computation in module.messages("computations"):
-            for instruction in computation.all_data("instructions"):
+        for computation in module.all_data("computations"):
+            for instruction in all_bytes(read_fields(computation), _INSTRUCTIONS):
                 return _OPCODE.fullmatch(Message(KIND, instruction).data("opcode")) is not None
     return False

@@ -85,6 +85,6 @@ class ProtoReader:
         return f"%{found.name}"
 
     def _blamed(self, instruction: Instruction, error: HloError) -> HloError:
-        """The same error with the name of the instruction that it is in, or where the file is damaged, with the place."""
+        """The same error with the name of the instruction it is in or, where the file is damaged, with the place."""
         named = HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)
         return with_place(named, self._texts.file)
