@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.metadata import Metadata
-from hlo_cli.source import HloError, Source
+from hlo_cli.source import HloError, Source, Span
+from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.proto.damage import with_place
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.scan import KIND, NUMBERS
-from hlo_cli.syntax.proto.texts import Texts
+from hlo_cli.syntax.proto.texts import ELIDED, Texts
 from hlo_cli.syntax.proto.wire import bytes_in, read_fields
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.split import split_attributes
@@ -73,9 +74,12 @@ class ProtoReader:
             raise self._blamed(instruction, error) from None
 
     def literal(self, instruction: Instruction) -> Literal:
-        """The values of a constant."""
+        """The values of a constant; XLA may leave them out, as in text."""
         try:
-            return literal_of(Message(KIND, self._data[instruction.index]).message("literal"))
+            message = Message(KIND, self._data[instruction.index])
+            if not message.has("literal"):
+                return literal_at(Source("", ELIDED), Span(0, len(ELIDED)), instruction.shape)
+            return literal_of(message.message("literal"))
         except HloError as error:
             raise self._blamed(instruction, error) from None
 

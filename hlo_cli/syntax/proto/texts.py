@@ -21,6 +21,9 @@ from hlo_cli.syntax.proto.scan import KIND, NUMBERS
 from hlo_cli.syntax.proto.values import metadata_of
 from hlo_cli.syntax.proto.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 
+ELIDED: Final = "{...}"
+"""What stands for the values of a constant that are left out."""
+
 _T = TypeVar("_T")
 _OWN: Final = frozenset(
     NUMBERS[name]
@@ -81,7 +84,7 @@ class Texts:
         if instruction.opcode != "constant":
             return ""
         message = Message(KIND, data)
-        return literal_of(message.message("literal")).to_string() if message.has("literal") else "{...}"
+        return literal_of(message.message("literal")).to_string() if message.has("literal") else ELIDED
 
     def attributes(self, instruction: Instruction, data: bytes, names: Callable[[int], str]) -> str:
         """The attributes, each with its comma before it; `names` gives those of other instructions by number."""

@@ -1,4 +1,4 @@
-"""Names that differ across a module, as protos must have them and text need not. Mirrors xla/service/name_uniquer.cc."""
+"""Names that differ across a module, as in protos and unlike in text. Mirrors xla/service/name_uniquer.cc."""
 
 from __future__ import annotations
 

@@ -129,12 +129,13 @@ def _computation(computation: Computation, numbers: Numbers) -> Draft:
 
 def _host_program_shape(module: Module, numbers: Numbers) -> Draft:
     layout = module.header_value("entry_computation_layout")
-    names = [numbers.names[parameter] for parameter in module.entry.parameters]
     if isinstance(layout, ComputationLayout):
         parameters, result = layout.parameters, layout.result
     else:
         assert module.entry.root is not None
         parameters, result = tuple(p.shape for p in module.entry.parameters), module.entry.root.shape
+    known = dict(enumerate(numbers.names[parameter] for parameter in module.entry.parameters))
+    names = [known.get(index, "") for index in range(len(parameters))]
     draft = Draft("ProgramShapeProto").add("parameters", map(shape_draft, parameters))
     return draft.add("result", shape_draft(result)).add("parameter_names", names)
 

@@ -135,8 +135,9 @@ def instruction_draft(instruction: Instruction, numbers: Numbers) -> Draft:
 
 
 def _add_argument(draft: Draft, instruction: Instruction) -> None:
+    """Add a parameter's number, or the values of a constant: XLA takes constants without, as dumps leave them out."""
     if (literal := instruction.literal) is not None:
-        draft.add("literal", literal_draft(literal))
+        draft.add("literal", literal_draft(literal) if not literal.is_elided else None)
     elif instruction.opcode == "parameter":
         draft.add("parameter_number", instruction.parameter_number)
 
