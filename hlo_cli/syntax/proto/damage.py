@@ -7,12 +7,22 @@ from typing import Final, NamedTuple
 
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of
-from hlo_cli.syntax.proto.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_numbers, skip_number
+from hlo_cli.syntax.proto.wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    LONGEST_VARINT,
+    VARINT,
+    WireError,
+    read_numbers,
+    skip_number,
+)
 
 NO_MODULE: Final = "this is no proto that holds an HLO module"
 CUT: Final = "the file may have been cut short, or changed on its way"
 _HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
 """The messages of a file by the depth at which its first string lies, which is the module's name."""
+_ENDS: Final = "the file ends here, within this field"
 _FIRST_FIELD: Final = 0x0A
 _MOST_NESTED: Final = 200
 _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
@@ -119,14 +129,15 @@ class _Search:
         if end == len(self._data):
             if field is not None and field.is_message:
                 self.look(field.type, at, end, path)
-            self._fail(end, path, "the file ends here, within this field")
+            self._fail(end, path, _ENDS)
         self._fail(start, path, f"a field of {length:,} bytes where {end - at:,} are left")
 
     def _number(self, at: int, end: int, path: tuple[str, ...]) -> tuple[int, int]:
         try:
             return skip_number(self._data, at, end)
         except WireError as error:
-            self._fail(at, path, error.diagnostic.message)
+            is_cut = end == len(self._data) and end - at < LONGEST_VARINT
+            self._fail(end if is_cut else at, path, _ENDS if is_cut else error.diagnostic.message)
             raise
 
     def _fail(self, at: int, path: tuple[str, ...], what: str) -> None:

@@ -2,6 +2,11 @@
 
 A `HloModuleProto` is what compilers hand on; dumps hold it in a `HloProto`, with the buffer assignment if there is
 one, and snapshots hold that. Mirrors the messages of xla/service/hlo.proto.
+
+No package for protocol buffers is used: the wire format is a page of code (`wire.py`), and the fields of XLA's messages
+are a table (`tables.py`). That package would need these messages as generated code, which XLA does not publish, checks
+at start-up that its version is the one of that code, and would make an object of every field, where nearly all of
+them are never looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
 from hlo_cli.syntax.proto.printed import PrintedSource
 from hlo_cli.syntax.proto.scan import KIND
-from hlo_cli.syntax.proto.wire import all_bytes, read_fields
+from hlo_cli.syntax.proto.wire import WireError, all_bytes, read_fields
 
 AS_PROTO: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes one"
 
@@ -54,8 +59,13 @@ def read_proto(data: bytes, source: Source) -> Module:
 def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
     """The module, and the buffer assignment that stands beside it."""
     assignment = None
-    for _ in range(_LEVELS):
-        module = Message("HloModuleProto", data)
+    for level in range(_LEVELS):
+        try:
+            module = Message("HloModuleProto", data)
+        except WireError:
+            if level == 0:
+                raise
+            break
         if _holds_instructions(module):
             return module, assignment
         fields = read_fields(data)

@@ -19,7 +19,8 @@ Field = tuple[int, "int | bytes"]
 """A field's number, and its value: an unsigned number for varints, bytes for all other kinds."""
 
 _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
-_LONGEST_VARINT: Final = 10
+LONGEST_VARINT: Final = 10
+"""The most bytes that a number takes."""
 _VARINT = re.compile(rb"[\x80-\xff]*+[\x00-\x7f]")
 
 
@@ -121,7 +122,7 @@ def read_numbers(packed: bytes) -> list[int]:
 @lru_cache(maxsize=1 << 16)
 def number_of(varint: bytes) -> int:
     """The unsigned number, of at most 64 bits, that a varint stands for."""
-    if len(varint) > _LONGEST_VARINT:
+    if len(varint) > LONGEST_VARINT:
         raise WireError("a number takes more than ten bytes")
     value = 0
     for place, byte in enumerate(varint):
