@@ -62,7 +62,7 @@ def with_place(error: HloError, data: bytes) -> HloError:
     damage = find_damage(data)
     if damage is None:
         return error
-    known = "computations[" in damage.path
+    known = damage.path.startswith(("computations[", "hlo_module", "hlo."))
     return HloError(str(damage) if known else f"{NO_MODULE}; {damage}", hint=CUT if known else error.diagnostic.hint)
 
 
