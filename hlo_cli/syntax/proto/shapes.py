@@ -5,11 +5,13 @@ Mirrors xla/shape.cc and xla/layout.cc, `FromProto` and `ToProto` there.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from hlo_cli.ir.layout import Layout, SplitConfig, Tile, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import (
+    UNBOUNDED,
     ArrayShape,
     BufferShape,
     OpaqueShape,
@@ -42,7 +44,7 @@ _LEAVES: Final[dict[str, Shape]] = {"token": TokenShape(), "opaque": OpaqueShape
 
 
 class ShapeReader(dict[bytes, Shape]):
-    """Shapes by the bytes of their `ShapeProto`: each distinct shape, element and layout is read once.
+    """Shapes by the bytes of their `ShapeProto`: each distinct shape and element is read once.
 
     >>> str(ShapeReader()[bytes.fromhex("100b1a0204032a040a020100")])
     'f32[4,3]{1,0}'
@@ -50,7 +52,6 @@ class ShapeReader(dict[bytes, Shape]):
 
     def __init__(self) -> None:
         self._arrays: dict[bytes, Shape] = {}
-        self._layouts: dict[bytes, Layout] = {}
 
     def __missing__(self, data: bytes) -> Shape:
         shape = self[data] = self._read(data, 0)
@@ -78,19 +79,26 @@ class ShapeReader(dict[bytes, Shape]):
 
     def _array(self, element_type: PrimitiveType, fields: list[Field], found: dict[int, int | bytes]) -> ArrayShape:
         dimensions = tuple(map(signed, read_numbers(packed_field(fields, _DIMENSIONS))))
+        if any(size < 0 and size != UNBOUNDED for size in dimensions):
+            raise HloError(f"a dimension of {min(dimensions)} elements")
         dynamic = tuple(map(bool, read_numbers(packed_field(fields, _DYNAMIC))[: len(dimensions)]))
         dynamic += (False,) * (len(dimensions) - len(dynamic))
         if _LAYOUT not in found:
             return ArrayShape(element_type, dimensions, dynamic, default_layout(len(dimensions)))
-        data = bytes_in(found, _LAYOUT)
-        if (layout := self._layouts.get(data)) is None:
-            layout = self._layouts[data] = layout_of(Message("LayoutProto", data))
+        layout = _layout(bytes_in(found, _LAYOUT))
+        if problem := layout.problem(dimensions):
+            raise HloError(f"{element_type}[{','.join(map(str, dimensions))}]: {problem}")
         return ArrayShape(element_type, dimensions, dynamic, layout)
 
 
 def shape_of(message: Message) -> Shape:
     """The shape in a message of its own."""
     return ShapeReader()[message.encoded]
+
+
+@lru_cache(maxsize=8192)
+def _layout(data: bytes) -> Layout:
+    return layout_of(Message("LayoutProto", data))
 
 
 def layout_of(message: Message) -> Layout:
