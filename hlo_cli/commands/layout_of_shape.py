@@ -221,7 +221,8 @@ def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, 
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
     if explained.generation or draw or tiled_for(array, "v5e", is_written=False) == array:
-        return (other,)
+        last = ",".join(str(size - 1) for size in array.sizes)
+        return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)
     return (other, f"hlo layout --for v5e '{bare}'")
 
 

@@ -119,11 +119,13 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
 
 def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: Output, *, read: str = "") -> int:
     """Write notes and errors to standard error; the exit code, 2 if there are errors."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    if not (notes or errors):
+        return 0
     from hlo_cli.render.diagnostics import render_diagnostics, render_notes
 
     style = output.style(2)
-    if sys.stdout is not None:
-        sys.stdout.flush()
     for chunk in render_notes(notes, style, verbose=output.verbose):
         click.echo(chunk, err=True, nl=False, color=True)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():

@@ -147,8 +147,8 @@ def _note_shapes(module: Module, notes: Notes) -> None:
 
 
 def _wrong_leaves(shape: Shape) -> list[tuple[str, str]]:
-    leaves = dict.fromkeys(leaf for _, leaf in shape.leaves)
-    return [found for leaf in leaves if (found := _wrong_with(leaf)) is not None]
+    leaves = {id(leaf): leaf for _, leaf in shape.leaves}
+    return [found for leaf in leaves.values() if (found := _wrong_with(leaf)) is not None]
 
 
 def _wrong_with(leaf: Leaf) -> tuple[str, str] | None:

@@ -67,7 +67,6 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     return rows
 
 
-_TAIL: Final = re.compile(r"\)(?:,([^\n]*+))?+\n")
 _METADATA: Final = ", metadata="
 _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
 
@@ -110,14 +109,8 @@ class RowReader:
 
     def tails(self) -> list[str]:
         """What stands in each line behind the first parenthesis that a comma follows; the line itself if none does."""
-        text = self._source.text
-        tails = _TAIL.findall(text, self._start + 1, self._end + 1)
-        if len(tails) == text.count("\n", self._start, self._end):
-            return tails
-        return [
-            found[1] if (found := _TAIL.search(line + "\n")) else line
-            for line in text[self._start + 1 : self._end].split("\n")
-        ]
+        lines = self._source.text[self._start + 1 : self._end].split("\n")
+        return [tail if (tail := line.partition("),")[2]) or line[-1:] == ")" else line for line in lines]
 
     def tail(self, index: int) -> Scanner:
         """A scanner before the attributes, which ends behind them."""

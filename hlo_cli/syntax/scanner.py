@@ -21,6 +21,7 @@ _INTEGER = re.compile(r"-?[0-9]++")
 _BRACKET = re.compile(r"[\"'()\[\]{}]|/[*/]")
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_MOST_DIGITS: Final = 40
 
 
 class Scanner:
@@ -82,7 +83,7 @@ class Scanner:
         if digits is None:
             raise self.error(f"expected {what}, a whole number,")
         if len(digits) > 20:
-            raise self.error(f"{digits[:20]}… does not fit in 64 bits", self.pos - len(digits), self.pos)
+            raise self.error(beyond_64_bits(digits), self.pos - len(digits), self.pos)
         return int(digits)
 
     def name(self, what: str) -> str:
@@ -152,6 +153,25 @@ class Scanner:
             what = "comment" if self.text[start] == "/" else "string"
             raise self.error(f"the {what} is not closed", start, start + 1)
         return match.end()
+
+
+def int64(digits: str, base: int = 10) -> int | None:
+    """The whole number that digits write; None for one that 64 bits, signed or not, cannot hold, however long it is.
+
+    >>> int64("-12"), int64("0x1a40", 16), int64("9" * 5000)
+    (-12, 6720, None)
+    """
+    value = int(digits, base) if len(digits) <= _MOST_DIGITS else 2**64
+    return value if -(2**63) <= value < 2**64 else None
+
+
+def beyond_64_bits(digits: str) -> str:
+    """What to say of such a number.
+
+    >>> beyond_64_bits("9" * 5000)
+    '99999999999999999999… does not fit in 64 bits'
+    """
+    return f"{digits if len(digits) <= _MOST_DIGITS else digits[:20] + '…'} does not fit in 64 bits"
 
 
 def _after_space(text: str, pos: int) -> int:

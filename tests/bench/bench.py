@@ -23,6 +23,8 @@ from statistics import median
 
 from synthetic import FIXTURES, synthetic, text_of
 
+from hlo_cli.syntax.parser import parse_module
+
 DUMPS = (
     "tpu/v5e_conv/after_optimizations.txt",
     "tpu/v5p_scan/after_optimizations.txt",
@@ -66,7 +68,6 @@ def protos(rounds: int) -> Iterator[Measured]:
     from jaxlib._hlo import HloModule, hlo_module_from_text
 
     from hlo_cli.source import Source
-    from hlo_cli.syntax.parser import parse_module
     from hlo_cli.syntax.proto.read import read_proto
     from hlo_cli.syntax.proto.write import module_to_bytes
 
@@ -92,6 +93,13 @@ def protos(rounds: int) -> Iterator[Measured]:
                 rounds,
                 None,
             )
+
+
+def values(rounds: int) -> Iterator[Measured]:
+    """Time to read a module and every distinct value of its attributes."""
+    from values import with_every_value
+
+    yield _race("every value, 4 MB", _large(4), rounds, with_every_value, 0.7)
 
 
 def growth(rounds: int) -> Iterator[Measured]:
@@ -180,6 +188,7 @@ def addresses(rounds: int) -> Iterator[Measured]:
 SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "parse": parse,
     "protos": protos,
+    "values": values,
     "growth": growth,
     "memory": memory,
     "start": start,
@@ -212,14 +221,14 @@ def _large(megabytes: int) -> str:
     return synthetic(megabytes)
 
 
-def _race(what: str, text: str, rounds: int) -> Measured:
-    """Our parser against XLA's on one text, the best of several rounds each, taking turns."""
+def _race(
+    what: str, text: str, rounds: int, read: Callable[[str], object] = parse_module, budget: float = 0.5
+) -> Measured:
+    """Our reader against XLA's on one text, the best of several rounds each, taking turns."""
     from jaxlib._hlo import hlo_module_from_text
 
-    from hlo_cli.syntax.parser import parse_module
-
     size = f", {len(text) / 1e3:,.0f} kB" if len(text) < 1e6 else ""
-    return _faster(what + size, lambda: parse_module(text), lambda: hlo_module_from_text(text), rounds, 0.5)
+    return _faster(what + size, lambda: read(text), lambda: hlo_module_from_text(text), rounds, budget)
 
 
 def _faster(
