@@ -115,8 +115,8 @@ def _fusion_computations(module: Module) -> frozenset[Computation]:
 def _computation(computation: Computation, numbers: Numbers) -> Draft:
     if computation.root is None:
         raise HloError(f"{computation.name} has no instructions")
-    program = Draft("ProgramShapeProto").add("parameters", [shape_draft(p.shape) for p in computation.parameters])
-    program.add("result", shape_draft(computation.root.shape))
+    program = Draft("ProgramShapeProto").add("parameters", [numbers.shape(p) for p in computation.parameters])
+    program.add("result", numbers.shape(computation.root), always=True)
     program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
     draft = Draft("HloComputationProto").add("name", numbers.names[computation])
     draft.add("instructions", [instruction_draft(each, numbers) for each in computation.instructions])

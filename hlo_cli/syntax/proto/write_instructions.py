@@ -6,7 +6,7 @@ Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
@@ -105,6 +105,14 @@ class Numbers:
     computations: Mapping[Computation, int]
     instructions: Mapping[Instruction, int]
     names: Mapping[Computation | Instruction, str]
+    _shapes: dict[int, bytes] = field(default_factory=dict)
+
+    def shape(self, instruction: Instruction) -> bytes:
+        """The `ShapeProto` of an instruction's shape. Most shapes come often, and as the same object."""
+        shape = instruction.shape
+        if (known := self._shapes.get(id(shape))) is None:
+            known = self._shapes[id(shape)] = shape_draft(shape).to_bytes()
+        return known
 
 
 def instruction_draft(instruction: Instruction, numbers: Numbers) -> Draft:
@@ -115,7 +123,7 @@ def instruction_draft(instruction: Instruction, numbers: Numbers) -> Draft:
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
         )
     draft = Draft(KIND).add("name", numbers.names[instruction]).add("opcode", instruction.opcode)
-    draft.add("shape", shape_draft(instruction.shape))
+    draft.add("shape", numbers.shape(instruction), always=True)
     draft.add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
     draft.add("called_computation_ids", [numbers.computations[c] for c in instruction.called_computations])
