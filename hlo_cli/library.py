@@ -6,7 +6,7 @@ import os
 
 from hlo_cli.inputs.input import choose_one, read_inputs
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.read import read_module
 
 
 def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:
@@ -21,4 +21,4 @@ def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str 
     hlo_cli.source.HloError: error: there is no folder /no/such
     """
     chosen = choose_one(read_inputs([os.fspath(path)], stage=stage, module=module))
-    return parse_module(chosen.source)
+    return read_module(chosen.source, chosen.proto)

@@ -12,7 +12,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.read import read_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
     """The one module that the arguments name; of several the largest, which a note then says."""
     inputs = read_inputs(arguments, stage=reading.stage, module=reading.module)
     chosen = choose_one(inputs)
-    return Loaded(parse_module(chosen.source, strict=reading.strict), chosen, inputs)
+    return Loaded(read_module(chosen.source, chosen.proto, strict=reading.strict), chosen, inputs)
 
 
 def input_facts(loaded: Loaded) -> dict[str, Cell]:

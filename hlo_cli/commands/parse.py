@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.commands.options import (
+    complain,
+    finish,
+    input_options,
+    output_of,
+    output_options,
+    reading_of,
+    write,
+    write_bytes,
+)
 from hlo_cli.commands.where import where_option
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.loading import Loaded
@@ -27,7 +36,8 @@ Examples:
   hlo parse dump/ --where 'opcode == fusion and padded_bytes > 1MiB'
   hlo parse dump/ --slice fusion.2 --operands 2 -o part.hlo
   hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'
-  hlo parse dump.txt --format hlo -o canonical.txt
+  hlo parse dump.hlo.pb --format hlo -o dump.txt
+  hlo parse dump.txt -o dump.hlo.pb
 """
 
 _GOES_WITH = {
@@ -87,10 +97,11 @@ def command(
 
         up, down = (_STEPS if steps is None else steps for steps in (operands, users))
         return write_slice(loaded, part, output, operands=up, users=down, computation=computation)
-    if output.format == "hlo":
+    is_proto = output.format == "pb" or (output.format == "table" and (output.path or "").endswith(".pb"))
+    if output.format == "hlo" or is_proto:
         if where is not None or computation is not None:
-            raise HloError("--format hlo prints the whole module", hint="--select EXPR prints instructions")
-        return _print(loaded, output)
+            raise HloError("the module is written whole", hint="--select EXPR prints instructions")
+        return (_write_proto if is_proto else _print)(loaded, output)
     argument = inputs[0] if len(inputs) == 1 else ""
     if instructions or where is not None or computation is not None:
         from hlo_cli.commands.parse_instructions import report_of_instructions
@@ -148,3 +159,14 @@ def _print(loaded: Loaded, output: Output) -> int:
 
     write(module_chunks(loaded.module), output.path)
     return complain(notes_of(loaded), loaded.module.errors, output)
+
+
+def _write_proto(loaded: Loaded, output: Output) -> int:
+    """The module as a `HloModuleProto`."""
+    from hlo_cli.commands.loading import notes_of
+    from hlo_cli.syntax.proto.write import lost_attributes, module_to_bytes
+
+    write_bytes((module_to_bytes(loaded.module),), output.path)
+    lost = lost_attributes(loaded.module)
+    notes = [Diagnostic("note", f"protos of modules have no place for {', '.join(lost)}")] if lost else []
+    return complain((*notes_of(loaded), *notes), (), output)
