@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, ShapeIndex
@@ -268,12 +268,3 @@ def _finish(
 def _number(argument: str) -> int:
     argument = argument.strip()
     return int(argument) if argument.isdecimal() and len(argument) < 10 else 0
-
-
-def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
-    """The name itself, or with a number behind it that makes it free; `copies` holds the numbers given so far."""
-    name = wanted
-    while name in taken:
-        copies[wanted] = copies.get(wanted, 0) + 1
-        name = f"{wanted}.{copies[wanted]}"
-    return name
