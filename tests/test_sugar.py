@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from hlo_cli.analysis.calls import kinds_of
+from hlo_cli.analysis.values import values_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
@@ -142,6 +144,19 @@ def test_what_is_spelled_out_can_be_sugared_again(text: str) -> None:
     assert parse_module(str(plain), strict=True).errors == ()
     assert str(sugar(plain)) == text
     assert desugar(plain) is plain
+
+
+@pytest.mark.parametrize("text", CHAINED)
+def test_the_same_values_are_made_with_sugar_and_without(text: str) -> None:
+    module = parse_module(text)
+    assert sorted(str(v.shape) for v in values_of(module)) == sorted(str(v.shape) for v in values_of(desugar(module)))
+
+
+def test_what_an_asynchronous_call_runs_is_asynchronous() -> None:
+    kinds = {
+        c.name: kind for c, kind in kinds_of(parse_module(chained("call-start(%a), to_apply=%halve", "", ""))).items()
+    }
+    assert kinds == {"halve": "asynchronous", "main": "entry"}
 
 
 @pytest.mark.parametrize("case", NOT_SUGARED)

@@ -145,7 +145,8 @@ def _single_operation(start: Instruction) -> Instruction | None:
     root = computation.root
     if root is None or wrapped_opcode(f"{root.opcode}-start") != root.opcode:
         return None
-    return root if computation.instructions == (*computation.parameters, root) == (*root.operands, root) else None
+    is_all = len(computation.instructions) == len(root.operands) + 1
+    return root if is_all and root.operands == computation.parameters else None
 
 
 def _can_be_read_again(start: Instruction, wrapped: Instruction, chain: list[Instruction]) -> bool:
