@@ -19,6 +19,7 @@ from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
 from hlo_cli.syntax.statements import OperandText, Statement, read_operands
+from hlo_cli.syntax.suggest import ONE_RESULT, defined_below
 from hlo_cli.syntax.written import WrittenReader
 
 _CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
@@ -127,7 +128,7 @@ class Builder:
             instruction = self._instruction(computation, statement, named, instructions)
             if statement.is_root:
                 if root is not None:
-                    self.report("a second ROOT in this computation", statement.start, statement.start + 4)
+                    self.report("a second ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
                 root = instruction
         parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
         _finish(computation, instructions, parameters, root)
@@ -241,8 +242,8 @@ class Builder:
         if self.is_full:
             return
         close = nearest(operand.name, named)
-        hint = None
-        if close is not None and (span := named[close].span) is not None:
+        hint = defined_below(self.source, operand.name, operand.span.end)
+        if hint is None and close is not None and (span := named[close].span) is not None:
             hint = f"{close} is defined on line {self.source.position(span.start).line}"
         what = f"%{operand.name}" if operand.name else "an operand without a name"
         self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)

@@ -12,10 +12,12 @@ MAX_ERRORS: Final = 100
 """Reading stops after so many errors in one text."""
 
 _NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
+_SHAPE: Final = r"[ \t]++[a-z]{1,4}+[0-9]*+[a-z0-9]*+\[[0-9,]*+\]"
 _CLOSES: Final = r"\}(?![}\])]|,(?! execution_thread=))"
 _CLOSING: Final = re.compile(_CLOSES)
-_NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}[ \t]*+=[ \t]|{_CLOSES})")
+_NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
 _NEXT_COMPUTATION: Final = re.compile(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
+_FOUND: Final = re.compile(r", found (?!the end).*", re.DOTALL)
 _STATEMENT_NAME: Final = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
 
 
@@ -45,6 +47,10 @@ def begins_computation(text: str, start: int, end: int) -> bool:
 def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
     """That a computation is not closed: its last instruction took the closing brace for its own, or the text ends."""
     line_end = source.text.find("\n", last)
+    begins = _NEXT_COMPUTATION.search(source.text, max(last, end - 1))
+    if begins is not None and not source.text[end : begins.start()].strip():
+        message = f"computation {name} is not closed before the next one begins"
+        return HloError(message, Span(end - 1, end), source=source, hint="a } is missing here")
     if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
         message = "a brace that opens in this instruction is not closed in it"
         return HloError(message, Span(last, line_end), source=source)
@@ -63,12 +69,15 @@ def is_closed(source: Source, opening: int, end: int) -> bool:
 def within(error: HloError, text: str, start: int, end: int) -> list[Diagnostic]:
     """The error's diagnostics; one that points behind an instruction moves to the instruction's last character.
 
-    What misses its end is noticed at the first token of the next instruction, which is not to blame.
+    What misses its end is noticed at the first token of the next instruction, which is not to blame: what was found
+    is the end of the line.
     """
     while end > start + 1 and text[end - 1] in " \t\r\n":
         end -= 1
     return [
-        Diagnostic(d.severity, d.message, d.source, Span(end - 1, end), d.hint, d.code)
+        Diagnostic(
+            d.severity, _FOUND.sub(", found the end of the line", d.message), d.source, Span(end - 1, end), d.hint
+        )
         if d.span is not None and d.span.start >= end > start
         else d
         for d in error.diagnostics
