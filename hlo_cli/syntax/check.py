@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,7 +22,7 @@ from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.split import split_attributes, split_tail
 from hlo_cli.syntax.suggest import did_you_mean, like, opcode_like, type_like
 from hlo_cli.syntax.typed import read_header_value, read_value_text, why_unread
-from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.values import expect_no_attribute, read_attributes
 
 _LONGEST: Final = 60
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
@@ -70,7 +70,8 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
             if row not in odd:
                 continue
             if (pairs := odd[row]) is None:
-                _note_one(instruction, _read(instruction, errors), notes)
+                if (read := _read(instruction, errors)) is not None:
+                    _note_one(instruction, read, notes)
             else:
                 first, _, times = same.get(row) or (instruction, pairs, 0)
                 same[row] = first, pairs, times + 1
@@ -126,10 +127,10 @@ def _note_one(instruction: Instruction, pairs: Sequence[tuple[str, str]], notes:
             place = place_of(notes.source, instruction, instruction.opcode)
         else:
             place = span if code == "unread-value" else _before(notes.source, name, span)
-        notes.add(code, message, place, times, hint=partial(_meant, instruction.opcode, dict(pairs), name, code))
+        notes.add(code, message, place, times, hint=partial(_meant, instruction.opcode, pairs, name, code))
 
 
-def _meant(opcode: str, values: Mapping[str, str], name: str, code: str) -> str | None:
+def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) -> str | None:
     """What may have been meant where an opcode, an attribute or its value is odd."""
     match code:
         case "unknown-opcode":
@@ -137,7 +138,8 @@ def _meant(opcode: str, values: Mapping[str, str], name: str, code: str) -> str 
         case "unknown-attribute":
             return like(name, attributes_of(opcode))
         case "unread-value":
-            return why_unread(attributes_of(opcode)[name].kind, values[name])
+            kind = attributes_of(opcode)[name].kind
+            return next(filter(None, (why_unread(kind, text) for other, text in pairs if other == name)), None)
     return None
 
 
@@ -147,8 +149,8 @@ def _before(source: Source, name: str, value: Span) -> Span:
     return value if start < 0 else Span(start, start + len(name))
 
 
-def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
-    """The attributes of one line, as the exact reader takes them if need be."""
+def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
+    """The attributes of one line, as the exact reader takes them if need be; None if it cannot."""
     reader = instruction.computation.reader
     assert isinstance(reader, RowReader)
     if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
@@ -156,11 +158,12 @@ def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str,
     scanner = reader.tail(instruction.index)
     try:
         attributes = read_attributes(scanner)
+        expect_no_attribute(scanner)
         if not scanner.at_end():
             raise scanner.error("expected a comma before the next attribute")
     except HloError as error:
         errors.extend(error.diagnostics if len(errors) < MAX_ERRORS else ())
-        return []
+        return None
     return [(attribute.name, attribute.value) for attribute in attributes]
 
 

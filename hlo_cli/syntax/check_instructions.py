@@ -49,8 +49,8 @@ def note_instructions(module: Module, notes: Notes) -> None:
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
         _note_numbers(computation, notes, is_whole=is_whole)
+        _note_waits(computation, notes)
         if is_whole:
-            _note_waits(computation, notes)
             _note_root(computation, notes)
 
 
@@ -63,7 +63,9 @@ def place_of(source: Source, instruction: Instruction, word: str) -> Span:
 
 def _note_entry(module: Module, notes: Notes) -> None:
     text = module.source.text
-    heads = [c.span for c in module.computations if c.span is not None and not text.startswith("{", c.span.start)]
+    heads = [computation.span for computation in module.computations if computation.span is not None]
+    if any(text.startswith(("{", "("), head.start) for head in heads):
+        return  # bodies written in place, and texts printed without names, are not marked
     entries = [head for head in heads if text.startswith("ENTRY", head.start)]
     if heads and not entries and not module.read_errors:
         message = f"no computation is marked ENTRY; the last one, {module.entry.name}, is taken"
@@ -140,13 +142,13 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
 
 
 def _note_waits(computation: Computation, notes: Notes) -> None:
-    """Names in control-predecessors."""
+    """Names in control-predecessors; a line that begins with one, and could not be read, is an error already."""
     body, text = computation.span, notes.source.text
     if body is None or text.find(_WAITS, body.start, body.end) < 0:
         return
     names = {instruction.name for instruction in computation.instructions}
     for instruction, name in _waits(computation):
-        if name not in names:
+        if name not in names and text.find(f"{name} =", body.start, body.end) < 0:
             message = f"there is no instruction {name} in {computation.name}"
             place = _place_of_name(notes.source, instruction, name)
             notes.add("control-predecessor", message, place, hint=partial(like, name, names))

@@ -45,15 +45,18 @@ def begins_computation(text: str, start: int, end: int) -> bool:
 
 
 def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
-    """That a computation is not closed: its last instruction took the closing brace for its own, or the text ends."""
+    """That a computation is not closed.
+
+    Its last instruction took the closing brace for its own, the next computation begins in it, or the text ends.
+    """
     line_end = source.text.find("\n", last)
+    if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
+        message = "a brace that opens in this instruction is not closed in it"
+        return HloError(message, Span(last, line_end), source=source)
     begins = _NEXT_COMPUTATION.search(source.text, max(last, end - 1))
     if begins is not None and not source.text[end : begins.start()].strip():
         message = f"computation {name} is not closed before the next one begins"
         return HloError(message, Span(end - 1, end), source=source, hint="a } is missing here")
-    if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
-        message = "a brace that opens in this instruction is not closed in it"
-        return HloError(message, Span(last, line_end), source=source)
     return HloError(f"the text ends inside computation {name}", Span(end - 1, end), source=source)
 
 
