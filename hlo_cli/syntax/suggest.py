@@ -50,7 +50,7 @@ _TYPES: Final = {
     "int": "s32",
     "uint": "u32",
 }
-_SIZED: Final = re.compile(r"(float|fp|int|uint|i|ui)([0-9]+)")
+_SIZED: Final = r"(float|fp|int|uint|i|ui)([0-9]+)"
 _LETTER: Final = {"float": "f", "fp": "f", "int": "s", "i": "s", "uint": "u", "ui": "u"}
 FORM: Final = "an instruction is written name = shape opcode(operands), attribute=value"
 ONE_RESULT: Final = "a computation has one result; take one ROOT away"
@@ -71,7 +71,7 @@ def opcode_like(word: str) -> str | None:
     lower = word.lower().replace("_", "-")
     if is_known(lower):
         return lower
-    return _OPCODES.get(lower) or nearest(lower, OPCODE_ARITY) or nearest(lower, _sugared_opcodes())
+    return _OPCODES.get(lower) or nearest(lower, (*OPCODE_ARITY, *_sugared_opcodes()))
 
 
 def type_like(word: str) -> str | None:
@@ -81,7 +81,7 @@ def type_like(word: str) -> str | None:
     ('f32', 's8', 'f16', 'bf16', None)
     """
     lower = word.lower()
-    if (sized := _SIZED.fullmatch(lower)) is not None:
+    if (sized := re.fullmatch(_SIZED, lower)) is not None:
         lower = _LETTER[sized[1]] + sized[2]
     lower = _TYPES.get(lower, lower)
     return lower if lower in PRIMITIVE_TYPES else nearest(lower, PRIMITIVE_TYPES)
