@@ -55,7 +55,8 @@ class Call(NamedTuple):
 class Builder:
     """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
 
-    `failed` are names of instructions that could not be read: using one of them is not a second error. `nameless`
+    `failed` are names of instructions that could not be read, `lost` those of computations: using one of them is not a
+    second error. `nameless`
     says that computations were printed without their names, so that calls cannot be linked. `cut` is a computation
     that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
     """
@@ -65,6 +66,7 @@ class Builder:
     calls: list[Call] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
     notes: Notes = field(init=False)
     nameless: bool = False
     cut: Computation | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -50,8 +50,16 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
                 _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
     note_instructions(module, notes)
-    found = (*(noted.diagnostics() if noted else ()), *notes.diagnostics())
+    found = (*(noted.diagnostics() if noted else ()), *_not_blamed(notes.diagnostics(), module))
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
+
+
+def _not_blamed(notes: Iterable[Diagnostic], module: Module) -> Iterator[Diagnostic]:
+    """The notes without those on attributes that are missing in a line with an error: it may have taken them."""
+    wrong = {error.position.line for error in module.read_errors if error.position is not None}
+    for note in notes:
+        if note.code != "missing-attribute" or note.position is None or note.position.line not in wrong:
+            yield note
 
 
 def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[Diagnostic]) -> None:

@@ -14,6 +14,7 @@ from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.notes import Notes
@@ -41,6 +42,7 @@ def note_instructions(module: Module, notes: Notes) -> None:
     for computation in module.computations:
         body = computation.span
         is_whole = body is None or not any(body.start <= error.start < body.end for error in errors)
+        is_whole = is_whole and all(is_known(instruction.opcode) for instruction in computation.instructions)
         for instruction in computation.instructions:
             wanted = ARITY.get(instruction.opcode)
             if wanted is not None and wanted != len(instruction.operands) and are_printed:

@@ -24,10 +24,11 @@ from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import (
     MAX_ERRORS,
+    head_name,
     is_closed,
+    lost_names,
     next_computation,
     next_statement,
-    statement_name,
     unclosed,
     within,
 )
@@ -142,6 +143,7 @@ class _Reader:
             try:
                 self._read_computation(scanner, match)
             except HloError as error:
+                self.builder.lost.add(head_name(scanner.text, start))
                 self._note(error.diagnostics)
                 self._resume_at_computation(scanner, start)
 
@@ -263,9 +265,9 @@ class _Reader:
 
     def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
-        self.builder.failed.add(statement_name(scanner.text, start))
         resume = next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
+        self.builder.failed |= lost_names(scanner.text, start, scanner.pos)
         self._note(within(error, scanner.text, start, scanner.pos))
         return resume is not None
 

@@ -18,7 +18,9 @@ _CLOSING: Final = re.compile(_CLOSES)
 _NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
 _NEXT_COMPUTATION: Final = re.compile(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
 _FOUND: Final = re.compile(r", found (?!the end).*", re.DOTALL)
-_STATEMENT_NAME: Final = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t\n\r]*+=")
+_LOST: Final = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+_DEFINED: Final = re.compile(r"[ \t\n\r%]([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t]++=[ \t]")
+_HEAD_NAME: Final = re.compile(r"[ \t\n\r]*+(?:ENTRY[ \t]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
 
 
 def next_statement(text: str, start: int, end: int) -> int | None:
@@ -33,9 +35,15 @@ def next_computation(text: str, start: int) -> int:
     return match.end() if match else len(text)
 
 
-def statement_name(text: str, start: int) -> str:
-    """The name that an instruction gives itself, even if the rest cannot be read; empty if it has none."""
-    match = _STATEMENT_NAME.match(text, start)
+def lost_names(text: str, start: int, end: int) -> set[str]:
+    """The names that instructions between two places give themselves, even if the rest cannot be read."""
+    first = _LOST.match(text, start, end)
+    return {*_DEFINED.findall(text, start, end), *(first.groups() if first else ())}
+
+
+def head_name(text: str, start: int) -> str:
+    """The name of a computation whose head cannot be read, as far as it can be told."""
+    match = _HEAD_NAME.match(text, start)
     return match[1] if match else ""
 
 

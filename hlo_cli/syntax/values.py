@@ -51,7 +51,7 @@ def read_attribute(scanner: Scanner) -> Attribute:
         raise scanner.error("expected an attribute, as name=value")
     scanner.pos = match.end()
     start, end = read_value(scanner, match[1])
-    if match[1] not in _MAY_HOLD_LINES:
+    if match[1] not in _MAY_HOLD_LINES or scanner.text[start] != "{":
         _check_lines(scanner, start, end)
     text = scanner.text[start:end]
     return Attribute(match[1], text if match[1] == "backend_config" else one_line(text), Span(start, end))

@@ -12,7 +12,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
 from hlo_cli.syntax.attributes import Kind, attributes_of
-from hlo_cli.syntax.recover import begins_computation, next_statement, statement_name, unclosed, within
+from hlo_cli.syntax.recover import begins_computation, lost_names, next_statement, unclosed, within
 from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import check_required, read_rules
@@ -123,7 +123,9 @@ class InstructionReader:
             text = tokens.source.text
             resume = next_statement(text, start, len(text))
             self.report(within(error, text, start, len(text) if resume is None else resume))
-            scope.named.setdefault(statement_name(text, start), Known())
+            scope.failed = True
+            for name in lost_names(text, start, len(text) if resume is None else resume):
+                scope.named.setdefault(name, Known())
             if resume is None:
                 raise EOFError from None
             tokens.move(resume)
@@ -241,7 +243,7 @@ class InstructionReader:
 
     def _check_parameters(self, body: Body, *, recovers: bool) -> None:
         """Parameters are numbered without a gap; one beyond their count stands for what is missing."""
-        count = len(body.parameters)
+        count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
                 message = f"parameter {number} is one of {count}; they are numbered from 0 without a gap"

@@ -12,7 +12,7 @@ from hlo_cli.ir.aliasing import ComputationLayout, index_text
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
-from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, within
+from hlo_cli.syntax.recover import MAX_ERRORS, head_name, next_computation, within
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import Values, read_rules
 from hlo_cli.syntax.strict.complaints import check_comma, check_stray
@@ -105,6 +105,7 @@ class _Checker:
 
     def _resume(self, error: HloError, start: int) -> None:
         text = self.source.text
+        self.reader.bodies.setdefault(head_name(text, start), Body())
         self._report(within(error, text, start, next_computation(text, start + 1)))
         self.reader.scope, self.reader.depth = Body(), 0
         resume = next_computation(text, max(start + 1, self.tokens.start - 1))
