@@ -102,6 +102,7 @@ def test_the_envelope_of_json() -> None:
     assert read["figures"] == {"chart": {"steps": [1, 2]}}
     assert read["notes"] == [
         {"severity": "note", "message": "stage taken", "code": "stage", "path": "a.txt", "line": 2, "column": 1}
+        | {"end_line": 2, "end_column": 2}
     ]
 
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -112,7 +112,7 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
 
-    arranged = report.arrange(columns=output.columns, sort=output.sort)
+    arranged = replace(report, errors=tuple(errors)).arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
     write(renderer(output.format, person=output.is_for_person)(arranged, style), output.path)
     return complain(report.notes, errors, output, read=read)

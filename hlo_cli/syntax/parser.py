@@ -10,38 +10,33 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from hlo_cli.ir.computation import NO_TEXT, Computation
+from hlo_cli.ir.computation import NO_TEXT, Computation, free_name
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.build import Builder, NotRows, free_name
+from hlo_cli.syntax.build import Builder, NotRows
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
+from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import (
     MAX_ERRORS,
+    head_name,
     is_closed,
+    lost_names,
     next_computation,
     next_statement,
-    statement_name,
     unclosed,
     within,
 )
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
+from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
 from hlo_cli.syntax.values import read_attributes
-
-_PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
-_HEAD = re.compile(
-    r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
-    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n[ \t\n]*+[^0-9: \t\n])"
-)
-_STARTS_MODULE = re.compile(r"HloModule\b|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()")
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:
@@ -85,7 +80,7 @@ class _Reader:
         if scanner.at_end():
             raise HloError("the text is empty", Span(0, 0), source=self.source)
         try:
-            if not _STARTS_MODULE.match(scanner.text, scanner.pos):
+            if not STARTS_MODULE.match(scanner.text, scanner.pos):
                 self._read_single(scanner)
             else:
                 header = self._read_header(scanner)
@@ -119,7 +114,7 @@ class _Reader:
         )
 
     def _read_header(self, scanner: Scanner) -> Header:
-        if not scanner.at("HloModule"):
+        if not STARTS_HEADER.match(scanner.text, scanner.pos):
             return Header("", ())
         start = scanner.skip()
         try:
@@ -143,11 +138,12 @@ class _Reader:
         self._fill(computation, statements, 0)
 
     def _read_computations(self, scanner: Scanner) -> None:
-        while (match := _HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():
+        while (match := HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():
             start = scanner.pos
             try:
                 self._read_computation(scanner, match)
             except HloError as error:
+                self.builder.lost.add(head_name(scanner.text, start))
                 self._note(error.diagnostics)
                 self._resume_at_computation(scanner, start)
 
@@ -162,7 +158,7 @@ class _Reader:
             return
         else:
             start = scanner.skip()
-            is_entry, name = _read_head(scanner)
+            is_entry, name = read_head(scanner)
         if not name or name in self.names:
             self._note_name(name, Span(start, scanner.pos))
         computation = Computation(self._free(name or "computation"), is_entry=is_entry)
@@ -209,6 +205,9 @@ class _Reader:
             if scanner.at_end():
                 self._note_end(computation, start)
                 break
+            if HEAD.match(scanner.text, scanner.pos) is not None:
+                self._note_end(computation, start, len(scanner.text[: scanner.pos].rstrip()))
+                break
             start = scanner.pos
             try:
                 statements.append(read_statement(scanner))
@@ -219,9 +218,10 @@ class _Reader:
                     break
         return statements
 
-    def _note_end(self, computation: Computation, last: int) -> None:
+    def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
         self.builder.cut = computation
-        self._note(unclosed(self.source, last, len(self.source.text.rstrip()), computation.name).diagnostics)
+        end = len(self.source.text.rstrip()) if end is None else end
+        self._note(unclosed(self.source, last, end, computation.name).diagnostics)
 
     def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
         for statement in statements:
@@ -265,26 +265,14 @@ class _Reader:
 
     def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
-        self.builder.failed.add(statement_name(scanner.text, start))
         resume = next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
+        self.builder.failed |= lost_names(scanner.text, start, scanner.pos)
         self._note(within(error, scanner.text, start, scanner.pos))
         return resume is not None
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
         scanner.pos = next_computation(scanner.text, max(start + 1, scanner.pos))
-
-
-def _read_head(scanner: Scanner) -> tuple[bool, str]:
-    """`ENTRY? name? (signature)? {`, however it is spaced."""
-    is_entry = scanner.accept_word("ENTRY")
-    name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
-    if scanner.at("("):
-        scanner.balanced()
-        scanner.expect("->", "after the parameters")
-        read_shape(scanner)
-    scanner.expect("{", "before the instructions")
-    return is_entry, name
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:

@@ -31,13 +31,17 @@ class Known:
 
 @dataclass(slots=True)
 class Body:
-    """A computation that stands above: what its instructions are named, its parameters by number, and its root."""
+    """A computation that stands above: what its instructions are named, its parameters by number, and its root.
+
+    `failed` says that some instruction could not be read.
+    """
 
     name: str = ""
     named: dict[str, Known] = field(default_factory=dict)
     parameters: dict[int, Span] = field(default_factory=dict)
     root: Known | None = None
     last: Known | None = None
+    failed: bool = False
 
     @property
     def result(self) -> Known:
