@@ -21,6 +21,7 @@ from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.omitted import Infer, infer_shapes
 from hlo_cli.syntax.recover import (
     MAX_ERRORS,
     is_closed,
@@ -31,9 +32,9 @@ from hlo_cli.syntax.recover import (
     within,
 )
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
+from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.single import read_single_instruction
-from hlo_cli.syntax.statements import Block, Statement, read_statement
+from hlo_cli.syntax.statements import Block, Statement, read_computation_head, read_statement
 from hlo_cli.syntax.values import read_attributes
 
 _PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
@@ -44,12 +45,13 @@ _HEAD = re.compile(
 _STARTS_MODULE = re.compile(r"HloModule\b|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()")
 
 
-def parse_module(text: str | Source, *, strict: bool = False) -> Module:
+def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
     """The module that an HLO text holds, or a single instruction as a module of its own.
 
     Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
     as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Text in
-    which there is no instruction at all raises HloError either way.
+    which there is no instruction at all raises HloError either way. `infer` gives instructions the shapes that the text
+    leaves out, which stay unknown without it.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors
@@ -59,7 +61,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
-        module = _Reader(source).read()
+        module = _Reader(source, infer).read()
     if strict and module.errors:
         raise HloError.of(module.errors)
     return module
@@ -72,8 +74,9 @@ class _TooManyErrors(Exception):
 class _Reader:
     """Reads one module; its state is what has been read so far."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, infer: Infer | None) -> None:
         self.source = source
+        self.infer = infer
         self.builder = Builder(source)
         self.computations: list[Computation] = []
         self.names: set[str] = set()
@@ -96,6 +99,8 @@ class _Reader:
 
     def _module(self, header: Header) -> Module:
         link_calls(self.builder, self.computations)
+        if self.infer is not None:
+            infer_shapes(self.builder, self.infer)
         if not any(computation.instructions for computation in self.computations):
             diagnostics = self.builder.diagnostics
             raise HloError.of(
@@ -162,7 +167,7 @@ class _Reader:
             return
         else:
             start = scanner.skip()
-            is_entry, name = _read_head(scanner)
+            is_entry, name = read_computation_head(scanner)
         if not name or name in self.names:
             self._note_name(name, Span(start, scanner.pos))
         computation = Computation(self._free(name or "computation"), is_entry=is_entry)
@@ -273,18 +278,6 @@ class _Reader:
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
         scanner.pos = next_computation(scanner.text, max(start + 1, scanner.pos))
-
-
-def _read_head(scanner: Scanner) -> tuple[bool, str]:
-    """`ENTRY? name? (signature)? {`, however it is spaced."""
-    is_entry = scanner.accept_word("ENTRY")
-    name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
-    if scanner.at("("):
-        scanner.balanced()
-        scanner.expect("->", "after the parameters")
-        read_shape(scanner)
-    scanner.expect("{", "before the instructions")
-    return is_entry, name
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:

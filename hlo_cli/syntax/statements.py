@@ -72,6 +72,18 @@ class Block:
     name: str = ""
 
 
+def read_computation_head(scanner: Scanner) -> tuple[bool, str]:
+    """`ENTRY? name? (signature)? {`, however it is spaced."""
+    is_entry = scanner.accept_word("ENTRY")
+    name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
+    if scanner.at("("):
+        scanner.balanced()
+        scanner.expect("->", "after the parameters")
+        read_shape(scanner)
+    scanner.expect("{", "before the instructions")
+    return is_entry, name
+
+
 def read_statement(scanner: Scanner) -> Statement:
     """The instruction that comes next, with `name =` in front."""
     statement = Statement(scanner.skip())

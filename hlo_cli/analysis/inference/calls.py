@@ -103,8 +103,8 @@ def conditional(instruction: Instruction) -> Shape:
             f"expected {'2' if chooser.element_type is PRED else '1 or more'} branches, found {len(branches)}",
         )
     if len(instruction.operands) != len(branches) + 1:
-        found = len(instruction.operands) - 1
-        fail(instruction, f"expected an operand for each of {len(branches)} branches, found {found}")
+        count = len(instruction.operands) - 1
+        fail(instruction, f"expected an operand for each of {len(branches)} branches, found {count}")
     results = [callee(instruction, position)[1] for position in range(len(branches))]
     for position, branch in enumerate(branches):
         parameters_of(instruction, branch, 1)

@@ -6,6 +6,8 @@ Mirrors `InferTransposeShape`, `InferBroadcastShape`, `InferSliceShape`, `InferP
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hlo_cli.analysis.inference.operands import (
     S32,
     array,
@@ -147,17 +149,7 @@ def concatenate(instruction: Instruction) -> ArrayShape:
 def _transposed(layout: Layout, order: tuple[int, ...]) -> Layout:
     """The layout of the transposed array, whose data lie where they lay."""
     place = {old: new for new, old in enumerate(order)}
-    return Layout(
-        tuple(place[d] for d in layout.minor_to_major),
-        layout.tiles,
-        layout.tail_padding_alignment_in_elements,
-        layout.index_primitive_type,
-        layout.pointer_primitive_type,
-        layout.element_size_in_bits,
-        layout.memory_space,
-        layout.split_configs,
-        layout.dynamic_shape_metadata_prefix_bytes,
-    )
+    return replace(layout, minor_to_major=tuple(place[d] for d in layout.minor_to_major))
 
 
 def _sliced(instruction: Instruction, size: int, part: SliceDimension, dimension: int) -> int:

@@ -6,6 +6,7 @@ Mirrors the helpers at the top of xla/service/shape_inference.cc.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from hlo_cli.ir.comparison import same_type_but_precision
@@ -115,18 +116,14 @@ def with_type(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
     """The array with other elements: the layout stays, but for how many bits an element takes."""
     if element_type is shape.element_type:
         return shape
-    return without_element_size(ArrayShape(element_type, shape.dimensions, shape.dynamic_dimensions, shape.layout))
+    return without_element_size(replace(shape, element_type=element_type))
 
 
 def without_element_size(shape: ArrayShape) -> ArrayShape:
     """The array whose elements take the bits of their type."""
-    layout = shape.layout
-    if not layout.element_size_in_bits:
+    if not shape.layout.element_size_in_bits:
         return shape
-    rest = (layout.memory_space, layout.split_configs, layout.dynamic_shape_metadata_prefix_bytes)
-    types = (layout.index_primitive_type, layout.pointer_primitive_type)
-    plain = Layout(layout.minor_to_major, layout.tiles, layout.tail_padding_alignment_in_elements, *types, 0, *rest)
-    return ArrayShape(shape.element_type, shape.dimensions, shape.dynamic_dimensions, plain)
+    return replace(shape, layout=replace(shape.layout, element_size_in_bits=0))
 
 
 def one_or_tuple(shapes: Sequence[Shape]) -> Shape:

@@ -152,9 +152,9 @@ def scan(instruction: Instruction) -> Shape:
         carried = parameters[inputs + i], results[outputs + i], operands[inputs + i]
         if not compatible(carried[0], carried[1]) or not compatible(carried[0], carried[2]):
             name = operand_name(instruction, inputs + i)
-            shapes = ", ".join(sizes_of(shape) for shape in carried)
+            found = ", ".join(map(sizes_of, carried))
             fail(
-                instruction, f"expected one shape for carry {i} as parameter, result and operand {name}, found {shapes}"
+                instruction, f"expected one shape for carry {i} as parameter, result and operand {name}, found {found}"
             )
     made = [_stacked(instruction, shape, along[0], size) for shape in results[:outputs]]
     shapes = (*made, *results[outputs:])
