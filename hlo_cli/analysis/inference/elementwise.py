@@ -6,6 +6,7 @@ them broadcasts: sizes must agree, as `ShapeVerifier` asks.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.inference.operands import (
@@ -16,15 +17,15 @@ from hlo_cli.analysis.inference.operands import (
     arrays,
     described,
     fail,
+    made_of,
     need_kind,
     need_same_type,
     wider,
     with_type,
-    without_element_size,
 )
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 from hlo_cli.ir.words import ComparisonType
 
@@ -81,7 +82,7 @@ def binary(instruction: Instruction) -> ArrayShape:
     first, second = _pair(instruction)
     kinds = _KINDS[instruction.opcode]
     need_kind(instruction, 0, kinds)
-    return _of_type(_common(first, second), wider(first.element_type, second.element_type))
+    return made_of(_common(first, second), wider(first.element_type, second.element_type))
 
 
 def compare(instruction: Instruction) -> ArrayShape:
@@ -91,7 +92,7 @@ def compare(instruction: Instruction) -> ArrayShape:
     allowed = _COMPARED_AS[first.element_type.kind]
     if wanted is not None and wanted not in allowed:
         fail(instruction, f"expected type={' or '.join(allowed)}, found {wanted}; {described(instruction, 0)}")
-    return _of_type(_common(first, second), PRED)
+    return made_of(_common(first, second), PRED)
 
 
 def complex_of(instruction: Instruction) -> ArrayShape:
@@ -99,7 +100,7 @@ def complex_of(instruction: Instruction) -> ArrayShape:
     first, second = _pair(instruction)
     if first.element_type is not second.element_type or first.element_type.name not in _COMPLEX_OF:
         fail(instruction, f"expected f32 and f32, or f64 and f64; {described(instruction, 0, 1)}")
-    return _of_type(_common(first, second), _COMPLEX_OF[first.element_type.name])
+    return made_of(_common(first, second), _COMPLEX_OF[first.element_type.name])
 
 
 def clamp(instruction: Instruction) -> ArrayShape:
@@ -113,7 +114,7 @@ def clamp(instruction: Instruction) -> ArrayShape:
 
 
 def select(instruction: Instruction) -> ArrayShape:
-    """What both choices have in common; what chooses is of pred, a scalar or of their sizes."""
+    """What both choices have in common; what chooses is of pred, a scalar or of their sizes and then lies alike."""
     chooser = need_kind(instruction, 0, ("pred",))
     need_same_type(instruction, 1, 2)
     first, second = array(instruction, 1), array(instruction, 2)
@@ -121,7 +122,9 @@ def select(instruction: Instruction) -> ArrayShape:
         fail(instruction, f"expected choices of the same sizes; {described(instruction, 1, 2)}")
     if chooser.dimensions and not same_sizes(chooser.dimensions, first.dimensions):
         fail(instruction, f"expected a scalar or the choices' sizes as operand 0; {described(instruction, 0, 1)}")
-    return with_type(first, wider(first.element_type, second.element_type))
+    element_type, placed = wider(first.element_type, second.element_type), chooser if chooser.rank else first
+    layout = replace(placed.layout, element_size_in_bits=first.layout.element_size_in_bits)
+    return replace(_common(first, second), element_type=element_type, layout=layout)
 
 
 def _pair(instruction: Instruction) -> tuple[ArrayShape, ArrayShape]:
@@ -143,8 +146,3 @@ def _common(first: ArrayShape, second: ArrayShape) -> ArrayShape:
     known = [second if size == UNBOUNDED else first for size in first.dimensions]
     dimensions = [shape.dimensions[i] for i, shape in enumerate(known)]
     return array_of(first.element_type, dimensions, [shape.dynamic_dimensions[i] for i, shape in enumerate(known)])
-
-
-def _of_type(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
-    """The shape with another element type; XLA forgets an element size in bits even where the type stays."""
-    return without_element_size(with_type(shape, element_type))

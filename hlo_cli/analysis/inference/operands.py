@@ -114,16 +114,19 @@ def array_of(
 
 def with_type(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
     """The array with other elements: the layout stays, but for how many bits an element takes."""
-    if element_type is shape.element_type:
-        return shape
-    return without_element_size(replace(shape, element_type=element_type))
+    return shape if element_type is shape.element_type else made_of(shape, element_type)
 
 
-def without_element_size(shape: ArrayShape) -> ArrayShape:
-    """The array whose elements take the bits of their type."""
-    if not shape.layout.element_size_in_bits:
-        return shape
-    return replace(shape, layout=replace(shape.layout, element_size_in_bits=0))
+def made_of(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
+    """The array made anew of elements of this type, which take as many bits as they have if that is below a byte.
+
+    Mirrors `ShapeUtil::ChangeElementType`, where the layout may say otherwise as long as nothing is made.
+    """
+    bits = element_type.bits if element_type.is_sub_byte else 0
+    layout = shape.layout
+    if layout.element_size_in_bits != bits:
+        layout = replace(layout, element_size_in_bits=bits)
+    return ArrayShape(element_type, shape.dimensions, shape.dynamic_dimensions, layout)
 
 
 def one_or_tuple(shapes: Sequence[Shape]) -> Shape:
