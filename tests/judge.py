@@ -42,7 +42,8 @@ def verified(module):
     context = ir.Context()
     stablehlo.register_dialect(context)
     context.allow_unregistered_dialects = True
-    return ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module), context).operation.verify()
+    translated = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+    return ir.Module.parse(translated, context).operation.verify()
 """
 """Defines `verified(module)`, whether a module's translation into StableHLO keeps the rules of that."""
 

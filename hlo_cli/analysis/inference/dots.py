@@ -71,8 +71,8 @@ def ragged_dot(instruction: Instruction) -> ArrayShape:
         fail(instruction, f"expected one ragged dimension, found {len(numbers.lhs_ragged_dimensions)}")
     need_dimensions(instruction, numbers.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
     need_dimensions(instruction, numbers.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
-    if sizes.element_type.kind not in ("signed", "unsigned") or not sizes.rank:
-        fail(instruction, f"expected the sizes of groups as integers; {described(instruction, 2)}")
+    if not sizes.rank:
+        fail(instruction, f"expected the sizes of groups; {described(instruction, 2)}")
     groups = sizes.dimensions[-1]
     if sizes.rank > 1 and sizes.dimensions[:-1] != _before_ragged(numbers, lhs):
         found = f"expected sizes for {list(_before_ragged(numbers, lhs))} rows of groups, or for all at once"

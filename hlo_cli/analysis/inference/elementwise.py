@@ -29,15 +29,16 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
 from hlo_cli.ir.words import ComparisonType
 
+_NUMBERS: Final = (*INTEGERS, "float", "complex")
 _KINDS: Final = {
     **dict.fromkeys("ceil cbrt erf floor round-nearest-afz round-nearest-even is-finite".split(), ("float",)),
     **dict.fromkeys(("real", "imag", "atan2"), ("float", "complex")),
-    **dict.fromkeys(("negate", "subtract", "divide", "power", "remainder"), (*INTEGERS, "float", "complex")),
+    **dict.fromkeys(("negate", "subtract", "divide", "power", "remainder"), _NUMBERS),
+    **dict.fromkeys(("shift-left", "shift-right-arithmetic", "shift-right-logical"), _NUMBERS),
     **dict.fromkeys(("sign", "abs"), ("signed", "float", "complex")),
     **dict.fromkeys(("not", "and", "or", "xor"), ("pred", *INTEGERS)),
     **dict.fromkeys(("popcnt", "count-leading-zeros"), INTEGERS),
-    **dict.fromkeys(("shift-left", "shift-right-arithmetic", "shift-right-logical"), INTEGERS),
-    **dict.fromkeys(("add", "multiply", "maximum", "minimum", "mulhi"), ("pred", *INTEGERS, "float", "complex")),
+    **dict.fromkeys(("add", "multiply", "maximum", "minimum", "mulhi"), ("pred", *_NUMBERS)),
 }
 _TRANSCENDENTAL: Final = ("float", "complex")
 _COMPONENT: Final = {"c64": PRIMITIVE_TYPES["f32"], "c128": PRIMITIVE_TYPES["f64"]}
