@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,9 +18,10 @@ from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.strict.rules import NEEDS_SHAPE
-from tests.judge import STABLEHLO, ask_xla
-from tests.strategies import dump_text, dumps, name_of
-from tests.wrong_instructions import TEXT, WITHOUT_SHAPE, WRITTEN, XLA_ALONE
+from judge import STABLEHLO, ask_xla
+from random_instructions import Writer
+from strategies import dump_text, dumps, name_of
+from wrong_instructions import TEXT, WITHOUT_SHAPE, WRITTEN, XLA_ALONE
 
 UNARY_RULES = (elementwise.unary, elementwise.component, elementwise.is_finite)
 INFERRED = frozenset(OPCODE_ARITY) - NEEDS_SHAPE - {"broadcast"}
@@ -176,6 +178,15 @@ def test_types_are_those_that_xla_allows() -> None:
         for opcodes, arguments in ((unary, "a"), (binary, "a, a"))
         for opcode in opcodes
     ]
+    assert_like_xla(texts)
+
+
+def test_random_instructions_have_the_shape_that_xla_infers() -> None:
+    assert_like_xla([Writer(Random(seed)).text() for seed in range(500)])
+
+
+def assert_like_xla(texts: list[str]) -> None:
+    """Of each module XLA's parser must infer the shape of the root that ours infers, or reject it as ours does."""
     answers = ask_xla(texts, "module.to_string(options)")
     for text, answer in zip(texts, answers, strict=True):
         module = parse_module(text)

@@ -125,7 +125,11 @@ def select(instruction: Instruction) -> ArrayShape:
         fail(instruction, f"expected a scalar or the choices' sizes as operand 0; {described(instruction, 0, 1)}")
     element_type, placed = wider(first.element_type, second.element_type), chooser if chooser.rank else first
     layout = replace(placed.layout, element_size_in_bits=first.layout.element_size_in_bits)
-    return replace(_common(first, second), element_type=element_type, layout=layout)
+    shape = _common(first, second)
+    dynamic = shape.dynamic_dimensions
+    if chooser.rank:
+        dynamic = tuple(map(bool.__or__, dynamic, chooser.dynamic_dimensions))
+    return ArrayShape(element_type, shape.dimensions, dynamic, layout)
 
 
 def _pair(instruction: Instruction) -> tuple[ArrayShape, ArrayShape]:

@@ -133,7 +133,7 @@ def concatenate(instruction: Instruction) -> ArrayShape:
     shapes = arrays(instruction)
     first = shapes[0]
     along = only_dimension(instruction, first.rank)
-    element_type, dimensions, dynamic = first.element_type, list(first.dimensions), list(first.dynamic_dimensions)
+    dimensions, dynamic = list(first.dimensions), list(first.dynamic_dimensions)
     for position, shape in enumerate(shapes[1:], 1):
         need_same_type(instruction, 0, position)
         if shape.rank != first.rank or not same_sizes(_without(shape, along), _without(first, along)):
@@ -141,8 +141,8 @@ def concatenate(instruction: Instruction) -> ArrayShape:
                 instruction,
                 f"expected sizes that differ in dimension {along} alone; {described(instruction, 0, position)}",
             )
-        element_type = wider(element_type, shape.element_type)
         _append(dimensions, dynamic, shape, along)
+    element_type = wider(first.element_type, shapes[-1].element_type)  # XLA looks at no others
     return array_of(element_type, dimensions, dynamic)
 
 

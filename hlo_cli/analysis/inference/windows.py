@@ -97,8 +97,9 @@ def convolution(instruction: Instruction) -> ArrayShape:
     dynamic = dict.fromkeys(sizes, False)
     dynamic[numbers.output_batch_dimension] = lhs.dynamic_dimensions[numbers.input_batch_dimension]
     dynamic[numbers.output_feature_dimension] = rhs.dynamic_dimensions[numbers.kernel_output_feature_dimension]
-    for given, made in zip(numbers.input_spatial_dimensions, numbers.output_spatial_dimensions, strict=True):
-        dynamic[made] = lhs.dynamic_dimensions[given]
+    places = (numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions)
+    for given, taken, made in zip(*places, strict=True):
+        dynamic[made] = lhs.dynamic_dimensions[given] or rhs.dynamic_dimensions[taken]
     element_type = wider(lhs.element_type, rhs.element_type)
     if not isinstance(instruction.shape, UnknownShape):
         element_type = need_wide_enough(instruction, element_type, declared_array(instruction).element_type)
