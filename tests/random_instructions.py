@@ -134,9 +134,8 @@ def _convolution(w: Writer) -> str:
     size, stride = w.random.randrange(1, 4), w.random.randrange(1, 3)
     lhs, rhs = w.array([batch, 9, features], w.float_type()), w.array([size, taken, made], w.float_type())
     window = f"window={{size={size} stride={stride} pad=1_{w.random.randrange(3)}}}"
-    return f"convolution({lhs}, {rhs}), {window}, dim_labels=b0f_0io->{w.random.choice(('b0f', 'bf0', '0bf'))}, " + (
-        f"{what}_group_count={groups}"
-    )
+    labels = f"dim_labels=b0f_0io->{w.random.choice(('b0f', 'bf0', '0bf'))}"
+    return f"convolution({lhs}, {rhs}), {window}, {labels}, {what}_group_count={groups}"
 
 
 def _dot(w: Writer) -> str:

@@ -147,9 +147,9 @@ def concatenate(instruction: Instruction) -> ArrayShape:
 
 
 def _transposed(layout: Layout, order: tuple[int, ...]) -> Layout:
-    """The layout of the transposed array, whose data lie where they lay."""
+    """The layout of the transposed array, whose data lie where they lay; what is no dimension stays as it is."""
     place = {old: new for new, old in enumerate(order)}
-    return replace(layout, minor_to_major=tuple(place[d] for d in layout.minor_to_major))
+    return replace(layout, minor_to_major=tuple(place.get(d, d) for d in layout.minor_to_major))
 
 
 def _sliced(instruction: Instruction, size: int, part: SliceDimension, dimension: int) -> int:

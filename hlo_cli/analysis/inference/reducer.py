@@ -190,7 +190,7 @@ def _stacked(instruction: Instruction, shape: Shape, along: int, size: int) -> A
     dimensions = (*shape.dimensions[:along], size, *shape.dimensions[along:])
     dynamic = (*shape.dynamic_dimensions[:along], False, *shape.dynamic_dimensions[along:])
     order = [d + (d >= along) for d in shape.layout.minor_to_major]
-    order.insert(order.index(along + 1) + 1 if along < shape.rank else 0, along)  # just outside the one it displaces
+    order.insert(order.index(along + 1) + 1 if along + 1 in order else 0, along)  # just outside the one it displaces
     return array_of(shape.element_type, dimensions, dynamic, Layout(tuple(order)))
 
 

@@ -87,6 +87,8 @@ def convolution(instruction: Instruction) -> ArrayShape:
     window = (instruction.window or Window(())).dimensions
     _check_labels(instruction, numbers, lhs, rhs, window)
     _check_groups(instruction, numbers, lhs, rhs)
+    if rhs.dynamic_dimensions[numbers.kernel_output_feature_dimension]:
+        fail(instruction, f"expected a static number of output features; {described(instruction, 1)}")
     spatial = [lhs.dimensions[d] for d in numbers.input_spatial_dimensions]
     batch = lhs.dimensions[numbers.input_batch_dimension]
     sizes = {
@@ -96,7 +98,6 @@ def convolution(instruction: Instruction) -> ArrayShape:
     }
     dynamic = dict.fromkeys(sizes, False)
     dynamic[numbers.output_batch_dimension] = lhs.dynamic_dimensions[numbers.input_batch_dimension]
-    dynamic[numbers.output_feature_dimension] = rhs.dynamic_dimensions[numbers.kernel_output_feature_dimension]
     places = (numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions)
     for given, taken, made in zip(*places, strict=True):
         dynamic[made] = lhs.dynamic_dimensions[given] or rhs.dynamic_dimensions[taken]
