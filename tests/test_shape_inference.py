@@ -160,6 +160,19 @@ def test_stablehlo_rejects_what_is_wrong() -> None:
     assert not [wrong[0] for wrong, answer in zip(WRITTEN, said[1:], strict=True) if answer]
 
 
+def test_what_cannot_be_inferred_must_be_written() -> None:
+    module = parse_module("ENTRY e { p = f32[2] parameter(0)  c = convert(p)  ROOT r = negate(c) }")
+    assert [str(error) for error in module.errors] == [
+        "text:1:36: error: convert %c: its result shape does not follow from its operands; it must be written"
+    ]
+
+
+def test_an_instruction_alone_need_not_say_what_it_takes() -> None:
+    module = parse_module("r = f32[2] add(a, b)")
+    assert not module.errors
+    assert parse_module("r = add(f32[2] a, f32[2] b)").instruction("r").shape == module.instruction("r").shape
+
+
 def test_a_layout_that_is_none_is_no_harm() -> None:
     module = parse_module("ENTRY e { p = f32[2,3]{7,0} parameter(0)  ROOT r = transpose(p), dimensions={1,0} }")
     assert str(module.instruction("r").shape) == "f32[3,2]{7,1}"

@@ -215,7 +215,7 @@ class Builder:
         instruction = Instruction(
             statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
         )
-        if statement.shape == UnknownShape() and statement.opcode_span.length:  # else made for an operand, not written
+        if statement.shape == UnknownShape():
             self.shapeless.append(instruction)
         self._resolve(instruction, statement, named)
         self._link_attributes(instruction, statement.attributes)

@@ -146,6 +146,8 @@ class _Reader:
             self._note(error.diagnostics)
             return
         self._fill(computation, statements, 0)
+        shapeless = self.builder.shapeless  # parameters made for operands may stay so
+        self.builder.shapeless = [instruction for instruction in shapeless if instruction.opcode != "parameter"]
 
     def _read_computations(self, scanner: Scanner) -> None:
         while (match := _HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():
