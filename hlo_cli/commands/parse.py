@@ -24,7 +24,6 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Output
-    from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
 
 HELP = """What is in a dump; one instruction taken apart.
@@ -90,7 +89,7 @@ def command(
     narrowed = {"--where": where, "--computation": computation, "--operands": operands, "--users": users}
     _check_together({**asked, "--slice": part}, narrowed)
     is_proto = output.format == "pb" or (output.format == "table" and (output.path or "").endswith(".pb"))
-    spelling = _spelling(desugar=desugar, sugar=sugar, writes_module=is_proto or output.format == "hlo")
+    spelling = _spelling(output, desugar=desugar, sugar=sugar)
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
     from hlo_cli.commands.loading import load_one, what_was_read
@@ -108,7 +107,7 @@ def command(
     if output.format == "hlo" or is_proto:
         if where is not None or computation is not None:
             raise HloError("the module is written whole", hint="--select EXPR prints instructions")
-        return (_write_proto if is_proto else _print)(loaded, _spelled(loaded.module, spelling), output)
+        return _write_proto(loaded, output) if is_proto else _print(loaded, output, spelling)
     argument = inputs[0] if len(inputs) == 1 else ""
     if instructions or where is not None or computation is not None:
         from hlo_cli.commands.parse_instructions import report_of_instructions
@@ -159,43 +158,41 @@ def _explain_text(text: str) -> Report:
     return explain_text(text)
 
 
-def _spelling(*, desugar: bool, sugar: bool, writes_module: bool) -> str:
+def _spelling(output: Output, *, desugar: bool, sugar: bool) -> str:
     """What to do with sugar: `--desugar`, `--sugar`, or nothing; HloError where that does not apply."""
     if desugar and sugar:
         raise HloError("--desugar and --sugar do not go together")
     given = "--desugar" if desugar else "--sugar" if sugar else ""
-    if given and not writes_module:
+    if given and output.format != "hlo":
         raise HloError(f"{given} is for --format hlo")
     return given
 
 
-def _spelled(module: Module, spelling: str) -> Module:
-    """The module with sugar, without, or as it is."""
-    if spelling == "--desugar":
-        from hlo_cli.transform.desugar import desugar
-
-        return desugar(module)
-    if spelling == "--sugar":
-        from hlo_cli.transform.sugar import sugar
-
-        return sugar(module)
-    return module
-
-
-def _print(loaded: Loaded, module: Module, output: Output) -> int:
-    """The module as canonical text."""
+def _print(loaded: Loaded, output: Output, spelling: str) -> int:
+    """The module as canonical text, with sugar, without, or as it is."""
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
 
+    module = loaded.module
+    if spelling == "--desugar":
+        from hlo_cli.transform.desugar import desugar
+
+        module = desugar(module)
+    elif spelling == "--sugar":
+        from hlo_cli.transform.sugar import sugar
+
+        module = sugar(module)
     write(module_chunks(module), output.path)
     return complain(notes_of(loaded), loaded.module.errors, output)
 
 
-def _write_proto(loaded: Loaded, module: Module, output: Output) -> int:
-    """The module as a `HloModuleProto`."""
+def _write_proto(loaded: Loaded, output: Output) -> int:
+    """The module as a `HloModuleProto`, which knows no sugar."""
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.syntax.proto.write import lost_attributes, module_to_bytes
+    from hlo_cli.transform.desugar import desugar
 
+    module = desugar(loaded.module)
     write_bytes((module_to_bytes(module),), output.path)
     lost = lost_attributes(module)
     notes = [Diagnostic("note", f"protos of modules have no place for {', '.join(lost)}")] if lost else []

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
-from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.lines import Row, RowReader
 from hlo_cli.syntax.notes import Notes
@@ -59,11 +59,13 @@ class Builder:
     second error. `nameless`
     says that computations were printed without their names, so that calls cannot be linked. `cut` is a computation
     that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
+    `shapeless` are the instructions whose shape the text leaves out, callees before their callers.
     """
 
     source: Source
     shapes: dict[str, Shape] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    shapeless: list[Instruction] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
@@ -216,6 +218,8 @@ class Builder:
         instruction = Instruction(
             statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
         )
+        if statement.shape == UnknownShape():
+            self.shapeless.append(instruction)
         self._resolve(instruction, statement, named)
         self._link_attributes(instruction, statement.attributes)
         if statement.name in named:

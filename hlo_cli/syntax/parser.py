@@ -22,6 +22,7 @@ from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.omitted import Infer, infer_shapes
 from hlo_cli.syntax.recover import (
     MAX_ERRORS,
     head_name,
@@ -39,12 +40,13 @@ from hlo_cli.syntax.statements import Block, Statement, read_statement
 from hlo_cli.syntax.values import read_attributes
 
 
-def parse_module(text: str | Source, *, strict: bool = False) -> Module:
+def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
     """The module that an HLO text holds, or a single instruction as a module of its own.
 
     Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
     as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Text in
-    which there is no instruction at all raises HloError either way.
+    which there is no instruction at all raises HloError either way. `infer` gives instructions the shapes that the text
+    leaves out, which stay unknown without it.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors
@@ -54,7 +56,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
-        module = _Reader(source).read()
+        module = _Reader(source, infer).read()
     if strict and module.errors:
         raise HloError.of(module.errors)
     return module
@@ -67,8 +69,9 @@ class _TooManyErrors(Exception):
 class _Reader:
     """Reads one module; its state is what has been read so far."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, infer: Infer | None) -> None:
         self.source = source
+        self.infer = infer
         self.builder = Builder(source)
         self.computations: list[Computation] = []
         self.names: set[str] = set()
@@ -91,6 +94,8 @@ class _Reader:
 
     def _module(self, header: Header) -> Module:
         link_calls(self.builder, self.computations)
+        if self.infer is not None:
+            infer_shapes(self.builder, self.infer)
         if not any(computation.instructions for computation in self.computations):
             diagnostics = self.builder.diagnostics
             raise HloError.of(
@@ -136,6 +141,8 @@ class _Reader:
             self._note(error.diagnostics)
             return
         self._fill(computation, statements, 0)
+        shapeless = self.builder.shapeless  # parameters made for operands may stay so
+        self.builder.shapeless = [instruction for instruction in shapeless if instruction.opcode != "parameter"]
 
     def _read_computations(self, scanner: Scanner) -> None:
         while (match := HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():

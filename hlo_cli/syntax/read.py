@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
+from hlo_cli.syntax.omitted import Infer
 from hlo_cli.syntax.parser import parse_module
 
 
-def read_module(source: Source, proto: bytes | None = None, *, strict: bool = False) -> Module:
+def read_module(
+    source: Source, proto: bytes | None = None, *, strict: bool = False, infer: Infer | None = None
+) -> Module:
     """The module in a source, or in the bytes of a proto that the source names; with `strict` as XLA's parser would.
+
+    `infer` gives the shapes that a text leaves out; protos leave out none.
 
     A proto has no lines, so nothing in its module has a place; strictly, its text is what is read.
 
@@ -16,7 +21,7 @@ def read_module(source: Source, proto: bytes | None = None, *, strict: bool = Fa
     'm'
     """
     if proto is None:
-        return parse_module(source, strict=strict)
+        return parse_module(source, strict=strict, infer=infer)
     from hlo_cli.syntax.proto.read import read_proto
 
     module = read_proto(proto, source)

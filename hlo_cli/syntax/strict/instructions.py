@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.opcode import is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
@@ -19,7 +20,7 @@ from hlo_cli.syntax.strict.attributes import check_required, read_rules
 from hlo_cli.syntax.strict.complaints import check_comma, check_stray, no_computation, no_instruction, no_opcode
 from hlo_cli.syntax.strict.grammars import GRAMMARS
 from hlo_cli.syntax.strict.literals import read_literal
-from hlo_cli.syntax.strict.operation import Body, Known, Operation, compatible
+from hlo_cli.syntax.strict.operation import Body, Known, Operation
 from hlo_cli.syntax.strict.rules import NEEDS_SHAPE, check_operation
 from hlo_cli.syntax.strict.shapes import fixed_shape
 from hlo_cli.syntax.strict.tokens import Tokens

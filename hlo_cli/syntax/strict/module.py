@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.aliasing import ComputationLayout, index_text
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
@@ -18,7 +19,7 @@ from hlo_cli.syntax.strict.attributes import Values, read_rules
 from hlo_cli.syntax.strict.complaints import check_comma, check_stray
 from hlo_cli.syntax.strict.grammars import GRAMMARS, read_recovery_table
 from hlo_cli.syntax.strict.instructions import InstructionReader
-from hlo_cli.syntax.strict.operation import Body, compatible
+from hlo_cli.syntax.strict.operation import Body
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape
-from hlo_cli.syntax.strict.operation import Operation, compatible, is_scalar, rank_of
+from hlo_cli.syntax.strict.operation import Operation, is_scalar, rank_of
 from hlo_cli.syntax.suggest import are, counted_operands
 
 NEEDS_SHAPE: Final = frozenset(
