@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -92,3 +94,37 @@ def test_xla_rejects_what_strict_reading_rejects() -> None:
     read = {name for name, verdict in zip(names, said, strict=True) if verdict}
     assert read == {*READ_BY_XLA, "tile_unclosed"}  # XLA takes any sign for a parenthesis that a layout misses
     assert ask_xla([TOGETHER.read_text(encoding="utf-8")]) == [False]
+
+
+CORRECT = """HloModule m
+
+plus {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT sum = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[8,4]{1,0} parameter(0)
+  zero = f32[] constant(0)
+  r = f32[8]{0} reduce(x, zero), dimensions={1}, to_apply=plus
+  ROOT d = f32[8]{0} negate(r), metadata={op_name="d"}
+}
+"""
+
+
+def test_one_wrong_character_is_one_error() -> None:
+    text = CORRECT
+    assert parse_module(text, strict=True).notes == ()
+    random, counts = Random(1), Counter[int]()
+    for _ in range(600):
+        at, sign = random.randrange(len(text)), random.choice([*'(){}[],="%x0 ;', ""])
+        counts[_count_of_errors(text[:at] + sign + text[at + 1 :])] += 1
+    assert counts[1] > 10 * sum(number for count, number in counts.items() if count > 1)
+
+
+def _count_of_errors(text: str) -> int:
+    try:
+        return len(parse_module(text, strict=True).errors)
+    except HloError as error:
+        return len(error.diagnostics)
