@@ -25,4 +25,4 @@ def read_module(
     from hlo_cli.syntax.proto.read import read_proto
 
     module = read_proto(proto, source)
-    return parse_module(Source(source.name, str(module)), strict=True) if strict else module
+    return parse_module(Source(source.name, str(module)), strict=True, infer=infer) if strict else module
