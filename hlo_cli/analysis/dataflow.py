@@ -1,0 +1,73 @@
+"""Which value is at each place: the one defined there, or one that comes from elsewhere.
+
+Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in its static single assignment form. A value is known by the place
+that defines it; a phi, which comes from several, by the place where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hlo_cli.analysis.async_chains import AsyncChain
+from hlo_cli.analysis.forwarding import Sources
+from hlo_cli.analysis.phi_graph import simplified
+from hlo_cli.analysis.places import Places
+from hlo_cli.analysis.post_order import instruction_post_order
+from hlo_cli.ir.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflow:
+    """`value[place]` is the value there; `values` are all of them in XLA's order, which `rank` counts; `phis` those
+    that come from several places.
+    """
+
+    places: Places
+    chains: Mapping[Instruction, AsyncChain]
+    value: tuple[int, ...]
+    values: tuple[int, ...]
+    rank: Mapping[int, int]
+    phis: frozenset[int]
+
+
+def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
+    """The values of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.places import places_of
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) t = (f32[2]) tuple(p) ROOT g = f32[2] get-tuple-element(t), index=0 }"
+    >>> dataflow_of(places_of(parse_module(text)), {}).value
+    (0, 1, 0, 0)
+    """
+    sources = Sources(places, chains)
+    resolved = _resolved(sources.source)
+    inputs = {phi: tuple(resolved[way] for way in ways) for phi, ways in sources.phis.items()}
+    final = simplified(inputs)
+    value = tuple(final.get(place, place) for place in resolved)
+    phis = frozenset(phi for phi in inputs if phi not in final)
+    defined = [place for place in _in_post_order(places) if resolved[place] == place and place not in inputs]
+    values = (*defined, *(phi for phi in _in_post_order(places) if phi in phis))
+    return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis)
+
+
+def _resolved(source: list[int]) -> list[int]:
+    """The place where each chain of places that pass a value on begins."""
+    for place in range(len(source)):
+        at, path = place, []
+        while source[at] != at:
+            path.append(at)
+            at = source[at]
+            if len(path) > len(source):
+                raise AssertionError("values that only pass each other on")
+        for passed in path:
+            source[passed] = at
+    return source
+
+
+def _in_post_order(places: Places) -> list[int]:
+    found: list[int] = []
+    for computation, base in places.base.items():
+        for index in instruction_post_order(computation):
+            found.extend(range(places.first[base + index], places.first[base + index + 1]))
+    return found

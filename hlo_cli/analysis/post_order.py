@@ -1,0 +1,64 @@
+"""The order in which XLA walks a computation: users after operands. Mirrors xla/hlo/ir/hlo_computation.cc."""
+
+from __future__ import annotations
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+
+def instruction_post_order(computation: Computation, *, with_control: bool = True) -> tuple[int, ...]:
+    """The indices of a computation's instructions in post-order (`MakeInstructionPostOrder`).
+
+    Depth first from each instruction without users: before it stand its control predecessors, the last first, then its
+    operands, the first first.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { b = f32[] parameter(1) a = f32[] parameter(0) ROOT c = f32[] add(a, b) }"
+    >>> instruction_post_order(parse_module(text).entry)
+    (1, 0, 2)
+    """
+    instructions = computation.instructions
+    before = _control_predecessors(computation) if with_control else {}
+    used = bytearray(len(instructions))
+    for instruction in instructions:
+        for operand in instruction.operands:
+            used[operand.index] = 1
+    for successor, predecessors in before.items():
+        for predecessor in predecessors:
+            used[predecessor] |= instructions[successor].computation is computation
+    done = bytearray(len(instructions))
+    order: list[int] = []
+    for first in range(len(instructions)):
+        if not used[first]:
+            _visit(instructions, before, first, done, order)
+    for first in range(len(instructions)):  # what only a cycle reaches, in broken modules
+        _visit(instructions, before, first, done, order)
+    return tuple(order)
+
+
+def _visit(
+    instructions: tuple[Instruction, ...], before: dict[int, list[int]], first: int, done: bytearray, order: list[int]
+) -> None:
+    """Appends what an instruction needs and then itself; `done` is 1 while it waits, 2 behind that."""
+    waiting = [first]
+    while waiting:
+        at = waiting[-1]
+        if done[at]:
+            waiting.pop()
+            if done[at] == 1:
+                done[at] = 2
+                order.append(at)
+            continue
+        done[at] = 1
+        needed = [operand.index for operand in reversed(instructions[at].operands)]
+        waiting.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
+
+
+def _control_predecessors(computation: Computation) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    names: dict[str, int] = {}
+    for instruction in computation.instructions:
+        if "control-predecessors" in instruction.raw[1]:
+            names = names or {i.name: i.index for i in computation.instructions}
+            found[instruction.index] = [names[name] for name in instruction.control_predecessors if name in names]
+    return found
