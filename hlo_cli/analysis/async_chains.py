@@ -75,7 +75,9 @@ def is_async_end(opcode: str) -> bool:
 
 
 def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
-    computation = next((called for member in members for called in member.called_computations), None)
+    computation = None
+    if members[0].opcode == "async-start":
+        computation = next((called for member in members for called in member.called_computations), None)
     operands: list[tuple[Instruction, int]] = []
     for member in members:
         given = range(len(member.operands)) if member is members[0] else range(1, len(member.operands))
