@@ -20,7 +20,7 @@ from hlo_cli.ir.instruction import Instruction
 @dataclass(frozen=True, slots=True)
 class Dataflow:
     """`value[place]` is the value there; `values` are all of them in XLA's order, which `rank` counts; `phis` those
-    that come from several places.
+    that come from several places. `position[n]` is the place of instruction number n in its computation's post-order.
     """
 
     places: Places
@@ -29,6 +29,7 @@ class Dataflow:
     values: tuple[int, ...]
     rank: Mapping[int, int]
     phis: frozenset[int]
+    position: tuple[int, ...]
 
 
 def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
@@ -46,9 +47,9 @@ def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dat
     final = simplified(inputs)
     value = tuple(final.get(place, place) for place in resolved)
     phis = frozenset(phi for phi in inputs if phi not in final)
-    defined = [place for place in _in_post_order(places) if resolved[place] == place and place not in inputs]
-    values = (*defined, *(phi for phi in _in_post_order(places) if phi in phis))
-    return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis)
+    position, ordered = _in_post_order(places)
+    values = (*(p for p in ordered if value[p] == p and p not in phis), *(p for p in ordered if p in phis))
+    return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis, position)
 
 
 def _resolved(source: list[int]) -> list[int]:
@@ -65,9 +66,12 @@ def _resolved(source: list[int]) -> list[int]:
     return source
 
 
-def _in_post_order(places: Places) -> list[int]:
-    found: list[int] = []
+def _in_post_order(places: Places) -> tuple[tuple[int, ...], list[int]]:
+    """The post-order position of every instruction in its computation, and all places in that order."""
+    position = [0] * len(places.instructions)
+    ordered: list[int] = []
     for computation, base in places.base.items():
-        for index in instruction_post_order(computation):
-            found.extend(range(places.first[base + index], places.first[base + index + 1]))
-    return found
+        for n, index in enumerate(instruction_post_order(computation)):
+            position[base + index] = n
+            ordered.extend(range(places.first[base + index], places.first[base + index + 1]))
+    return tuple(position), ordered

@@ -24,10 +24,14 @@ _TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
 
 @dataclass(frozen=True, slots=True)
 class LiveRanges:
-    """`start` and `end` of every value that runs, both positions included, and the moment that XLA calls the peak."""
+    """`start` and `end` of every value that runs, both positions included, and the moment that XLA calls the peak.
+
+    `last` is the place where the value stands at the latest position, the first of these if there are several.
+    """
 
     start: Mapping[int, int]
     end: Mapping[int, int]
+    last: Mapping[int, int]
     peak: int
 
     def alive_at(self, position: int) -> tuple[int, ...]:
@@ -41,10 +45,13 @@ def live_ranges(
 ) -> LiveRanges:
     """The live ranges of the values that the flattened schedule makes."""
     start = _starts(dataflow, schedule, target)
-    end = _ends(module, dataflow, schedule, start)
+    end, last = _positions(dataflow, schedule, start)
+    _uses(dataflow, schedule, end)
+    _until_done(dataflow, schedule, end)
+    _arguments_stay(module, dataflow, schedule, end)
     for members in aliases.members.values():
         _normalise([value for value in members if value in start], start, end)
-    return LiveRanges(start, end, _peak(dataflow, schedule, start, end))
+    return LiveRanges(start, end, last, _peak(dataflow, schedule, start, end))
 
 
 def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -> dict[int, int]:
@@ -75,34 +82,45 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
     return start
 
 
-def _ends(module: Module, dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int]) -> dict[int, int]:
-    """The last position where a value stands or is used."""
+def _positions(
+    dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """The last position where each value stands, and at which place; what a root holds stands till its computation ends."""
     places, at, ticks = dataflow.places, dataflow.value, schedule.ticks
-    end = dict(start)
-    first = places.first
+    first, end, last = places.first, dict[int, int](), dict[int, int]()
+    roots = {run.computation.root: run.end for run in schedule.spans.values()}
+    for value in start:
+        maker = places.instructions[places.owner[value]]
+        end[value] = roots[maker] if maker in roots else ticks[places.owner[value]]
+        last[value] = value
     for run in schedule.spans.values():
         root = run.computation.root
-        base = places.base[run.computation]
-        for number, instruction in enumerate(run.computation.instructions, base):
+        for number, instruction in enumerate(run.computation.instructions, places.base[run.computation]):
             tick = run.end if instruction is root else ticks[number]
             for place in range(first[number], first[number + 1]):
                 value = at[place]
                 if value in end and end[value] < tick:
                     end[value] = tick
+                    last[value] = place
+    return end, last
+
+
+def _uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
+    """Values live until the last instruction that uses them."""
+    places, at, first = dataflow.places, dataflow.value, dataflow.places.first
+    for run in schedule.spans.values():
+        for number, instruction in enumerate(run.computation.instructions, places.base[run.computation]):
             opcode = instruction.opcode
             if opcode in _NO_USE:
                 continue
-            tick = ticks[number] if opcode != "while" else _loop_begin(dataflow, schedule, instruction)
+            tick = schedule.ticks[number] if opcode != "while" else _loop_begin(dataflow, schedule, instruction)
             for position, operand in enumerate(instruction.operands):
                 place = places.operand_place(instruction, position)
-                last = place + 1 if opcode in _TOP_ONLY else first[places.number(operand) + 1]
-                for used in range(place, last):
+                behind = place + 1 if opcode in _TOP_ONLY else first[places.number(operand) + 1]
+                for used in range(place, behind):
                     value = at[used]
                     if value in end and end[value] < tick:
                         end[value] = tick
-    _until_done(dataflow, schedule, end)
-    _arguments_stay(module, dataflow, schedule, end)
-    return end
 
 
 def _loop_begin(dataflow: Dataflow, schedule: FlatSchedule, loop: Instruction) -> int:
