@@ -28,7 +28,8 @@ class Assigned:
     """One allocation: the numbers of the buffers in it, where each begins, and its size.
 
     `parameter` is the place of the entry parameter that it is; `is_live_out` says that a part of the result lies in it.
-    An offset is None where the compiler's choice cannot be told from the text.
+    An offset is None where the compiler's choice cannot be told from the text. Buffers of one slot (a number for each
+    buffer) lie at the same place, one after the other; `fragmentation` is what of a heap is never held.
     """
 
     size: int
@@ -38,6 +39,8 @@ class Assigned:
     is_live_out: bool
     buffers: tuple[int, ...]
     offsets: tuple[int | None, ...]
+    slots: tuple[int, ...]
+    fragmentation: int
 
 
 @dataclass(slots=True)
@@ -51,9 +54,13 @@ class _Draft:
     tenants: Tenants | None = None
     buffers: list[int] = field(default_factory=list)
     offsets: list[int | None] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    fragmentation: int = 0
 
 
-def assign(module: Module, buffers: tuple[Buffer, ...], interference: Interference, target: Target | None) -> tuple[Assigned, ...]:
+def assign(
+    module: Module, buffers: tuple[Buffer, ...], interference: Interference, target: Target | None
+) -> tuple[Assigned, ...]:
     """The allocations of a module, temporary ones last."""
     drafts: list[_Draft] = []
     left: list[int] = []
@@ -77,9 +84,12 @@ def assign(module: Module, buffers: tuple[Buffer, ...], interference: Interferen
         _put(draft, number, buffer, interference)
         home.update(dict.fromkeys(buffer.values, draft))
     drafts.extend(_heaps(buffers, left, interference, target))
-    local = (number for number in order if buffers[number].is_local)
-    for number in local:
-        drafts.append(_Draft(buffers[number].size, buffers[number].space, "thread-local", buffers=[number], offsets=[0]))
+    for number in order:
+        if buffers[number].is_local:
+            role: Role = "constant" if buffers[number].is_constant else "thread-local"
+            draft = _Draft(buffers[number].size, buffers[number].space, role)
+            _put(draft, number, buffers[number], interference)
+            drafts.append(draft)
     return tuple(_finished(draft) for draft in _combined(drafts, target))
 
 
@@ -138,6 +148,7 @@ def _fits(buffer: Buffer, draft: _Draft, interference: Interference) -> bool:
 def _put(draft: _Draft, number: int, buffer: Buffer, interference: Interference) -> None:
     draft.buffers.append(number)
     draft.offsets.append(0)
+    draft.slots.append(draft.buffers[0])
     draft.is_live_out = draft.is_live_out or buffer.is_live_out
     if draft.is_open:
         draft.tenants = draft.tenants or Tenants()
@@ -156,14 +167,19 @@ def _heaps(
         heap_of = {v: n for n in inside for v in buffers[n].values}
         if target == "tpu" and space:
             most = _most_alive([buffers[number] for number in inside], interference)
-            found.append(_Draft(most, space, "temporary", buffers=inside, offsets=[None] * len(inside)))
+            unknown: list[int | None] = [None] * len(inside)
+            found.append(_Draft(most, space, "temporary", buffers=inside, offsets=unknown, slots=list(inside)))
             continue
         request = heap_request(size, size, interference.dataflow, interference.aliases, ranges, interference.sharing)
         heap = place(request.groups, alignment(space, target))
         offset: dict[int, int | None] = dict.fromkeys(inside, 0)
+        slot = {number: number for number in inside}
         for values, at in zip(request.values, heap.offsets, strict=True):
             offset.update(dict.fromkeys((heap_of[v] for v in values), at))
-        found.append(_Draft(heap.size, space, "temporary", buffers=list(offset), offsets=list(offset.values())))
+            slot.update(dict.fromkeys((heap_of[v] for v in values), heap_of[values[0]]))
+        draft = _Draft(heap.size, space, "temporary", buffers=inside, fragmentation=heap.fragmentation)
+        draft.offsets, draft.slots = [offset[n] for n in inside], [slot[n] for n in inside]
+        found.append(draft)
     return found
 
 
@@ -197,6 +213,8 @@ def _combined(drafts: list[_Draft], target: Target | None) -> list[_Draft]:
         base = -(-whole.size // step) * step
         whole.size = base + draft.size
         whole.buffers.extend(draft.buffers)
+        whole.slots.extend(draft.slots)
+        whole.fragmentation += draft.fragmentation
         whole.offsets.extend(None if offset is None else base + offset for offset in draft.offsets)
     return [*drafts[:first], *combined.values()]
 
@@ -225,4 +243,6 @@ def _finished(draft: _Draft) -> Assigned:
         draft.is_live_out,
         tuple(draft.buffers),
         tuple(draft.offsets),
+        tuple(draft.slots),
+        draft.fragmentation,
     )

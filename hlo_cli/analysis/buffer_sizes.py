@@ -6,12 +6,14 @@ were measured.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal
 
-from hlo_cli.analysis.target import Target
+from hlo_cli.analysis.target import Target, is_old_tpu
 from hlo_cli.ir.layout import Tile
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape
 
 Generation = Literal["v2", "v3", "v4", "v5e", "v5p", "v6e", "v7x"]
@@ -21,6 +23,8 @@ _TPU_POINTER: Final = 4
 _TABLE_GRANULE: Final[dict[Generation, int]] = {
     "v2": 1024, "v3": 1024, "v4": 512, "v5e": 512, "v5p": 32, "v6e": 32, "v7x": 32
 }  # fmt: skip
+_SPARSE_CORE: Final = '"sparse_core_config"'
+_CMEM: Final = re.compile(r":T\([^{}\n]{0,80}S\(3\)")
 _SYNC_FLAGS: Final = 2
 _TILED_ANYWAY: Final = (0, 4, 6)
 _TILE: Final = Tile((8, 128))
@@ -34,6 +38,20 @@ def logical_bytes(shape: Shape) -> int:
     (12, 16)
     """
     return _POINTER * len(shape.elements) if isinstance(shape, TupleShape) else shape.logical_bytes
+
+
+def generation_of(module: Module) -> Generation:
+    """The TPU generation as far as the text tells, which is seldom: a guess that has the usual sizes.
+
+    >>> from hlo_cli import parse_module
+    >>> generation_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)S(3)} parameter(0) }"))
+    'v4'
+    """
+    if is_old_tpu(module):
+        return "v2"
+    if _SPARSE_CORE in module.source.text:
+        return "v6e"
+    return "v4" if _CMEM.search(module.source.text) else "v5e"
 
 
 @lru_cache(maxsize=8192)

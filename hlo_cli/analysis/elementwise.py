@@ -40,8 +40,10 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
             return position == 0
         case "bitcast-convert":
             given = instruction.operand_shape(position)
-            return isinstance(instruction.shape, ArrayShape) and isinstance(given, ArrayShape) and (
-                instruction.shape.element_type.bits == given.element_type.bits
+            return (
+                isinstance(instruction.shape, ArrayShape)
+                and isinstance(given, ArrayShape)
+                and (instruction.shape.element_type.bits == given.element_type.bits)
             )
         case "fusion":
             return _is_fused_elementwise(instruction, position)

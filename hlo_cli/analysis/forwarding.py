@@ -70,7 +70,9 @@ class Sources:
         parts = self._places.parts(instruction.operands[0])
         if (at := parts.ordinals.get(index)) is not None:
             first = self._places.first_of(instruction)
-            self.forward(first, self._places.first_of(instruction.operands[0]) + at, len(self._places.parts(instruction)))
+            self.forward(
+                first, self._places.first_of(instruction.operands[0]) + at, len(self._places.parts(instruction))
+            )
 
     def elements(self, instruction: Instruction) -> None:
         """A tuple of its operands."""

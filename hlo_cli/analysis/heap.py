@@ -24,17 +24,23 @@ class HeapGroup:
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """The offset of every group, and how much memory all of them take."""
+    """The offset of every group, how much memory all of them take, and how much the most that live together hold."""
 
     offsets: tuple[int, ...]
     size: int
+    held: int
+
+    @property
+    def fragmentation(self) -> int:
+        """What nothing holds even when most is held."""
+        return self.size - self.held
 
 
 def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """Offsets for groups in the order of their leaders' ids: the better of two orders, the first if they tie.
 
     >>> place((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
-    Heap(offsets=(0, 8, 0), size=12)
+    Heap(offsets=(0, 8, 0), size=12, held=12)
     """
     by_size = _placed(groups, alignment, _spatial)
     by_life = _placed(groups, alignment, _temporal)
@@ -51,9 +57,7 @@ def _temporal(group: HeapGroup) -> tuple[int, int]:
     return start - end, -group.size
 
 
-def _placed(
-    groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]]
-) -> Heap:
+def _placed(groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]]) -> Heap:
     offsets = [0] * len(groups)
     occupied = _Occupied(max((end for group in groups for _, end in group.intervals), default=0) + 1)
     size = 0
@@ -65,7 +69,21 @@ def _placed(
         size = max(size, offset + group.largest)
         for interval in group.intervals:
             occupied.add(number, *interval)
-    return Heap(tuple(offsets), size)
+    return Heap(tuple(offsets), size, _most_held(groups))
+
+
+def _most_held(groups: Sequence[HeapGroup]) -> int:
+    """The most bytes of groups that live at one time."""
+    change: dict[int, int] = {}
+    for group in groups:
+        for start, end in group.intervals:
+            change[start] = change.get(start, 0) + group.largest
+            change[end + 1] = change.get(end + 1, 0) - group.largest
+    most = held = 0
+    for time in sorted(change):
+        held += change[time]
+        most = max(most, held)
+    return most
 
 
 def _smallest_gap(used: Sequence[tuple[int, int]], size: int, alignment: int) -> int:

@@ -7,16 +7,18 @@ schedule: computations that run are laid out where they are called, and every in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hlo_cli.analysis.buffer_sizes import Generation
+from hlo_cli.analysis.flat_schedule import Run
+from hlo_cli.analysis.interference import Release
 from hlo_cli.analysis.target import Target
+from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
-
-Release = Literal["0.10.2", "2026-08"]
-"""Whose rules are followed where releases of XLA differ: those of jaxlib 0.10.2, or of the source of August 2026."""
 
 Order = Literal["schedule", "text"]
 """Where the order of execution comes from: the module is scheduled, or the order of its text is taken for one."""
@@ -24,15 +26,19 @@ Order = Literal["schedule", "text"]
 Kind = Literal["argument", "aliased", "output", "constant", "temporary", "thread-local"]
 """What a buffer is for; `aliased` is an argument whose buffer also holds a part of the result."""
 
+Offsets = Literal["exact", "estimated", "unknown"]
+"""Whether sharing and offsets follow rules known to be the compiler's, come close to it, or cannot be told."""
+
 
 @dataclass(frozen=True, slots=True)
 class LiveValue:
     """One value in memory: who defines it, at which index of its result, when it lives, and where it lies.
 
-    It lives from `start` to `end`, both included. `logical_bytes` are its elements alone, `padded_bytes` what it takes
-    on the target; values of one `buffer` (a number) are the same memory, and `allocation` is the place of that buffer in
-    `Memory.allocations`. `offset` is counted from the start of the allocation, None where the text cannot tell.
-    `is_phi` marks values that come from several places, such as those that a loop carries.
+    It lives from `start` to `end`, both included; both are -1 in applied computations, which keep their values to
+    themselves. `logical_bytes` are its elements alone, `padded_bytes` what it takes on the target. Values of one `buffer`
+    are the same memory and must be; values of one `slot` lie at the same place because they do not live together.
+    `allocation` is the place of that in `Memory.allocations`, `offset` the distance from its start, None where the text
+    cannot tell. `is_phi` marks values that come from several places, such as those that a loop carries.
     """
 
     instruction: Instruction
@@ -46,11 +52,12 @@ class LiveValue:
     space: int
     kind: Kind
     buffer: int
+    slot: int
     allocation: int
     offset: int | None
 
     def __str__(self) -> str:
-        return self.instruction.name + ("{" + ",".join(map(str, self.index)) + "}" if self.index else "")
+        return self.instruction.name + (index_text(self.index) if self.index else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,8 @@ class Allocation:
     """Memory that the run-time system reserves at once, for one buffer or for several that do not live together.
 
     `parameter` says which argument it is and at which index, `is_donated` that this one may be overwritten;
-    `is_output` that a part of the result lies in it; `is_temporary` that it is the one that holds all temporary
-    buffers of its space.
+    `is_output` that a part of the result lies in it; `is_heap` that it is the one that holds all temporary buffers of
+    its space.
     """
 
     index: int
@@ -69,7 +76,7 @@ class Allocation:
     parameter: tuple[int, ShapeIndex] | None
     is_donated: bool
     is_output: bool
-    is_temporary: bool
+    is_heap: bool
     values: tuple[LiveValue, ...]
 
 
@@ -77,25 +84,26 @@ class Allocation:
 class Totals:
     """Bytes of a space by what they are for, as the compiler's memory analysis counts them.
 
-    `aliased` bytes are in arguments and outputs both. `temporaries` is the size of the temporary allocations,
-    `fragmentation` what of that no buffer holds at the moment when most is held.
+    `aliased` bytes are in arguments and outputs both. `temporaries` is the size of the temporary allocation,
+    `fragmentation` what of that no buffer holds even at the moment when most is held. TPU compilers round the first up
+    to 16 KiB when they report it.
     """
 
-    arguments: int
-    outputs: int
-    aliased: int
-    temporaries: int
-    constants: int
-    thread_local: int
-    fragmentation: int
+    arguments: int = 0
+    outputs: int = 0
+    aliased: int = 0
+    temporaries: int = 0
+    constants: int = 0
+    thread_local: int = 0
+    fragmentation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
     """One memory space: its number and name on the target, the values in it by start, and how full it is when.
 
-    `timeline[t]` are the bytes alive at position t, each buffer counted once; `peak` is the first position where that
-    is largest. `is_exact` says whether sharing and offsets follow rules known to be the compiler's.
+    `timeline[t]` are the bytes alive at position t, each slot counted once; `peak` is the first position where that is
+    largest.
     """
 
     number: int
@@ -104,7 +112,7 @@ class Space:
     timeline: tuple[int, ...]
     peak: int
     totals: Totals
-    is_exact: bool
+    offsets: Offsets
 
     @property
     def peak_bytes(self) -> int:
@@ -112,42 +120,32 @@ class Space:
         return self.timeline[self.peak]
 
     def alive_at(self, position: int) -> tuple[LiveValue, ...]:
-        """What is alive at a position, the largest first: of each buffer the value that it holds then."""
+        """What is alive at a position, the largest first: of each slot the value that it holds then."""
         found: dict[int, LiveValue] = {}
         for value in self.values:
             if value.start <= position <= value.end:
-                found[value.buffer] = value
+                found[value.slot] = value
         return tuple(sorted(found.values(), key=lambda v: (-v.padded_bytes, v.instruction.name, v.index)))
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A computation in the flattened schedule: it runs from `start` up to, not including, `end`.
-
-    `caller` is None for the entry; `depth` counts the callers around it.
-    """
-
-    caller: Instruction | None
-    computation: str
-    start: int
-    end: int
-    depth: int
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What fills memory while a module runs.
 
-    `sequence` holds the instructions by position. `peak` is the moment that XLA's live-range dump calls the peak, which
-    counts unpadded bytes of all spaces; each space has its own.
+    `sequence` holds the instructions by position, `positions` the reverse. `peak` is the moment that XLA's live-range
+    dump calls the peak, which counts unpadded bytes of all spaces; each space has its own. `values` are all that have a
+    life, by start.
     """
 
     module: Module
     target: Target | None
+    generation: Generation
     order: Order
     release: Release
     sequence: tuple[Instruction, ...]
+    positions: Mapping[Instruction, int]
     runs: tuple[Run, ...]
+    values: tuple[LiveValue, ...]
     spaces: tuple[Space, ...]
     allocations: tuple[Allocation, ...]
     peak: int
@@ -157,18 +155,9 @@ class Memory:
         return next((space for space in self.spaces if space.number == number), None)
 
     def values_of(self, instruction: Instruction) -> tuple[LiveValue, ...]:
-        """The values that an instruction defines, those without a life in the schedule left out."""
-        return tuple(v for space in self.spaces for v in space.values if v.instruction is instruction)
+        """The values that an instruction defines and that have a life."""
+        return tuple(value for value in self.values if value.instruction is instruction)
 
     def holders_of(self, value: LiveValue) -> tuple[LiveValue, ...]:
-        """All values that are the same memory as this one, by start: what it is aliased with."""
-        found = [v for space in self.spaces for v in space.values if v.buffer == value.buffer]
-        return tuple(sorted(found, key=lambda v: (v.start, v.end)))
-
-
-def memory_of(module: Module, *, release: Release = "0.10.2", target: Target | None = None) -> Memory:
-    """What fills memory while a module runs; `target` where the text does not tell what it was compiled for.
-
-    A module without schedule is taken to run in the order of its text, and `order` says so.
-    """
-    raise NotImplementedError
+        """All values that must be the same memory as this one, by start, itself among them."""
+        return tuple(other for other in self.values if other.buffer == value.buffer)
