@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True)
 class HeapGroup:
@@ -59,16 +61,13 @@ def _temporal(group: HeapGroup) -> tuple[int, int]:
 
 def _placed(groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]]) -> Heap:
     offsets = [0] * len(groups)
-    occupied = _Occupied(max((end for group in groups for _, end in group.intervals), default=0) + 1)
+    placed = _Placed(sum(len(group.intervals) for group in groups), alignment)
     size = 0
     for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
         group = groups[number]
-        chunks = {other for interval in group.intervals for other in occupied.during(*interval)}
-        used = sorted((offsets[other], offsets[other] + groups[other].largest) for other in chunks)
-        offset = offsets[number] = _smallest_gap(used, group.largest, alignment)
+        offset = offsets[number] = placed.smallest_gap(group)
+        placed.add(group, offset)
         size = max(size, offset + group.largest)
-        for interval in group.intervals:
-            occupied.add(number, *interval)
     return Heap(tuple(offsets), size, _most_held(groups))
 
 
@@ -86,58 +85,36 @@ def _most_held(groups: Sequence[HeapGroup]) -> int:
     return most
 
 
-def _smallest_gap(used: Sequence[tuple[int, int]], size: int, alignment: int) -> int:
-    """The offset of the smallest gap between chunks that holds this size; behind all of them if none does."""
-    best: tuple[int, int] | None = None
-    free = 0
-    for offset, end in used:
-        if offset - free >= size and (best is None or offset - free < best[0]):
-            best = (offset - free, free)
-        if end > free:
-            free = -(-end // alignment) * alignment
-    return free if best is None else best[1]
+class _Placed:
+    """What has been placed: a row for each interval of time, sorted by offset."""
 
+    __slots__ = ("_alignment", "_count", "_rows")
 
-class _Occupied:
-    """Numbers with intervals of time; says which of them meet another interval.
+    def __init__(self, capacity: int, alignment: int) -> None:
+        self._alignment = alignment
+        self._rows = np.zeros((4, capacity), dtype=np.int64)
+        self._count = 0
 
-    An interval meets [start, end] if it holds `start`, which a tree over time finds, or begins within, which a table
-    of beginnings does.
-    """
+    def add(self, group: HeapGroup, offset: int) -> None:
+        """Enters a group at its offset."""
+        rows, count, more = self._rows, self._count, len(group.intervals)
+        at = int(np.searchsorted(rows[0, :count], offset))
+        rows[:, at + more : count + more] = rows[:, at:count].copy()
+        rows[0, at : at + more] = offset
+        rows[1, at : at + more] = -(-(offset + group.largest) // self._alignment) * self._alignment
+        rows[2:, at : at + more] = np.array(group.intervals, dtype=np.int64).T
+        self._count += more
 
-    __slots__ = ("_begins", "_nodes", "_number", "_width")
-
-    def __init__(self, length: int) -> None:
-        self._width = 1 << (length - 1).bit_length()
-        self._nodes: dict[int, list[int]] = {}
-        self._begins = bytearray(length)
-        self._number: dict[int, int] = {}
-
-    def add(self, number: int, start: int, end: int) -> None:
-        """Enters an interval, both ends included."""
-        self._begins[start] = 1
-        self._number[start] = number
-        low, high = start + self._width, end + self._width + 1
-        while low < high:
-            if low & 1:
-                self._nodes.setdefault(low, []).append(number)
-                low += 1
-            if high & 1:
-                high -= 1
-                self._nodes.setdefault(high, []).append(number)
-            low >>= 1
-            high >>= 1
-
-    def during(self, start: int, end: int) -> list[int]:
-        """The numbers with an interval that meets this one, both ends included; a number may come twice."""
-        found: list[int] = []
-        node = start + self._width
-        while node:
-            if node in self._nodes:
-                found.extend(self._nodes[node])
-            node >>= 1
-        at = self._begins.find(1, start + 1, end + 1)
-        while at >= 0:
-            found.append(self._number[at])
-            at = self._begins.find(1, at + 1, end + 1)
-        return found
+    def smallest_gap(self, group: HeapGroup) -> int:
+        """The offset of the smallest gap that is free in all intervals of a group; behind everything if none is."""
+        offset, free, start, end = self._rows[:, : self._count]
+        met = np.zeros(self._count, dtype=bool)
+        for first, last in group.intervals:
+            met |= (start <= last) & (end >= first)
+        where = np.flatnonzero(met)
+        if not where.size:
+            return 0
+        behind = np.concatenate(([0], np.maximum.accumulate(free[where])))
+        gaps = offset[where] - behind[:-1]
+        fitting = np.flatnonzero(gaps >= group.largest)
+        return int(behind[fitting[np.argmin(gaps[fitting])]]) if fitting.size else int(behind[-1])

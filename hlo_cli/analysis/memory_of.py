@@ -6,7 +6,7 @@ Mirrors `BufferAssigner::Run` of xla/service/buffer_assignment.cc and `CompiledM
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hlo_cli.analysis.alias_sets import alias_sets
 from hlo_cli.analysis.assignment import Assigned, assign
@@ -51,7 +51,7 @@ def memory_of(
     32
     """
     target = target or target_of(module)
-    generation = generation or generation_of(module)
+    generation = generation or (generation_of(module) if target == "tpu" else "v5e")
     places = places_of(module)
     chains = async_chains(places.instructions)
     dataflow = dataflow_of(places, chains)
@@ -87,9 +87,15 @@ class _Sizing:
 
     target: Target | None
     generation: Generation
+    known: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def __call__(self, shape: Shape) -> int:
-        return buffer_bytes(shape, self.target, self.generation)
+    def __call__(self, shape: Shape) -> tuple[int, int]:
+        """Logical and padded bytes, measured once: equal shapes are one object in a module."""
+        found = self.known.get(id(shape))
+        if found is None:
+            padded = buffer_bytes(shape, self.target, self.generation)
+            found = self.known[id(shape)] = (logical_bytes(shape), padded)
+        return found
 
 
 def _allocations(
@@ -119,8 +125,7 @@ def _allocations(
                         value in dataflow.phis,
                         ranges.start.get(value, -1),
                         ranges.end.get(value, -1),
-                        logical_bytes(shape),
-                        sizing(shape),
+                        *sizing(shape),
                         buffer.space,
                         kind,
                         number,
@@ -226,14 +231,14 @@ def _totals(
     entry = module.entry
     for parameter in entry.parameters:
         for part in _parts(parameter.shape):
-            add(_space(part), arguments=sizing(part))
+            add(_space(part), arguments=sizing(part)[1])
     for part in _parts(entry.root.shape) if entry.root is not None else ():
-        add(_space(part), outputs=sizing(part))
+        add(_space(part), outputs=sizing(part)[1])
     for alias in module.input_output_alias:
         if alias.parameter_number < len(entry.parameters):
             part = subshape(entry.parameters[alias.parameter_number].shape, alias.parameter_index)
             if part is not None:
-                add(_space(part), aliased=sizing(part))
+                add(_space(part), aliased=sizing(part)[1])
     for allocation, draft in zip(allocations, assigned, strict=True):
         match allocation.kind:
             case "temporary":

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, Literal
 
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape
 
 Target = Literal["tpu", "gpu", "cpu"]
 
@@ -72,10 +72,10 @@ def space_name(space: int, target: str | None) -> str:
 
 
 def _arrays(module: Module) -> Iterator[ArrayShape]:
-    seen: set[Shape] = set()
+    seen: set[int] = set()  # by identity: a module's equal shapes are one object
     for instruction in module.instructions:
-        if instruction.shape not in seen:
-            seen.add(instruction.shape)
+        if id(instruction.shape) not in seen:
+            seen.add(id(instruction.shape))
             for _, leaf in instruction.shape.leaves:
                 if isinstance(leaf, ArrayShape):
                     yield leaf
