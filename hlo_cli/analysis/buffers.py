@@ -49,8 +49,10 @@ def buffers_of(
         result = {aliases.buffer[dataflow.value[first + n]] for n in range(len(places.parts(root)))}
     sizes: dict[int, int] = {}
     found: list[Buffer] = []
-    for name in (value for value in dataflow.values if aliases.buffer[value] == value):
-        values = aliases.of(name)
+    for name, buffer in aliases.buffer.items():
+        if name != buffer:
+            continue
+        values = aliases.members.get(name, (name,))
         size, space, parameter, is_constant, is_tuple = 0, 0, None, False, False
         for value in values:
             shape = places.shape(value)

@@ -71,7 +71,7 @@ def _in_post_order(places: Places) -> tuple[tuple[int, ...], list[int]]:
     position = [0] * len(places.instructions)
     ordered: list[int] = []
     for computation, base in places.base.items():
-        for n, index in enumerate(instruction_post_order(computation)):
+        for n, index in enumerate(instruction_post_order(computation, text=places.text)):
             position[base + index] = n
             ordered.extend(range(places.first[base + index], places.first[base + index + 1]))
     return tuple(position), ordered

@@ -18,7 +18,7 @@ class Places:
     """The places of the computations that are not fused, in the order of the text.
 
     The places of instruction number n are `range(first[n], first[n + 1])`, one for each part of its shape in pre-order;
-    `owner` leads from a place back to the number of its instruction.
+    `owner` leads from a place back to the number of its instruction; `text` is the module's source.
     """
 
     contexts: Contexts
@@ -27,6 +27,7 @@ class Places:
     first: tuple[int, ...]
     owner: tuple[int, ...]
     tables: Mapping[int, Subshapes]
+    text: str
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -86,4 +87,4 @@ def places_of(module: Module) -> Places:
             parts = tables[id(instruction.shape)] = subshapes_of(instruction.shape)
         owner.extend([number] * len(parts.indices))
         first.append(len(owner))
-    return Places(contexts, base, tuple(instructions), tuple(first), tuple(owner), tables)
+    return Places(contexts, base, tuple(instructions), tuple(first), tuple(owner), tables, module.source.text)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
+_CONTROL: Final = "control-predecessors"
 
-def instruction_post_order(computation: Computation, *, with_control: bool = True) -> tuple[int, ...]:
+
+def instruction_post_order(computation: Computation, *, text: str = "") -> tuple[int, ...]:
     """The indices of a computation's instructions in post-order (`MakeInstructionPostOrder`).
 
     Depth first from each instruction without users: before it stand its control predecessors, the last first, then its
-    operands, the first first.
+    operands, the first first. The module's `text`, where it is at hand, saves looking for control predecessors in
+    computations that have none.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { b = f32[] parameter(1) a = f32[] parameter(0) ROOT c = f32[] add(a, b) }"
@@ -18,14 +23,14 @@ def instruction_post_order(computation: Computation, *, with_control: bool = Tru
     (1, 0, 2)
     """
     instructions = computation.instructions
-    before = _control_predecessors(computation) if with_control else {}
+    before = _control_predecessors(computation, text)
     used = bytearray(len(instructions))
     for instruction in instructions:
         for operand in instruction.operands:
             used[operand.index] = 1
-    for successor, predecessors in before.items():
+    for predecessors in before.values():
         for predecessor in predecessors:
-            used[predecessor] |= instructions[successor].computation is computation
+            used[predecessor] = 1
     done = bytearray(len(instructions))
     order: list[int] = []
     for first in range(len(instructions)):
@@ -54,11 +59,13 @@ def _visit(
         waiting.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
 
 
-def _control_predecessors(computation: Computation) -> dict[int, list[int]]:
+def _control_predecessors(computation: Computation, text: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     names: dict[str, int] = {}
+    if text and computation.span is not None and text.find(_CONTROL, computation.span.start, computation.span.end) < 0:
+        return found
     for instruction in computation.instructions:
-        if "control-predecessors" in instruction.raw[1]:
+        if _CONTROL in instruction.raw[1]:
             names = names or {i.name: i.index for i in computation.instructions}
             found[instruction.index] = [names[name] for name in instruction.control_predecessors if name in names]
     return found
