@@ -19,7 +19,8 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 class AsyncChain:
     """The members of one chain in order, the computation it runs, and the operands it is given along the way.
 
-    `computation` is None for a sugared chain. `binding` is the member at which the computation has all it needs and runs.
+    `computation` is None for a sugared chain. `binding` is the member at which the computation has all it needs and
+    runs.
     """
 
     members: tuple[Instruction, ...]

@@ -37,7 +37,7 @@ def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dat
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.places import places_of
-    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) t = (f32[2]) tuple(p) ROOT g = f32[2] get-tuple-element(t), index=0 }"
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT t = (f32[2], f32[2]) tuple(p, p) }"
     >>> dataflow_of(places_of(parse_module(text)), {}).value
     (0, 1, 0, 0)
     """

@@ -106,7 +106,7 @@ class Sources:
             self._elements(instruction, index, [(instruction, n) for n in range(len(instruction.operands))])
 
     def from_operand(self, instruction: Instruction, index: ShapeIndex, at: ShapeIndex) -> None:
-        """What stands in the operand at `index` stands in the result at `at`; tuples there are made anew if `at` is ()."""
+        """What stands in the operand at `index` stands in the result at `at`; a tuple that is all of it is new."""
         if not instruction.operands:
             return
         below = self._places.parts(instruction).below(at)

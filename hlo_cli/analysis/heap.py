@@ -6,18 +6,18 @@ and the choice of the better one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
+IntArray = NDArray[np.signedinteger]
 
-_PART_BITS: Final = 10
-_SHORT: Final = 4
+_PART_BITS: Final = 12
 _NO_GAP: Final = 2**63 - 1
+_NOTHING: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _most_held(groups: Sequence[HeapGroup]) -> int:
     """The most bytes of groups that live at one time."""
     change: dict[int, int] = {}
     for group in groups:
-        for start, end in group.intervals:
+        for start, end in _joined(group.intervals):
             change[start] = change.get(start, 0) + group.largest
             change[end + 1] = change.get(end + 1, 0) - group.largest
     most = held = 0
@@ -107,77 +107,75 @@ def _most_held(groups: Sequence[HeapGroup]) -> int:
 
 
 class _Placed:
-    """What has been placed, found again by time: short intervals by the parts of the clock that they touch."""
+    """What has been placed, by the parts of the clock that it touches."""
 
-    __slots__ = ("_alignment", "_long", "_parts", "_short")
+    __slots__ = ("_alignment", "_parts")
 
     def __init__(self, alignment: int) -> None:
         self._alignment = alignment
-        self._long = _Rows()
-        self._short = _Rows()
         self._parts: dict[int, _Rows] = {}
 
     def add(self, times: Sequence[tuple[int, int]], offset: int, end: int) -> None:
         """Enters a chunk of memory that is taken at these times."""
         free = -(-end // self._alignment) * self._alignment
-        for interval in times:
-            if (parts := _parts_of(*interval)) is None:
-                self._long.add(interval, offset, free)
-                continue
-            self._short.add(interval, offset, free)
-            for part in parts:
-                self._parts.setdefault(part, _Rows()).add(interval, offset, free)
+        for first, last in times:
+            for part in range(first >> _PART_BITS, (last >> _PART_BITS) + 1):
+                if part not in self._parts:
+                    self._parts[part] = _Rows()
+                self._parts[part].add(first, last, offset, free)
 
     def smallest_gap(self, times: Sequence[tuple[int, int]], size: int) -> int:
         """The offset of the smallest gap of this size that is free at all times; behind everything if none is."""
-        found = [rows for interval in times for rows in self._met(*interval) if rows.size]
-        if not found:
+        offset, free = self._met(times)
+        if not offset.size:
             return 0
-        rows = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
-        rows = rows[:, np.argsort(rows[0])]
-        behind, gaps = np.maximum.accumulate(rows[1]), rows[0].copy()
-        gaps[1:] -= behind[:-1]
-        gaps[gaps < size] = _NO_GAP
-        smallest = int(np.argmin(gaps))
-        if gaps[smallest] == _NO_GAP:
+        behind = np.maximum.accumulate(free)
+        offset[1:] -= behind[:-1]
+        offset[offset < size] = _NO_GAP
+        smallest = int(offset.argmin())
+        if offset[smallest] == _NO_GAP:
             return int(behind[-1])
         return int(behind[smallest - 1]) if smallest else 0
 
-    def _met(self, first: int, last: int) -> Iterator[IntArray]:
-        yield self._long.met(first, last)
-        if (parts := _parts_of(first, last)) is None:
-            yield self._short.met(first, last)
-            return
-        for part in parts:
-            if part in self._parts:
-                yield self._parts[part].met(first, last)
-
-
-def _parts_of(first: int, last: int) -> range | None:
-    """The parts of the clock that an interval touches; None for long ones, which touch many."""
-    parts = range(first >> _PART_BITS, (last >> _PART_BITS) + 1)
-    return parts if len(parts) <= _SHORT else None
+    def _met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+        """Offsets and ends of what is taken at any of these times, by offset."""
+        parts = range(times[0][0] >> _PART_BITS, (times[-1][1] >> _PART_BITS) + 1)
+        found = [self._parts[part].met(times) for part in parts if part in self._parts]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return _NOTHING, _NOTHING
+        offset, free = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        order = offset.argsort()
+        return offset[order], free[order]
 
 
 class _Rows:
-    """Rows of times, first and last, with offset and where memory is free again behind."""
+    """Chunks by offset: when each begins and ends to be taken, its offset, and where memory is free again behind it."""
 
-    __slots__ = ("_chunks", "_count", "_times")
+    __slots__ = ("_columns", "_count")
 
     def __init__(self) -> None:
-        self._times = np.zeros((2, 16), dtype=np.int32)
-        self._chunks = np.zeros((2, 16), dtype=np.int64)
+        times, chunks = np.zeros((2, 16), dtype=np.int32), np.zeros((2, 16), dtype=np.int64)
+        self._columns: list[IntArray] = [*times, *chunks]
         self._count = 0
 
-    def add(self, interval: tuple[int, int], offset: int, free: int) -> None:
-        if self._count == self._times.shape[1]:
-            self._times = np.concatenate((self._times, np.zeros_like(self._times)), axis=1)
-            self._chunks = np.concatenate((self._chunks, np.zeros_like(self._chunks)), axis=1)
-        self._times[:, self._count] = interval
-        self._chunks[:, self._count] = offset, free
+    def add(self, first: int, last: int, offset: int, free: int) -> None:
+        """Enters a row where its offset belongs."""
+        count = self._count
+        if count == len(self._columns[0]):
+            self._columns = [np.concatenate((column, column)) for column in self._columns]
+        at = int(self._columns[2][:count].searchsorted(offset))
+        for column, value in zip(self._columns, (first, last, offset, free), strict=True):
+            column[at + 1 : count + 1] = column[at:count]
+            column[at] = value
         self._count += 1
 
-    def met(self, first: int, last: int) -> IntArray:
-        """Offsets and ends of the rows whose times meet an interval."""
-        start, end = self._times[:, : self._count]
-        return self._chunks.take(((start <= last) & (end >= first)).nonzero()[0], axis=1)
+    def met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+        """Offsets and ends of the rows that are taken at any of these times."""
+        start, end, offset, free = (column[: self._count] for column in self._columns)
+        met = np.zeros(self._count, dtype=bool)
+        for first, last in times:
+            met |= (start <= last) & (end >= first)
+        where = met.nonzero()[0]
+        return offset[where], free[where]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from hlo_cli.analysis.alias_sets import AliasSets
@@ -85,7 +86,7 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
 def _positions(
     dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The last position where each value stands, and at which place; what a root holds stands till its computation ends."""
+    """The last position where each value stands, and at which place; what a root holds stands until its run ends."""
     places, at, ticks = dataflow.places, dataflow.value, schedule.ticks
     first, end, last = places.first, dict[int, int](), dict[int, int]()
     roots = {run.computation.root: run.end for run in schedule.spans.values()}
@@ -162,14 +163,15 @@ def _arguments_stay(module: Module, dataflow: Dataflow, schedule: FlatSchedule, 
 def _normalise(values: list[int], start: Mapping[int, int], end: dict[int, int]) -> None:
     """Values of one buffer follow each other: each ends where the next begins."""
     values.sort(key=lambda value: (start[value], end[value]))
-    for value, later in zip(values, values[1:], strict=False):
+    for value, later in pairwise(values):
         end[later] = max(end[value], end[later])
         end[value] = min(end[value], start[later])
 
 
 def _peak(dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int], end: Mapping[int, int]) -> int:
-    """The first position where most is alive, as XLA counts: every value with the bytes of its instruction's whole shape,
-    and for one position more than it lives.
+    """The first position where most is alive, as XLA counts.
+
+    Every value counts with the bytes of its instruction's whole shape, and for one position more than it lives.
     """
     places, change = dataflow.places, [0] * (schedule.end + 3)
     bytes_of: dict[int, int] = {}

@@ -1,6 +1,7 @@
 """From a module to what fills its memory: puts the analyses together and adds up.
 
-Mirrors `BufferAssigner::Run` of xla/service/buffer_assignment.cc and `CompiledMemoryStats` of xla/pjrt/pjrt_executable.h.
+Mirrors `BufferAssigner::Run` of xla/service/buffer_assignment.cc and `CompiledMemoryStats` of
+xla/pjrt/pjrt_executable.h.
 """
 
 from __future__ import annotations
@@ -236,9 +237,9 @@ def _totals(
         add(_space(part), outputs=sizing(part)[1])
     for alias in module.input_output_alias:
         if alias.parameter_number < len(entry.parameters):
-            part = subshape(entry.parameters[alias.parameter_number].shape, alias.parameter_index)
-            if part is not None:
-                add(_space(part), aliased=sizing(part)[1])
+            given = subshape(entry.parameters[alias.parameter_number].shape, alias.parameter_index)
+            if given is not None:
+                add(_space(given), aliased=sizing(given)[1])
     for allocation, draft in zip(allocations, assigned, strict=True):
         match allocation.kind:
             case "temporary":

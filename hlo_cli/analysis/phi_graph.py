@@ -1,4 +1,4 @@
-"""Phis that are no choice: those whose inputs all come to one value in the end. Mirrors xla/service/hlo_phi_graph.cc."""
+"""Phis that are no choice: those whose inputs all come to one value. Mirrors xla/service/hlo_phi_graph.cc."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _final(replaced: Mapping[int, int], value: int) -> int:
 
 
 def _sources(inputs: Mapping[int, Iterable[int]]) -> dict[int, set[int]]:
-    """The values that reach each phi: all if there is one, two of them if there are more, as the rest does not matter."""
+    """The values that reach each phi: the one, or two of them if there are more, as the rest does not matter."""
     users: dict[int, list[int]] = {}
     found: dict[int, set[int]] = {phi: set() for phi in inputs}
     waiting: list[tuple[int, int]] = []
