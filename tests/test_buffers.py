@@ -99,7 +99,7 @@ def test_offsets_are_the_compilers(dump: Dump) -> None:
 
 
 def test_temporaries_of_most_tpu_dumps_come_close() -> None:
-    """Witness: the temporary allocation of the main memory; 85 in 100 within 2 %."""
+    """Witness: the temporary allocation of the main memory; nearly all within 2 %."""
     close = []
     for dump in DUMPS:
         if dump.platform == "tpu" and SPARSE_CORE not in str(dump.path):
@@ -107,7 +107,7 @@ def test_temporaries_of_most_tpu_dumps_come_close() -> None:
             size, expected = (sum(a.size for a in listed if a.is_heap) for listed in (mine, given))
             close.append(abs(size - expected) <= 0.02 * expected)
     assert len(close) > 15
-    assert sum(close) / len(close) > 0.8
+    assert sum(close) / len(close) > 0.9
 
 
 @each_dump

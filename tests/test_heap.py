@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.analysis.heap import Heap, HeapGroup, place
+from hlo_cli.analysis.heap_in_order import place_in_order
 
 ALIGNMENT = 16
 
@@ -64,9 +66,12 @@ def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
-@given(requests())
-def test_nothing_overlaps_in_time_and_memory(groups: list[HeapGroup]) -> None:
-    heap = place(groups, ALIGNMENT)
+@pytest.mark.parametrize("placing", [place, place_in_order])
+@given(groups=requests())
+def test_nothing_overlaps_in_time_and_memory(
+    placing: Callable[[Sequence[HeapGroup], int], Heap], groups: list[HeapGroup]
+) -> None:
+    heap = placing(groups, ALIGNMENT)
     chunks = [(g, o, o + g.largest) for g, o in zip(groups, heap.offsets, strict=True)]
     for n, (group, offset, end) in enumerate(chunks):
         assert offset % ALIGNMENT == 0
@@ -85,4 +90,4 @@ def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
 
 
 def test_an_empty_heap_takes_nothing() -> None:
-    assert place((), ALIGNMENT) == Heap((), 0, 0)
+    assert place((), ALIGNMENT) == place_in_order((), ALIGNMENT) == Heap((), 0, 0)

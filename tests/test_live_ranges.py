@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -83,7 +84,7 @@ def test_values_of_one_buffer_follow_each_other(dump: Dump) -> None:
         by_buffer.setdefault(value.buffer, []).append((value.start, value.end))
     for lives in by_buffer.values():
         lives.sort()
-        assert all(end <= start for (_, end), (start, _) in zip(lives, lives[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(lives))
 
 
 @each_dump

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.buffers import Buffer, assignment_order
 from hlo_cli.analysis.heap import place
 from hlo_cli.analysis.heap_events import heap_request
+from hlo_cli.analysis.heap_in_order import place_in_order
 from hlo_cli.analysis.interference import Interference, Tenants
 from hlo_cli.analysis.target import Target
 from hlo_cli.ir.module import Module
@@ -171,7 +172,8 @@ def _heaps(
             found.append(_Draft(most, space, "temporary", buffers=inside, offsets=unknown, slots=list(inside)))
             continue
         request = heap_request(size, size, interference.dataflow, interference.aliases, ranges, interference.sharing)
-        heap = place(request.groups, alignment(space, target))
+        placing = place_in_order if target == "tpu" else place
+        heap = placing(request.groups, alignment(space, target))
         offset: dict[int, int | None] = dict.fromkeys(inside, 0)
         slot = {number: number for number in inside}
         for values, at in zip(request.values, heap.offsets, strict=True):

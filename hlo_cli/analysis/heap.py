@@ -76,7 +76,7 @@ def _placed(groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGr
         offset = offsets[number] = placed.smallest_gap(times, largest)
         placed.add(times, offset, offset + largest)
         size = max(size, offset + largest)
-    return Heap(tuple(offsets), size, _most_held(groups))
+    return Heap(tuple(offsets), size, most_held(groups))
 
 
 def _joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -92,7 +92,7 @@ def _joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     return joined
 
 
-def _most_held(groups: Sequence[HeapGroup]) -> int:
+def most_held(groups: Sequence[HeapGroup]) -> int:
     """The most bytes of groups that live at one time."""
     change: dict[int, int] = {}
     for group in groups:
