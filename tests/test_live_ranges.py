@@ -185,3 +185,11 @@ def test_in_place_updates_inside_fusions_share_a_buffer() -> None:
     root, copy = (dataflow.places.first_of(module.instruction(name)) for name in ("r", "c"))
     assert aliases.buffer[root] == aliases.buffer[copy]
     assert len(flat_schedule(dataflow.places, module.entry, dataflow.chains).sequence) == 5
+
+
+def test_a_module_that_calls_itself_comes_to_an_end() -> None:
+    """No module of XLA does; a broken text may."""
+    text = """HloModule m
+    f { a = f32[] parameter(0) ROOT c = f32[] call(a), to_apply=f }
+    ENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=f }"""
+    assert [i.name for i in memory_of(parse_module(text)).sequence] == ["p", "a", "c", "r"]

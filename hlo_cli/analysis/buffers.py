@@ -16,6 +16,7 @@ from hlo_cli.analysis.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 
@@ -81,21 +82,26 @@ def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, 
     what they call.
     """
     places = dataflow.places
-    depth = {computation: n for n, computation in enumerate(_callers_first(module, places.contexts.of))}
+    depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.of))}
 
     def position(value: int) -> tuple[int, int]:
         number = places.owner[value]
-        return depth.get(places.instructions[number].computation, len(depth)), dataflow.position[number]
+        maker = places.instructions[number]
+        if maker in depth and value != places.first[number] and places.index(value)[0] == 1:
+            return depth[maker], 0
+        return depth.get(maker.computation, len(depth)), dataflow.position[number]
 
     keys = [(-b.size, not b.is_live_out, min(map(position, b.values))) for b in buffers]
     return sorted(range(len(buffers)), key=keys.__getitem__)
 
 
-def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation]:
-    """Computations in reverse post-order of the call graph."""
-    order: list[Computation] = []
-    seen = {module.entry}
-    waiting: list[tuple[Computation, list[Computation]]] = [(module.entry, _called(module.entry.instructions))]
+def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:
+    """Computations in reverse post-order of the call graph; a sugared start stands for the one that it hides."""
+    order: list[Computation | Instruction] = []
+    seen: set[Computation | Instruction] = {module.entry}
+    waiting: list[tuple[Computation | Instruction, list[Computation | Instruction]]] = [
+        (module.entry, _called(module.entry.instructions))
+    ]
     while waiting:
         computation, callees = waiting[-1]
         if not callees:
@@ -103,12 +109,21 @@ def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[
             waiting.pop()
             continue
         called = callees.pop()
-        if called not in seen and contexts.get(called) == "global":
-            seen.add(called)
+        if called in seen:
+            continue
+        seen.add(called)
+        if isinstance(called, Instruction):
+            waiting.append((called, []))
+        elif contexts.get(called) == "global":
             waiting.append((called, _called(called.instructions)))
     return order[::-1]
 
 
-def _called(instructions: tuple[Instruction, ...]) -> list[Computation]:
-    """What the instructions call, the last first."""
-    return [called for i in instructions if i.called_computations for called in i.called_computations][::-1]
+def _called(instructions: tuple[Instruction, ...]) -> list[Computation | Instruction]:
+    """What the instructions run, the last first."""
+    found: list[Computation | Instruction] = []
+    for instruction in instructions:
+        if instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:
+            found.append(instruction)
+        found.extend(instruction.called_computations)
+    return found[::-1]

@@ -53,14 +53,17 @@ def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dat
 
 
 def _resolved(source: list[int]) -> list[int]:
-    """The place where each chain of places that pass a value on begins."""
+    """The place where each chain of places that pass a value on begins; where a broken module runs in a circle, one."""
+    seen_from = [-1] * len(source)
     for place in range(len(source)):
-        at, path = place, []
+        at, path = place, list[int]()
         while source[at] != at:
+            if seen_from[at] == place:
+                source[at] = at
+                break
+            seen_from[at] = place
             path.append(at)
             at = source[at]
-            if len(path) > len(source):
-                raise AssertionError("values that only pass each other on")
         for passed in path:
             source[passed] = at
     return source

@@ -68,10 +68,8 @@ class Interference:
                     return False
                 at += 1
             maker = places.instructions[places.owner[value]]
-            if maker.opcode == "copy":
-                makers = {places.instructions[places.owner[tenant]] for tenant in tenants.values}
-                if not makers.isdisjoint(maker.operands):
-                    return False
+            if maker.opcode == "copy" and self.dataflow.value[places.operand_place(maker, 0)] in tenants.values:
+                return False
         return True
 
     def enter(self, tenants: Tenants, values: Iterable[int]) -> None:
