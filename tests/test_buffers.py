@@ -168,6 +168,17 @@ def test_newer_releases_ask_every_position_of_the_earlier_value() -> None:
     assert [space.totals.temporaries for space in (*old.spaces, *new.spaces)] == [32, 0]
 
 
+def test_a_module_is_the_gpus_that_carries_its_fingerprint() -> None:
+    """Their heaps are aligned to 256 bytes, those of CPUs to 64: 100 bytes and 40 behind."""
+    header = 'HloModule m, is_scheduled=true, frontend_attributes={fingerprint_before_lhs="0f"}'
+    text = f"""{header}
+    ENTRY e {{ p = f32[25]{{0}} parameter(0) q = f32[10]{{0}} parameter(1) a = f32[25]{{0}} negate(p)
+      b = f32[10]{{0}} negate(q) ROOT r = f32[] custom-call(a, b), custom_call_target="f" }}"""
+    found = memory_of(parse_module(text))
+    assert (found.target, found.spaces[0].totals.temporaries) == ("gpu", 256 + 40)
+    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == 128 + 40
+
+
 def test_without_tiles_nothing_is_padded() -> None:
     for dump in DUMPS:
         if dump.platform != "tpu":

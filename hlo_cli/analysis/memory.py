@@ -86,7 +86,8 @@ class Totals:
 
     `aliased` bytes are in arguments and outputs both. `temporaries` is the size of the temporary allocation,
     `fragmentation` what of that no buffer holds even at the moment when most is held. TPU compilers round the first up
-    to 16 KiB when they report it.
+    to 16 KiB when they report it; in a space where offsets are unknown it is the most that is alive at once, and the
+    compiler may need more.
     """
 
     arguments: int = 0

@@ -19,7 +19,7 @@ _LOOKED_AT: Final = 20_000
 _TPU = re.compile(r'"(?:flag_configs|scoped_memory_configs|dma_priority)"|custom_call_target="tpu_custom_call"')
 _GPU = re.compile(
     r'"(?:operation_queue_id|fusion_backend_config|triton_gemm_config|gemm_backend_config|collective_backend_config)"'
-    r'|custom_call_target="__(?:cublas|cudnn|gpu|triton)'
+    r'|custom_call_target="__(?:cublas|cudnn|gpu|triton)|fingerprint_before_lhs=|, kind=kInput,'
 )
 _CPU = re.compile(
     r'"(?:outer_dimension_partitions|onednn_[a-z_]++)"|custom_call_target="__(?:onednn|ynn|pocketfft)|%?ynn_fusion'
