@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from hlo_cli.ir.layout import Layout, Tile
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
-    from hlo_cli.library import load
+    from hlo_cli.library import load, parse_module
     from hlo_cli.source import Diagnostic, HloError, Source, Span
-    from hlo_cli.syntax.parser import parse_module
     from hlo_cli.syntax.shapes import parse_shape
 
 __all__ = [
@@ -91,9 +90,8 @@ _HOMES = {
         "TupleShape",
         "UnknownShape",
     ),
-    "hlo_cli.library": ("load",),
+    "hlo_cli.library": ("load", "parse_module"),
     "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
-    "hlo_cli.syntax.parser": ("parse_module",),
     "hlo_cli.syntax.shapes": ("parse_shape",),
 }
 

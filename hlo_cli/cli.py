@@ -117,10 +117,10 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        show(error_of(error))
+        show(error_of(error), arguments)
         return 2
     except HloError as error:
-        show(error)
+        show(error, arguments)
         return 2
     return int(code or 0)
 

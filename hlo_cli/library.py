@@ -1,12 +1,14 @@
-"""`load`: from a path to a module in one call."""
+"""`load` and `parse_module`: from a path or a text to a module in one call."""
 
 from __future__ import annotations
 
 import os
 
-from hlo_cli.inputs.input import choose_one, read_inputs
+from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.source import Source
+from hlo_cli.syntax import parser
+from hlo_cli.syntax.read import read_module
 
 
 def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:
@@ -20,5 +22,21 @@ def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str 
         ...
     hlo_cli.source.HloError: error: there is no folder /no/such
     """
+    from hlo_cli.inputs.input import choose_one, read_inputs  # who has the text at hand needs none of it
+
     chosen = choose_one(read_inputs([os.fspath(path)], stage=stage, module=module))
-    return parse_module(chosen.source)
+    return read_module(chosen.source, chosen.proto, infer=omitted_shape)
+
+
+def parse_module(text: str | Source, *, strict: bool = False) -> Module:
+    """The module that an HLO text holds, or a single instruction as a module of its own.
+
+    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
+    as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Shapes that
+    the text leaves out are inferred.
+
+    >>> module = parse_module("ENTRY e { x = f32[2]{0} parameter(0)  ROOT y = compare(x, x), direction=LT }")
+    >>> print(module.entry.root.shape)
+    pred[2]{0}
+    """
+    return parser.parse_module(text, strict=strict, infer=omitted_shape)

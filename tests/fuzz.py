@@ -1,4 +1,4 @@
-"""Feeds damaged dumps to the parser: nothing but HloError may come out, in time proportional to the text.
+"""Feeds damaged dumps, text and protos, to the readers: nothing but HloError may come out, in time as their size.
 
     python tests/fuzz.py --seconds 60 --seed 1
 
@@ -22,9 +22,12 @@ from pathlib import Path
 from statistics import median
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.proto.read import read_proto
+from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.syntax.shapes import parse_shape
+from protos import PROTOS
 from strategies import dump_text, dumps
 
 SLOW_SECONDS = 0.5
@@ -32,6 +35,9 @@ SLOW_FACTOR = 40
 HANGS_SECONDS = 20
 LONGEST = 40_000
 MOST_FINDINGS = 20
+PROTO_SHARE = 0.3
+PROTO_MARK = "\ue000"
+"""Stands before what is a proto, as no text of HLO begins so."""
 
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[A-Za-z_][\w.\-]*|-?[0-9]+|\s+|.", re.DOTALL)
 _SPICE = (
@@ -61,6 +67,7 @@ class Fuzzer:
     seed: int
     random: random.Random = field(init=False)
     texts: tuple[str, ...] = ()
+    protos: tuple[bytes, ...] = ()
     findings: dict[str, Finding] = field(default_factory=dict)
     rates: list[float] = field(default_factory=list)
     count: int = 0
@@ -68,10 +75,11 @@ class Fuzzer:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.texts = tuple(dump_text(path) for path in dumps())
+        self.protos = tuple(path.read_bytes() for path in PROTOS)
 
     def step(self) -> None:
         """One input."""
-        text = self.damaged()
+        text = self.damaged_proto() if self.random.random() < PROTO_SHARE else self.damaged()
         self.count += 1
         started = time.process_time()
         what = failure(text)
@@ -90,6 +98,16 @@ class Fuzzer:
         for _ in range(self.random.choice((1, 1, 2, 3, 6))):
             text = self.random.choice(_DAMAGES)(self, text)
         return text[: 4 * LONGEST]
+
+    def damaged_proto(self) -> str:
+        """A proto with some bytes changed, left out or doubled, one character for each byte."""
+        data = bytearray(self.random.choice(self.protos))
+        for _ in range(self.random.choice((1, 1, 2, 3, 10))):
+            at = self.random.randrange(len(data) + 1)
+            part = data[at : at + self.random.choice((1, 1, 2, 20, 1000))]
+            new = self.random.choice((b"", part * 2, self.random.randbytes(len(part)), b"\xff" * 9, bytes(len(part))))
+            data[at : at + len(part)] = new
+        return PROTO_MARK + bytes(data).decode("latin-1")
 
     def window(self, text: str) -> str:
         """The head of a dump and some of its computations."""
@@ -199,7 +217,10 @@ def failure(text: str) -> str | None:
 
 
 def exercise(text: str) -> None:
-    """Read a text in every way there is, and look at all that was read."""
+    """Read a text in every way there is, or a proto, and look at all that was read."""
+    if text.startswith(PROTO_MARK):
+        exercise_proto(text.removeprefix(PROTO_MARK).encode("latin-1", "replace"))
+        return
     for strict in (False, True):
         try:
             module = parse_module(text, strict=strict)
@@ -223,6 +244,21 @@ def exercise(text: str) -> None:
     for line in text.splitlines()[:20]:
         with suppress(HloError):
             parse_shape(line.partition(" = ")[2].partition(" ")[0])
+
+
+def exercise_proto(data: bytes) -> None:
+    """Read a proto and all that it says, and write it again."""
+    with suppress(HloError):
+        module = read_proto(data, Source("fuzz.hlo.pb", ""))
+        for instruction in module.instructions:
+            with suppress(HloError):
+                _ = instruction.metadata, instruction.text, instruction.shape.padded_bytes
+                look_at_literal(instruction, "")
+                for attribute in instruction.attributes:
+                    instruction.value(attribute.name)
+        _ = module.buffer_assignment
+        assert parse_module(str(module)).instruction_count == module.instruction_count, "it prints something else"
+        module_to_bytes(module)
 
 
 def look_at_literal(instruction: Instruction, text: str) -> None:
@@ -296,7 +332,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="hlo-fuzz-"))
     for number, finding in enumerate(fuzzer.findings.values()):
         path = folder / f"{number}.txt"
-        path.write_bytes(finding.text.encode("utf-8", "surrogatepass"))
+        path.write_bytes(
+            finding.text[1:].encode("latin-1")
+            if finding.text.startswith(PROTO_MARK)
+            else finding.text.encode("utf-8", "surrogatepass")
+        )
         print(f"{path}: {finding.what}")
     return 1
 

@@ -13,7 +13,8 @@ import json, os, sys
 from jaxlib import _hlo
 options = _hlo.HloPrintOptions()
 options.print_large_constants = True
-question, texts = json.load(sys.stdin)
+question, texts, prelude = json.load(sys.stdin)
+exec(prelude)
 for text in texts:
     read, write = os.pipe()
     if os.fork() == 0:
@@ -33,13 +34,31 @@ for text in texts:
 """
 
 
-def ask_xla(texts: list[str], question: str = "True") -> list[object]:
-    """What an expression says of the `module` that each text is for jaxlib.
+STABLEHLO = """
+from jaxlib import _jax
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+def verified(module):
+    context = ir.Context()
+    stablehlo.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    translated = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+    return ir.Module.parse(translated, context).operation.verify()
+"""
+"""Defines `verified(module)`, whether a module's translation into StableHLO keeps the rules of that."""
+
+
+def ask_xla(texts: list[str], question: str = "True", *, prelude: str = "") -> list[object]:
+    """What an expression says of the `module` that each text is for jaxlib, once the prelude has been run.
 
     False for a text that jaxlib rejects, None for one that ends its process. `options` print large constants too.
     """
     pytest.importorskip("jaxlib._hlo")
     asked = subprocess.run(
-        [sys.executable, "-c", _ASK], input=json.dumps((question, texts)), capture_output=True, text=True, check=True
+        [sys.executable, "-c", _ASK],
+        input=json.dumps((question, texts, prelude)),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [json.loads(line) for line in asked.stdout.splitlines()]

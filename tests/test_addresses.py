@@ -163,6 +163,14 @@ def test_wrong_indices_are_refused(text: str, question: tuple[int, ...], said: s
     assert said in str(error.value)
 
 
+def test_an_array_that_is_divided_is_addressed_as_a_whole() -> None:
+    divided, whole = (parse_shape(f"f32[16,128]{{1,0:T(8,128){split}}}") for split in ("SC(0:8)", ""))
+    assert np.array_equal(hlo_cli.inverse_map(divided), hlo_cli.inverse_map(whole))
+    assert hlo_cli.linear_index(divided, (15, 127)) == 2047
+    assert hlo_cli.element_at(divided, 2047) == (15, 127)
+    assert hlo_cli.element_at(divided, np.array([2047])).tolist() == [[15, 127]]
+
+
 @pytest.mark.parametrize("slots", [24, -1, np.array([3, 24]), np.array([-1]), np.array([0.5])])
 def test_wrong_slots_are_refused(slots: int) -> None:
     with pytest.raises(HloError):

@@ -27,17 +27,17 @@ def placed(diagnostic: Diagnostic) -> str:
 
 # One line, and the note on it. Judged by the grammar of xla/hlo/parser/hlo_parser.cc.
 NOTES = (
-    ("ROOT %x = f32[2]{0} frob(%p)", "5:3 opcode frob is not known; kept as text"),
-    ("ROOT %x = f32[2]{0} Negate-start(%p)", "5:3 opcode Negate-start is not known; kept as text"),
-    ("ROOT %x = f32[2]{0} negate(%p), frob=1", "5:40 attribute frob of negate is not known; kept as text"),
+    ("ROOT %x = f32[2]{0} frob(%p)", "5:23 opcode frob is not known; kept as text"),
+    ("ROOT %x = f32[2]{0} Negate-start(%p)", "5:23 opcode Negate-start is not known; kept as text"),
+    ("ROOT %x = f32[2]{0} negate(%p), frob=1", "5:35 attribute frob of negate is not known; kept as text"),
     (
         "ROOT %x = f32[2]{0} negate(%p), dimensions={0}",
-        "5:46 attribute dimensions of negate is not known; kept as text",
+        "5:35 attribute dimensions of negate is not known; kept as text",
     ),
-    ("ROOT %x = f9e4[2]{0} negate(%p)", "5:3 type f9e4 is not known; its size counts as 0"),
+    ("ROOT %x = f9e4[2]{0} negate(%p)", "5:13 type f9e4 is not known; its size counts as 0"),
     (
         "ROOT %x = f32[2,3]{0,0} negate(%p)",
-        "5:3 the layout of f32[2,3]{0,0} does not fit: the order names dimension 0 twice",
+        "5:13 the layout of f32[2,3]{0,0} does not fit: the order names dimension 0 twice",
     ),
     ("ROOT %x = f32[2]{0} add(%p, ...(+1))", "5:3 operands of add are left out"),
     ("ROOT %x = f32[2]{0} add(, )", "5:3 operands of add are left out"),
@@ -73,9 +73,10 @@ def test_what_xla_prints_is_not_noted(line: str) -> None:
 
 
 def test_the_same_thing_is_noted_once_with_its_count() -> None:
-    module = module_of(*(f"%x{i} = f32[2]{{0}} negate(%p), frob={i}" for i in range(12)))
+    lines = (f"%x{i} = f32[2]{{0}} negate(%p), frob={i}" for i in range(12))
+    module = module_of(*lines, "ROOT %y = f32[2]{0} copy(%p)")
     assert [placed(found) for found in module.notes] == [
-        "5:36 attribute frob of negate is not known; kept as text, 12 times"
+        "5:31 attribute frob of negate is not known; kept as text, 12 times"
     ]
 
 
@@ -85,7 +86,7 @@ def test_notes_are_bounded_and_those_left_out_are_counted() -> None:
         "%x{0} = f32[2]{{0}} negate(%p), frob{0}=1",
         "%x{0} = q{0}[2] negate(%p)",
     ):
-        module = module_of(*(line.format(i) for i in range(3000)))
+        module = module_of(*(line.format(i) for i in range(3000)), "ROOT %y = f32[2]{0} copy(%p)")
         assert module.errors == ()
         *kept, last = [found.message for found in module.notes]
         assert len(set(kept)) == len(kept) == 1000
@@ -118,7 +119,7 @@ ERRORS = (
     ("negate(%p), a=1 b=2", "5:39 expected a comma before the next attribute, found b"),
     ("negate(%p),, a=1", "5:34 expected an attribute, as name=value, found ,"),
     ("negate(%p), a={1", "5:3 a brace that opens in this instruction is not closed in it"),
-    ("negate(%p), a=(1}", "5:39 } closes nothing"),
+    ("negate(%p), a=(1}", "5:39 expected ) before }"),
     ("negate(%q)", "5:30 %q is not defined in e"),
     ("negate(%pp)", "5:30 %pp is not defined in e"),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import count, islice
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.report import Report
+from hlo_cli.report.rows import LazyRows
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.report.tree import Branch, Tree
@@ -100,6 +102,7 @@ def test_the_envelope_of_json() -> None:
     assert read["figures"] == {"chart": {"steps": [1, 2]}}
     assert read["notes"] == [
         {"severity": "note", "message": "stage taken", "code": "stage", "path": "a.txt", "line": 2, "column": 1}
+        | {"end_line": 2, "end_column": 2}
     ]
 
 
@@ -127,7 +130,7 @@ def test_several_tables_in_a_pipe_are_told_apart_by_their_names() -> None:
 
 
 def test_the_limit_for_people_is_not_for_machines() -> None:
-    for format_name in set(FORMATS) - {"screen"}:
+    for format_name in set(FORMATS) - {"screen", "svg"}:
         assert "s32[]" in written(one(TABLE), format_name)
         assert "s32[]" not in written(one(TABLE), format_name, Style(top=1))
 
@@ -150,4 +153,12 @@ def test_markdown_is_whole_and_its_tables_hold_together() -> None:
 def test_unknown_formats_are_errors() -> None:
     with pytest.raises(HloError, match="no format jsonn; did you mean json") as caught:
         renderer("jsonn", person=True)
-    assert caught.value.diagnostic.hint == "formats: table, screen, json, jsonl, csv, tsv, md"
+    assert caught.value.diagnostic.hint == "formats: table, screen, json, jsonl, csv, tsv, md, html, svg"
+
+
+@pytest.mark.parametrize("name", ["table", "json", "jsonl", "csv", "tsv"])
+def test_rows_are_written_as_they_are_made(name: str) -> None:
+    rows = LazyRows(10**12, lambda: ((n,) for n in count()))
+    report = Report("tile-index", "many", parts=(Table("slots", (Column("slot", "slot", "count"),), rows),))
+    begun = list(islice(renderer(name, person=False)(report, Style()), 30))
+    assert any("7" in chunk for chunk in begun)

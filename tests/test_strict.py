@@ -205,3 +205,9 @@ def test_xla_reads_no_dump_that_we_refuse() -> None:
     assert [
         name for name, said in zip(map(name_of, paths), asked, strict=True) if said == "accepts" and name in refused
     ] == []
+
+
+@pytest.mark.parametrize("window", [f"size={'9' * 5000}x2", f"size=2 pad=0_{'9' * 5000}", f"size={'9' * 5000}"])
+def test_sizes_of_any_length_are_refused(window: str) -> None:
+    line = "%r = f32[2] reduce-window(%p, %c), window={" + window + "}, to_apply=%sum"
+    assert errors_of(with_line(line))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import read_selection, read_slots
 
 SHAPE = "bf16[300,70]{1,0:T(8,128)(2,1)}"
+NINES = "9" * 5000
 ASKED = [(37, 5), (299, 69), (0, 0), (12, 34)]
 
 
@@ -32,7 +35,13 @@ def test_every_file_of_questions_gives_the_same_answers(tmp_path: Path, capsys: 
     (tmp_path / "own.csv").write_text("index,linear_index\n" + "".join(f'"{y},{x}",0\n' for y, x in ASKED))
     (tmp_path / "lists.jsonl").write_text("".join(f"[{y}, {x}]\n" for y, x in ASKED))
     (tmp_path / "records.jsonl").write_text("".join(f'{{"n": 1, "index": [{y}, {x}]}}\n' for y, x in ASKED))
+    (tmp_path / "quoted.csv").write_text("".join(f'"{y},{x}"\n' for y, x in ASKED))
+    (tmp_path / "marked.csv").write_bytes("".join(f"{y};{x}\r\n" for y, x in ASKED).encode("utf-8-sig"))
+    (tmp_path / "list.json").write_text(json.dumps(ASKED))
+    (tmp_path / "packed.gz").write_bytes(gzip.compress((tmp_path / "table.csv").read_bytes()))
+    (tmp_path / "packed.xz").write_bytes(lzma.compress((tmp_path / "records.jsonl").read_bytes()))
     np.save(tmp_path / "rows.npy", np.array(ASKED, np.int32))
+    np.save(tmp_path / "columns.npy", np.asfortranarray(ASKED, dtype=">u2"))
     expected = [hlo_cli.linear_index(hlo_cli.parse_shape(SHAPE), index) for index in ASKED]
     for file in sorted(tmp_path.iterdir()):
         assert [row["linear_index"] for row in answers(capsys, SHAPE, str(file))] == expected, file.name
@@ -67,6 +76,42 @@ def test_npy_files_hold_the_map(tmp_path: Path) -> None:
     assert np.array_equal(written("3,5", "::7,1:3", "0,-1"), [whole[3, 5], *whole[::7, 1:3].ravel(), whole[0, -1]])
     assert np.array_equal(written("--all", "--inverse"), hlo_cli.element_at(shape, np.arange(38_912)))
     assert np.array_equal(written("--inverse", "--bytes", "0x1a40", "280"), [(26, 16), (-1, -1)])
+    in_bytes = np.repeat(hlo_cli.element_at(shape, np.arange(38_912)), 2, axis=0)
+    assert np.array_equal(written("--inverse", "--bytes", "5:900:3", "70000"), in_bytes[[*range(5, 900, 3), 70_000]])
+    assert np.array_equal(written("--inverse", "--bytes", "--base", "4096", "--all"), in_bytes)
+    assert np.array_equal(written("37,5", "--all"), [4619, *whole.ravel()])
+
+
+def test_npy_files_of_bytes_count_what_stands_in_front(tmp_path: Path) -> None:
+    there = tmp_path / "x.npy"
+
+    def written(shape: str, *arguments: str) -> list[object]:
+        assert main(["tile-index", shape, "--bytes", *arguments, "-o", str(there)], standalone=False) == 0
+        found: list[object] = np.load(there).tolist()
+        return found
+
+    assert written("f32[<=6]{0:M(8)}", ":2") == [8, 12]
+    assert written("f32[<=6]{0:M(8)}", ":2", "--base", "100") == [108, 112]
+    assert written("f32[<=6]{0:M(8)}", "7:13", "--inverse") == [[-1], [0], [0], [0], [0], [1]]
+    assert written("f32[6]", ":3", "--element-bytes", "3") == [0, 3, 6]
+    assert written("s4[6]{0:E(4)}", ":5") == [0, 0, 1, 1, 2]
+
+
+def test_bytes_of_huge_arrays_are_not_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = tmp_path / "x.npy"
+    huge = ["tile-index", f"s8[{2**62}]", "--bytes", "-1", "-o", str(there)]
+    assert main(huge, standalone=False) == 0
+    assert np.load(there).tolist() == [2**62 - 1]
+    for more in (["--element-bytes", "4"], ["--base", str(2**63 - 1)]):
+        assert main([*huge, *more], standalone=False) == 2
+        assert "buffer ends at byte" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--explain"], ["--draw"], ["--verify"], ["bf16[300,70]{0,1}"]])
+def test_npy_files_hold_numbers_alone(arguments: list[str], tmp_path: Path) -> None:
+    there = tmp_path / "x.npy"
+    assert main(["tile-index", SHAPE, *arguments, "0,0", "-o", str(there)], standalone=False) == 2
+    assert not there.exists()
 
 
 def test_standard_input_is_asked_from(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +135,24 @@ def test_selections_are_those_of_numpy(sizes: list[int], data: st.DataObject) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "1,2,3", "1,", "1,x", "3,0", "0,-6", "1:2:0,0", "1:2:3:4,0", "...,...", "0x,1", "1.5,2"]
+    "text",
+    [
+        "",
+        "1",
+        "1,2,3",
+        "1,",
+        "1,x",
+        "3,0",
+        "0,-6",
+        "1:2:0,0",
+        "1:2:3:4,0",
+        "...,...",
+        "0x,1",
+        "0x_,1",
+        "1.5,2",
+        f"{NINES},0",
+        f"0:0x{NINES},0",
+    ],
 )
 def test_what_is_no_index_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(HloError) as error:
@@ -98,17 +160,34 @@ def test_what_is_no_index_is_refused_with_its_place(text: str) -> None:
     assert error.value.diagnostic.span is not None
 
 
-@pytest.mark.parametrize("text", ["-1", "64", "x", "1,2", "0x"])
+@pytest.mark.parametrize("text", ["-1", "64", "x", "1,2", "0x", NINES, f"0x{NINES}"])
 def test_what_is_no_slot_is_refused(text: str) -> None:
     with pytest.raises(HloError):
         read_slots(text, 64)
 
 
+@pytest.mark.parametrize("address", [NINES, f"0x{NINES}", "-1", "x", "0x", str(2**64)])
+def test_what_is_no_address_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tile-index", SHAPE, "--base", address, "0,0"], standalone=False) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: --base ")
+    assert len(said) < 200
+
+
 def test_lines_of_files_are_named_in_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "asked.txt").write_text("1,2\n1,x\n")
     assert main(["tile-index", SHAPE, str(tmp_path / "asked.txt")], standalone=False) == 2
-    assert "asked.txt:2" in capsys.readouterr().err
-    for data in (b"\x93NUMPY\x01", b"\xff\xfe\x00", b'{"a": 1}\n', b"{\n"):
+    said = capsys.readouterr().err
+    assert "asked.txt:2:3\n" in said
+    assert "\n2 │ 1,x\n" in said
+    cube, whole = io.BytesIO(), io.BytesIO()
+    np.save(cube, np.zeros((2, 2, 2), np.int64))
+    np.save(whole, np.int64(3))
+    for data in (
+        *(b"\x93NUMPY\x01", b"\xff\xfe\x00", b'{"a": 1}\n', b"{\n", b"[" * 100_000, f"[{NINES}]".encode()),
+        *(b"a,index\n0\n", b'index,a\n"' + b"1" * 200_000 + b'"\n', b"[[0,1],[2,true]]", b"0,1\0", gzip.compress(b"0")),
+        *(cube.getvalue(), whole.getvalue(), whole.getvalue()[:-3], gzip.compress(b"0,1")[:-3]),
+    ):
         (tmp_path / "bad").write_bytes(data)
         assert main(["tile-index", SHAPE, str(tmp_path / "bad")], standalone=False) == 2
         assert capsys.readouterr().err.startswith("error: ")
@@ -122,3 +201,25 @@ def test_a_map_of_a_thousand_million_elements_begins_at_once(capsys: pytest.Capt
     table = addresses_table(shape, [read_selection(":", shape.sizes)], bits=8, base=0)
     assert len(table.rows) == 10**9
     assert table.rows[1025][:2] == ((1025,), 1025)
+
+
+def test_what_is_asked_of_a_dump_says_which(capsys: pytest.CaptureFixture[str]) -> None:
+    dump = str(Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv")
+    for question in ([], ["0,0,0,0"], ["--inverse", "0"], ["f32[150,225,225,3]"]):
+        assert main(["tile-index", f"{dump}:copy.1", *question, "--format", "json"], standalone=False) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["input"]["module"], found["input"]["instruction"]) == ("jit_classify", "copy.1")
+        assert "after_optimizations (newest of 2" in found["notes"][0]["message"]
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "f8e5m2", "c64", "s8", "pred"])
+def test_a_second_shape_needs_no_layout(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tile-index", f"{name}[3,5]{{0,1}}", f"{name}[3,5]", "--format", "json"], standalone=False) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["moved"] == 12
+
+
+def test_every_element_has_an_explanation_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["2,3", "1,1"]
+    assert main(["tile-index", "f32[3,5]{1,0:T(2,2)}", *asked, "--explain", "--format", "json"], standalone=False) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert [figures[f"explanation of ({index})"]["linear_index"] for index in asked] == [17, 3]

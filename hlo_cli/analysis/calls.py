@@ -10,6 +10,7 @@ from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
 
 Kind = Literal["entry", "fused", "body", "condition", "branch", "called", "asynchronous", "applied", "unused"]
 
@@ -56,9 +57,12 @@ def call_tree(module: Module) -> Node:
 
 
 def _kind(caller: Instruction, position: int) -> Kind:
-    if caller.opcode == "while":
+    opcode = wrapped_opcode(caller.opcode) or caller.opcode
+    if opcode == "while":
         return "body" if position == 0 else "condition"
-    return _KIND_OF_CALLER.get(caller.opcode, "applied")
+    if opcode == "call" != caller.opcode:
+        return "asynchronous"
+    return _KIND_OF_CALLER.get(opcode, "applied")
 
 
 def _children(computation: Computation, budget: Iterator[int], above: tuple[Computation, ...]) -> Iterator[Node]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 from operator import index as as_int
 from typing import TypeAlias
 
@@ -13,8 +15,11 @@ from hlo_cli.source import HloError
 OneIndex: TypeAlias = "Sequence[int]"
 
 
+@lru_cache(maxsize=1024)
 def addressable(shape: Shape) -> ArrayShape:
     """The array whose elements have addresses; HloError for tuples and tokens, and for what 64 bits cannot address.
+
+    What `SC` divides between memories is taken as a whole: XLA does not say how a piece lies in its own memory.
 
     >>> from hlo_cli import parse_shape
     >>> addressable(parse_shape("(f32[2], f32[3])"))
@@ -25,6 +30,8 @@ def addressable(shape: Shape) -> ArrayShape:
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
         raise HloError(f"{shape} is no array: its elements have no addresses")
+    if array.layout.split_configs and array.problem is None:
+        array = replace(array, layout=replace(array.layout, split_configs=()))
     if (problem := array.problem) is None and overflows(array):
         problem = "the padded array has more than 2^63 - 1 slots or bytes"
     if problem is not None:

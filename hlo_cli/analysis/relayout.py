@@ -87,7 +87,7 @@ def moves_of(before: ArrayShape, after: ArrayShape, by: Correspondence) -> Moves
         steady = (np.diff(old, prepend=last_from) == 1) & (np.diff(new, prepend=last_to) == 1)
         starts = np.flatnonzero(~steady)
         lengths = np.diff(starts, append=len(old))
-        longest = max(longest, length + int(starts[0]) if len(starts) else length + len(old), *lengths.tolist()[:-1])
+        longest = max(longest, length + int(starts[0] if len(starts) else len(old)), int(lengths[:-1].max(initial=0)))
         length = int(lengths[-1]) if len(starts) else length + len(old)
         runs += len(starts)
         last_from, last_to = int(old[-1]), int(new[-1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from hlo_cli.analysis.address_map import BLOCK, Lookup, address_blocks
 from hlo_cli.analysis.curves import IntArray
-from hlo_cli.analysis.inverse_map import elements_at
+from hlo_cli.analysis.inverse_map import PADDING, elements_at
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import unravel
 
@@ -37,8 +37,10 @@ def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]
     yield from _looked_up(lookup, singles)
 
 
-def elements_in(shape: ArrayShape, slots: Iterable[range]) -> Iterator[IntArray]:
+def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, width: int = 1) -> Iterator[IntArray]:
     """The elements in ranges of slots, one row each, -1 throughout for padding.
+
+    With `width` the ranges are of bytes, so many to an element, and the first element lies at byte `front`.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> next(elements_in(parse_shape("f32[3]{0:T(2)}"), [range(2, 4)])).tolist()
@@ -47,7 +49,10 @@ def elements_in(shape: ArrayShape, slots: Iterable[range]) -> Iterator[IntArray]
     for numbers in slots:
         for start in range(0, len(numbers), BLOCK):
             part = numbers[start : start + BLOCK]
-            yield elements_at(shape, np.arange(part.start, part.stop, part.step))
+            places = (np.arange(part.start, part.stop, part.step) - front) // width
+            found = np.full((len(places), shape.rank), PADDING)
+            found[places >= 0] = elements_at(shape, places[places >= 0])
+            yield found
 
 
 def _looked_up(lookup: Lookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:

@@ -108,7 +108,7 @@ def _carried_index(instruction: Instruction | None) -> int | None:
     if found is None or found.opcode != "get-tuple-element" or not found.operands:
         return None
     index = found.attribute("index") or ""
-    return int(index) if found.operands[0].opcode == "parameter" and index.isdecimal() else None
+    return int(index) if found.operands[0].opcode == "parameter" and index.isdecimal() and len(index) < 10 else None
 
 
 def _element(value: Instruction, index: int) -> Instruction | None:

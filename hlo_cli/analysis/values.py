@@ -85,7 +85,8 @@ def sequential_computations(module: Module) -> tuple[Computation, ...]:
 
 def runs_its_callees(instruction: Instruction) -> bool:
     """Whether the called computations are run as they stand, not fused into a kernel or applied element by element."""
-    return instruction.opcode in _CONTROL_FLOW and bool(instruction.called_computations)
+    opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
+    return opcode in _CONTROL_FLOW and bool(instruction.called_computations)
 
 
 def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
@@ -96,10 +97,8 @@ def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
             return index[:1] == (0,)
         case "send":
             return index == (0,)
-        case "async-start":
-            return index[:1] == (0,) or (index[:1] == (1,) and bool(instruction.called_computations))
-        case opcode if opcode.endswith("-start") and wrapped_opcode(opcode) is not None:
-            return index[:1] == (0,)
+        case opcode if opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None):
+            return index[:1] == (0,) or (index[:1] == (1,) and runs_its_callees(instruction))
         case _:
             return False
 

@@ -205,7 +205,7 @@ _WINDOW: Final = {
     "rhs_dilate": "window dilated by",
     "rhs_reversal": "reversed where 1:",
 }
-_IOTA_GROUPS = re.compile(r"\[(\d+),(\d+)\]<=")
+_IOTA_GROUPS = re.compile(r"\[([0-9]{1,18}),([0-9]{1,18})\]<=")
 _GROUP = re.compile(r"\{([\d,\s]*)\}")
 
 
@@ -237,7 +237,7 @@ def _settings(value: str) -> str:
 
     try:
         found = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if not isinstance(found, dict):
         return ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.calls import kinds_of
+from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.commands.explain_parts import MANY, Setting, attribute_parts, operand_parts, shape_parts_of
@@ -55,7 +56,7 @@ def explain_text(text: str, *, most_operands: int = MANY) -> Report:
     >>> explain_text("add.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(a, b)").answer
     'Adds two arrays: 1,024 elements of bf16, 2 KiB in VMEM, no padding'
     """
-    module = parse_module(Source("instruction", text))
+    module = parse_module(Source("instruction", text), infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)
     instruction = module.entry.root or module.entry.instructions[-1]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 
 import click
 from click.shell_completion import CompletionItem
@@ -70,8 +71,15 @@ def error_of(error: click.ClickException) -> HloError:
     return HloError(message, hint=f"{context.command_path} --help" if context else None)
 
 
-def show(error: HloError) -> None:
-    """Write an error to standard error, with the quoted lines of the text that it is about."""
+def show(error: HloError, arguments: Sequence[str]) -> None:
+    """Write an error to standard error, with the quoted lines of the text that it is about.
+
+    Who asked for JSON gets it as JSON too, on standard output.
+    """
     from hlo_cli.commands.options import Output, complain
 
+    if "--format=json" in arguments or ("--format", "json") in pairwise(arguments):
+        from hlo_cli.render.json import errors_object
+
+        click.echo(errors_object(error.diagnostics), nl=False)
     complain((), error.diagnostics, Output())

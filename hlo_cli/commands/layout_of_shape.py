@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hlo_cli.analysis.footprint import better_order
 from hlo_cli.analysis.layout_steps import culprit, overflows
+from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
 from hlo_cli.commands.shape_orders import (
     choice_answer,
@@ -135,7 +136,7 @@ def _read(source: Source) -> Shape:
             return shape
         if not _OPERATION.match(source.text, scanner.pos):
             raise scanner.error("expected the end of the shape")
-    module = parse_module(source)
+    module = parse_module(source, infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)
     root = module.entry.root or module.entry.instructions[-1]
@@ -221,7 +222,8 @@ def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, 
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
     if explained.generation or draw or tiled_for(array, "v5e", is_written=False) == array:
-        return (other,)
+        last = ",".join(str(size - 1) for size in array.sizes)
+        return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)
     return (other, f"hlo layout --for v5e '{bare}'")
 
 

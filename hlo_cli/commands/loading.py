@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import Input, choose_one, read_inputs
@@ -12,7 +13,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.read import read_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
     """The one module that the arguments name; of several the largest, which a note then says."""
     inputs = read_inputs(arguments, stage=reading.stage, module=reading.module)
     chosen = choose_one(inputs)
-    return Loaded(parse_module(chosen.source, strict=reading.strict), chosen, inputs)
+    module = read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape)
+    return Loaded(module, chosen, inputs)
 
 
 def input_facts(loaded: Loaded) -> dict[str, Cell]:

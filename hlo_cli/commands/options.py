@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -80,7 +80,7 @@ def output_options(function: _F) -> _F:
         click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
         click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
         click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--format", default="table", metavar="FORMAT", help="table, screen, json, jsonl, csv, tsv or md."),
+        click.option("--format", metavar="FORMAT", help="table, screen, json, jsonl, csv, tsv, md, html or svg."),
     ):
         function = option(function)
     return function
@@ -90,9 +90,10 @@ def output_of(options: dict[str, object]) -> Output:
     """The output options among a command's parameters, taken out of them."""
     columns = str(options.pop("columns") or "")
     top = options.pop("top")
+    path = _text(options.pop("path"))
     return Output(
-        format=str(options.pop("format")),
-        path=_text(options.pop("path")),
+        format=_text(options.pop("format")) or _format_of(path),
+        path=path,
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         sort=_text(options.pop("sort")),
@@ -111,7 +112,7 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
 
-    arranged = report.arrange(columns=output.columns, sort=output.sort)
+    arranged = replace(report, errors=tuple(errors)).arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
     write(renderer(output.format, person=output.is_for_person)(arranged, style), output.path)
     return complain(report.notes, errors, output, read=read)
@@ -119,11 +120,13 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
 
 def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: Output, *, read: str = "") -> int:
     """Write notes and errors to standard error; the exit code, 2 if there are errors."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    if not (notes or errors):
+        return 0
     from hlo_cli.render.diagnostics import render_diagnostics, render_notes
 
     style = output.style(2)
-    if sys.stdout is not None:
-        sys.stdout.flush()
     for chunk in render_notes(notes, style, verbose=output.verbose):
         click.echo(chunk, err=True, nl=False, color=True)
     for chunk in render_diagnostics(errors, style, summary=read) if errors else ():
@@ -183,6 +186,13 @@ def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
             yield "".join(held)
             held, length = [], 0
     yield "".join(held)
+
+
+def _format_of(path: str | None) -> str:
+    """The format that the name of a file asks for."""
+    from hlo_cli.render.formats import BY_NAME
+
+    return BY_NAME.get(os.path.splitext(path or "")[1].lower(), "table")
 
 
 def _text(value: object) -> str | None:

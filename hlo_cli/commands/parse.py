@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.commands.options import (
+    complain,
+    finish,
+    input_options,
+    output_of,
+    output_options,
+    reading_of,
+    write,
+    write_bytes,
+)
 from hlo_cli.commands.where import where_option
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.loading import Loaded
@@ -27,7 +36,9 @@ Examples:
   hlo parse dump/ --where 'opcode == fusion and padded_bytes > 1MiB'
   hlo parse dump/ --slice fusion.2 --operands 2 -o part.hlo
   hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'
-  hlo parse dump.txt --format hlo -o canonical.txt
+  hlo parse dump.hlo.pb --format hlo -o dump.txt
+  hlo parse dump.txt -o dump.hlo.pb
+  hlo parse dump.txt --format hlo --desugar -o canonical.txt
 """
 
 _GOES_WITH = {
@@ -51,6 +62,8 @@ _STEPS = 1
 @click.option("--slice", "part", metavar="NAME", help="Print an instruction and its neighbours as a module.")
 @click.option("--operands", type=click.IntRange(min=0), metavar="N", help="Steps up that --slice goes; 1 if not given.")
 @click.option("--users", type=click.IntRange(min=0), metavar="N", help="Steps down that --slice goes; 1 if not given.")
+@click.option("--desugar", is_flag=True, help="With --format hlo: slice-start becomes async-start, t#0 an instruction.")
+@click.option("--sugar", is_flag=True, help="With --format hlo: the other way round.")
 @click.option("--computation", metavar="NAME", help="Look only into this computation.")
 @where_option
 @input_options
@@ -64,6 +77,8 @@ def command(
     part: str | None,
     operands: int | None,
     users: int | None,
+    desugar: bool,
+    sugar: bool,
     computation: str | None,
     where: str | None,
     **options: object,
@@ -73,6 +88,8 @@ def command(
     asked = {"--instructions": instructions or None, "--tree": tree or None, "--explain": explain, "--select": select}
     narrowed = {"--where": where, "--computation": computation, "--operands": operands, "--users": users}
     _check_together({**asked, "--slice": part}, narrowed)
+    is_proto = output.format == "pb" or (output.format == "table" and (output.path or "").endswith(".pb"))
+    spelling = _spelling(output, desugar=desugar, sugar=sugar)
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
     from hlo_cli.commands.loading import load_one, what_was_read
@@ -87,10 +104,10 @@ def command(
 
         up, down = (_STEPS if steps is None else steps for steps in (operands, users))
         return write_slice(loaded, part, output, operands=up, users=down, computation=computation)
-    if output.format == "hlo":
+    if output.format == "hlo" or is_proto:
         if where is not None or computation is not None:
-            raise HloError("--format hlo prints the whole module", hint="--select EXPR prints instructions")
-        return _print(loaded, output)
+            raise HloError("the module is written whole", hint="--select EXPR prints instructions")
+        return _write_proto(loaded, output) if is_proto else _print(loaded, output, spelling)
     argument = inputs[0] if len(inputs) == 1 else ""
     if instructions or where is not None or computation is not None:
         from hlo_cli.commands.parse_instructions import report_of_instructions
@@ -141,10 +158,42 @@ def _explain_text(text: str) -> Report:
     return explain_text(text)
 
 
-def _print(loaded: Loaded, output: Output) -> int:
-    """The module as canonical text."""
+def _spelling(output: Output, *, desugar: bool, sugar: bool) -> str:
+    """What to do with sugar: `--desugar`, `--sugar`, or nothing; HloError where that does not apply."""
+    if desugar and sugar:
+        raise HloError("--desugar and --sugar do not go together")
+    given = "--desugar" if desugar else "--sugar" if sugar else ""
+    if given and output.format != "hlo":
+        raise HloError(f"{given} is for --format hlo")
+    return given
+
+
+def _print(loaded: Loaded, output: Output, spelling: str) -> int:
+    """The module as canonical text, with sugar, without, or as it is."""
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
 
-    write(module_chunks(loaded.module), output.path)
+    module = loaded.module
+    if spelling == "--desugar":
+        from hlo_cli.transform.desugar import desugar
+
+        module = desugar(module)
+    elif spelling == "--sugar":
+        from hlo_cli.transform.sugar import sugar
+
+        module = sugar(module)
+    write(module_chunks(module), output.path)
     return complain(notes_of(loaded), loaded.module.errors, output)
+
+
+def _write_proto(loaded: Loaded, output: Output) -> int:
+    """The module as a `HloModuleProto`, which knows no sugar."""
+    from hlo_cli.commands.loading import notes_of
+    from hlo_cli.syntax.proto.write import lost_attributes, module_to_bytes
+    from hlo_cli.transform.desugar import desugar
+
+    module = desugar(loaded.module)
+    write_bytes((module_to_bytes(module),), output.path)
+    lost = lost_attributes(module)
+    notes = [Diagnostic("note", f"protos of modules have no place for {', '.join(lost)}")] if lost else []
+    return complain((*notes_of(loaded), *notes), (), output)

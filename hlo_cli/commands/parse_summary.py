@@ -166,8 +166,8 @@ def _modules(loaded: Loaded) -> Table:
         Column("stage", "stage"),
         Column("path", "file", "text", rank=3, from_width=120),
     )
-    ordered = sorted(loaded.inputs, key=lambda each: -len(each.source.text))
-    rows = tuple((len(each.source.text), each.module, each.stage, each.source.name) for each in ordered)
+    ordered = sorted(loaded.inputs, key=lambda each: -each.size)
+    rows = tuple((each.size, each.module, each.stage, each.source.name) for each in ordered)
     taken = frozenset(i for i, each in enumerate(ordered) if each.source is loaded.input.source)
     return Table("modules", columns, rows, noun="modules", main=False, marked=taken, limit=10)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Reading
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.shape import Shape
@@ -16,7 +18,16 @@ if TYPE_CHECKING:
 _LOOKS_LIKE_HLO = re.compile(
     r"[ \t\n]*(?:\(|b\(|[a-z][a-z0-9]*+\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
 )
-_ELEMENT = re.compile(r"(.+?)\{([0-9, ]*)\}")
+_ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An instruction of a dump, the shape of it or of an element of its tuple, and the dump."""
+
+    instruction: Instruction
+    shape: Shape
+    loaded: Loaded
 
 
 def shape_text(argument: str, reading: Reading) -> str | None:
@@ -26,7 +37,7 @@ def shape_text(argument: str, reading: Reading) -> str | None:
     if is_written(argument):
         return argument
     named = named_in(argument, reading)
-    return str(named[1]) if named is not None else None
+    return str(named.shape) if named is not None else None
 
 
 def is_written(argument: str) -> bool:
@@ -42,8 +53,8 @@ def _begins_with_a_type(argument: str) -> bool:
     return bool(bracket) and word.strip() in PRIMITIVE_TYPES
 
 
-def named_in(argument: str, reading: Reading) -> tuple[Instruction, Shape] | None:
-    """The instruction that an argument DUMP:NAME or DUMP:NAME{1} points at, and its shape there; None for others."""
+def named_in(argument: str, reading: Reading) -> Named | None:
+    """What an argument DUMP:NAME or DUMP:NAME{1} points at; None for others."""
     dump, colon, name = argument.rpartition(":")
     if not colon or not os.path.exists(dump) or os.path.exists(argument):
         return None
@@ -51,11 +62,12 @@ def named_in(argument: str, reading: Reading) -> tuple[Instruction, Shape] | Non
     from hlo_cli.ir.shape import subshape
 
     element = _ELEMENT.fullmatch(name)
-    instruction = load_one((dump,), reading).module.instruction(element[1] if element else name)
+    loaded = load_one((dump,), reading)
+    instruction = loaded.module.instruction(element[1] if element else name)
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
     shape = subshape(instruction.shape, index)
     if shape is None:
         raise HloError(
             f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
         )
-    return instruction, shape
+    return Named(instruction, shape, loaded)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of, write_bytes
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.shape_argument import is_written, named_in
-from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import HloError
+from hlo_cli.ir.shape import ArrayShape, BufferShape
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.curves import IntArray
     from hlo_cli.commands.options import Output, Reading
-    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.commands.shape_argument import Named
     from hlo_cli.ir.shape import Shape
+    from hlo_cli.report.report import Report
 
-_INDEX = re.compile(r"[\s0-9a-fA-FxX,:.…_+()\[\]-]*+")
+_INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
 
 HELP = """Where an element lies, and what lies at an address.
 
@@ -51,6 +51,15 @@ class Wish:
     draw: bool = False
     base: int = 0
     bits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """The array that is asked about, and the instruction that it was named by."""
+
+    shape: ArrayShape
+    named: Named | None
+    is_divided: bool
 
 
 @click.command(help=HELP, context_settings={"ignore_unknown_options": True})  # -1,0 is an index
@@ -88,37 +97,45 @@ def command(
             raise click.NoSuchOption(question)
     bits = None if element_bytes is None else 8 * element_bytes
     wish = Wish(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
-    array, instruction = _array(shape, reading)
+    array = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
     asks = everything or verify or draw or bool(questions)
-    if second is not None or (instruction is not None and not asks):
-        return _compare(array, instruction, second, questions[1:], wish, output)
+    compares = second is not None or (array.named is not None and not (asks or explain or inverse))
+    if _is_npy(output) and (compares or explain or draw or verify):
+        raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
+    if compares:
+        return _compare(array, second, questions[1:], wish, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
-            first = ",".join("0" * array.rank) or "()"
-            raise HloError("say which element", hint=f"as in hlo tile-index '{array}' {first}, or --all")
+            first = ",".join("0" * array.shape.rank) or "()"
+            raise HloError("say which element", hint=f"as in hlo tile-index '{array.shape}' {first}, or --all")
         questions = ("-",)
     return _answer(array, questions, wish, output)
 
 
-def _answer(array: ArrayShape, asked: Sequence[str], wish: Wish, output: Output) -> int:
+def _answer(array: _Array, asked: Sequence[str], wish: Wish, output: Output) -> int:
     from hlo_cli.commands.tile_index_report import report_of_elements, report_of_slots, selections_of, slots_of
 
     if wish.inverse:
-        slots = slots_of(array, asked, wish)
+        slots = slots_of(array.shape, asked, wish)
         if _is_npy(output):
-            return _write_npy(array, wish, output, slots=slots)
-        return finish(report_of_slots(array, slots, wish), output)
-    selections = selections_of(array, asked, wish)
+            from hlo_cli.commands.tile_index_npy import write_elements
+
+            write_elements(array.shape, slots, wish, output.path)
+            return 0
+        return _finish(report_of_slots(array.shape, slots, wish), array, output)
+    selections = selections_of(array.shape, asked, wish)
     if _is_npy(output):
-        return _write_npy(array, wish, output, selections=[selection.ranges for selection in selections])
-    report, code = report_of_elements(array, selections, wish)
-    return max(finish(report, output), code)
+        from hlo_cli.commands.tile_index_npy import write_addresses
+
+        write_addresses(array.shape, selections, wish, output.path)
+        return 0
+    report, code = report_of_elements(array.shape, selections, wish)
+    return max(_finish(report, array, output), code)
 
 
 def _compare(
-    array: ArrayShape,
-    instruction: Instruction | None,
+    array: _Array,
     second: ArrayShape | None,
     asked: Sequence[str],
     wish: Wish,
@@ -127,23 +144,50 @@ def _compare(
     from hlo_cli.commands.tile_index_compare import report_of_instruction, report_of_pair
 
     if second is None:
-        assert instruction is not None
-        return finish(report_of_instruction(instruction), output)
+        assert array.named is not None
+        return _finish(report_of_instruction(array.named.instruction), array, output)
     if wish.inverse or wish.explain or wish.draw or wish.verify:
         raise HloError("between two shapes only INDEX and --all can be asked for")
-    return finish(report_of_pair(array, second, asked, everything=wish.everything), output)
+    return _finish(report_of_pair(array.shape, second, asked, everything=wish.everything), array, output)
 
 
-def _array(argument: str, reading: Reading) -> tuple[ArrayShape, Instruction | None]:
-    from hlo_cli.analysis.indices import addressable
+def _finish(report: Report, array: _Array, output: Output) -> int:
+    """Write a report, with what is to be said of the array and of the dump in which it stands."""
+    if array.is_divided:
+        note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
+        report = replace(report, notes=(*report.notes, note))
+    named = array.named
+    if named is None:
+        return finish(report, output)
+    from hlo_cli.commands.loading import input_facts, notes_of, what_was_read
 
+    facts = {**input_facts(named.loaded), "instruction": named.instruction.name}
+    report = replace(report, input=facts, notes=(*notes_of(named.loaded), *report.notes))
+    module = named.loaded.module
+    return finish(report, output, module.errors, read=what_was_read(module))
+
+
+def _array(argument: str, reading: Reading) -> _Array:
     if is_written(argument):
-        return addressable(_written(argument)), None
+        return _array_of(_written(argument))
     named = named_in(argument, reading)
     if named is None:
+        dump = argument.rpartition(":")[0] or argument
+        if "[" not in dump and not os.path.exists(dump) and (dump != argument or os.sep in dump):
+            from hlo_cli.inputs.files import missing
+
+            raise missing(dump)
         what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
         raise HloError(f"{argument} {what}", hint="as in f32[8,128]{1,0}, or dump.txt:fusion.3")
-    return addressable(named[1]), named[0]
+    return _array_of(named.shape, named)
+
+
+def _array_of(shape: Shape, named: Named | None = None) -> _Array:
+    from hlo_cli.analysis.indices import addressable
+
+    array = addressable(shape)
+    written = shape.array if isinstance(shape, BufferShape) else shape
+    return _Array(array, named, is_divided=array != written)
 
 
 def _written(text: str) -> Shape:
@@ -162,62 +206,23 @@ def _written(text: str) -> Shape:
 def _second(argument: str, reading: Reading) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
-    if is_written(argument) or (not os.path.exists(argument) and ":" in argument and named_in(argument, reading)):
-        return _array(argument, reading)[0]
+    if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
+        return _array(argument, reading).shape
     return None
 
 
+def _is_dump(argument: str) -> bool:
+    return os.path.exists(argument.rpartition(":")[0])
+
+
 def _address(text: str) -> int:
-    try:
-        return int(text.replace("_", ""), 0)
-    except ValueError:
-        raise HloError(f"--base {text} is no address", hint="as in 4096 or 0x1000") from None
+    from hlo_cli.syntax.scanner import int64
+
+    with suppress(ValueError):
+        if (address := int64(text.replace("_", ""), 0)) is not None and address >= 0:
+            return address
+    raise HloError(f"--base {text[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")
 
 
 def _is_npy(output: Output) -> bool:
     return output.format == "npy" or (output.format == "table" and (output.path or "").endswith(".npy"))
-
-
-def _write_npy(
-    array: ArrayShape,
-    wish: Wish,
-    output: Output,
-    *,
-    selections: Sequence[tuple[range, ...]] = (),
-    slots: Sequence[range] = (),
-) -> int:
-    from hlo_cli.analysis.npy import npy_bytes
-    from hlo_cli.analysis.selected import elements_in, linear_indices_of
-
-    bits = wish.bits or array.element_bits
-    blocks: Iterable[IntArray]
-    if wish.inverse:
-        sizes: tuple[int, ...] = (sum(map(len, slots)), array.rank)
-        if wish.as_bytes:
-            if bits % 8:
-                raise HloError("a byte holds several elements: a .npy file takes their slots, without --bytes")
-            slots = [_of_bytes(numbers, wish.base, bits // 8) for numbers in slots]
-        blocks = elements_in(array, slots)
-    else:
-        sizes = array.sizes if wish.everything else (sum(_count(ranges) for ranges in selections),)
-        blocks = _scaled(linear_indices_of(array, selections), wish, array, bits)
-    write_bytes(npy_bytes(blocks, sizes), output.path)
-    return 0
-
-
-def _scaled(blocks: Iterable[IntArray], wish: Wish, array: ArrayShape, bits: int) -> Iterator[IntArray]:
-    prefix = array.layout.dynamic_shape_metadata_prefix_bytes + wish.base
-    for block in blocks:
-        yield (block * bits) // 8 + prefix if wish.as_bytes else block
-
-
-def _of_bytes(numbers: range, base: int, width: int) -> range:
-    if len(numbers) == 1:
-        return range((numbers[0] - base) // width, (numbers[0] - base) // width + 1)
-    raise HloError("slices of bytes have no rows of their own in a .npy file: ask for slots, without --bytes")
-
-
-def _count(ranges: tuple[range, ...]) -> int:
-    from math import prod
-
-    return prod(map(len, ranges))

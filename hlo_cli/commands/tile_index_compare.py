@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.addresses import linear_index
@@ -24,6 +25,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import Selection, read_selection
 
 _OPCODES = ("copy", "bitcast", "reshape", "transpose", "copy-start", "bitcast-convert")
+_DIMENSION = re.compile(r"[0-9]{1,18}")
 
 
 def report_of_instruction(instruction: Instruction) -> Report:
@@ -40,8 +42,7 @@ def report_of_instruction(instruction: Instruction) -> Report:
     after = addressable(next(leaf for _, leaf in instruction.shape.leaves))
     order = None
     if instruction.opcode == "transpose":
-        text = instruction.attribute("dimensions") or ""
-        order = tuple(int(part) for part in text.strip("{} ").split(",") if part.strip())
+        order = tuple(map(int, _DIMENSION.findall(instruction.attribute("dimensions") or "")))
     elif instruction.opcode == "bitcast" and (found := renaming_of(before, after)) is not None:
         return _bitcast(before, after, found)
     return _report(before, after, corresponding(before, after, order))
@@ -51,7 +52,7 @@ def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], 
     """What moves if the elements of one array are laid out as the other; with indices, from where to where."""
     by = corresponding(before, after)
     selections = questions(
-        asked, lambda text, name: read_selection(text, before.sizes, name=name), ("index", "element")
+        asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")
     )
     if everything:
         selections.append(Selection(tuple(map(range, before.sizes))))

@@ -20,8 +20,8 @@ class _Line:
     value: tuple[int, ...]
 
 
-def explanation(shape: ArrayShape, place: Place) -> Figure:
-    """Every step from the index to the slot: what is divided by what, and the sum.
+def explanation(shape: ArrayShape, place: Place, *, named: bool = False) -> Figure:
+    """Every step from the index to the slot: what is divided by what, and the sum; `named` after the element.
 
     >>> from hlo_cli.analysis.addresses import place_of
     >>> from hlo_cli.report.text import plain_text
@@ -47,9 +47,11 @@ def explanation(shape: ArrayShape, place: Place) -> Figure:
     ]
     data: dict[str, Cell] = {
         "steps": tuple({"step": line.label, "what": line.what, "how": line.how, "value": line.value} for line in lines),
+        "index": place.index,
         "linear_index": place.linear_index,
     }
-    return Figure("explanation", fixed(*table, *([""] if table else []), *_sum(shape, place)), data=data)
+    name = f"explanation of {_tuple(place.index)}" if named else "explanation"
+    return Figure(name, fixed(*table, *([""] if table else []), *_sum(shape, place)), data=data)
 
 
 def _texts(lines: Sequence[_Line]) -> list[tuple[str, str, str, str]]:

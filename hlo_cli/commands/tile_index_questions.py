@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from hlo_cli.inputs.files import STDIN, missing, unreadable
 from hlo_cli.source import HloError
 
 _Q = TypeVar("_Q")
 
-Reader = Callable[[str, str], _Q]
-"""Reads one question from a text; the second argument names where it stands."""
+Reader = Callable[[str, str, int], _Q]
+"""Reads one question from a text; the other arguments are the name of its file, and its line there."""
 
 
 def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
     """The questions in the arguments, in order: texts, names of files with one question a line, or `-`.
 
     A line is a question as on the command line, a JSON list, number or record; of a record, and under a header line,
-    the first of `fields` that is there is taken. A .npy file holds one question a row.
+    the first of `fields` that is there is taken. A .npy file holds one question a row. Files may be compressed.
     """
     found: list[_Q] = []
     for argument in arguments:
         if argument == "-" or (os.path.isfile(argument) and not argument.lstrip("-").isdecimal()):
-            name, data = (STDIN, sys.stdin.buffer.read()) if argument == "-" else (argument, _bytes_of(argument))
-            found.extend(read(text, f"{name}:{line}") for line, text in _texts(data, name, fields))
+            name, data = _bytes_of(argument)
+            found.extend(read(text, name, line) for line, text in _texts(data, name, fields))
         elif argument.endswith((".csv", ".tsv", ".json", ".jsonl", ".npy", ".txt")) or os.sep in argument:
+            from hlo_cli.inputs.files import missing
+
             raise missing(argument)
         else:
-            found.append(read(argument, ""))
+            found.append(read(argument, "", 1))
     return found
 
 
-def _bytes_of(path: str) -> bytes:
+def _bytes_of(argument: str) -> tuple[str, bytes]:
+    """The name and the unpacked bytes of a file, or of standard input for `-`."""
+    from hlo_cli.inputs.compression import decompress
+    from hlo_cli.inputs.files import STDIN, unreadable
+
+    if argument == "-":
+        return STDIN, decompress(sys.stdin.buffer.read(), STDIN)
     try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        raise missing(path) from None
+        with open(argument, "rb") as file:
+            return argument, decompress(file.read(), argument)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable(argument, error) from None
 
 
 def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -51,10 +55,12 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
         from hlo_cli.analysis.npy import integers_of
 
         rows = integers_of(data, name)
+        if rows.ndim not in (1, 2):
+            raise HloError(f"{name} has {rows.ndim} dimensions: a .npy file of questions has one a row")
         yield from enumerate((_joined(row if rows.ndim > 1 else [row]) for row in rows.tolist()), start=1)
         return
     try:
-        lines = data.decode().splitlines()
+        lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise HloError(f"{name} is neither text nor .npy") from None
     column: int | None = None
@@ -66,9 +72,9 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
         if not text or text.startswith("#"):
             continue
         if text[0] in "[{":
-            yield number, _of_json(text, f"{name}:{number}", fields)
+            yield from ((number, said) for said in _of_json(text, f"{name}:{number}", fields))
         else:
-            yield number, _cell(text, column)
+            yield number, _cell(text, column, f"{name}:{number}")
 
 
 def _header(line: str) -> list[str] | None:
@@ -76,21 +82,31 @@ def _header(line: str) -> list[str] | None:
     return [name.strip() for name in names] if names[0].strip().replace("_", "").isalpha() else None
 
 
-def _cell(text: str, column: int | None) -> str:
+def _cell(text: str, column: int | None, place: str) -> str:
     if column is None:
-        return text.replace("\t", ",").replace(";", ",")
-    if "\t" in text:
-        return text.split("\t")[column]
+        return text.replace("\t", ",").replace(";", ",").strip('"')
     import csv
 
-    return next(csv.reader([text]))[column]
-
-
-def _of_json(text: str, place: str, fields: Sequence[str]) -> str:
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        return next(csv.reader([text], delimiter="\t" if "\t" in text else ","))[column]
+    except (csv.Error, IndexError):
+        raise HloError(f"{place}: the line has no column {column + 1}, of which the header says that it asks") from None
+
+
+def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
+    """The questions in a line of JSON: one, or a list of lists."""
+    import json
+
+    try:
+        value = json.loads(text, parse_int=str)
+    except (ValueError, RecursionError) as error:
         raise HloError(f"{place}: not JSON: {error}") from None
+    several = isinstance(value, list) and value and all(isinstance(row, list | dict) for row in value)
+    for row in value if several else [value]:
+        yield _of_value(row, place, fields)
+
+
+def _of_value(value: object, place: str, fields: Sequence[str]) -> str:
     if isinstance(value, dict):
         value = next((value[field] for field in fields if field in value), None)
         if value is None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.addresses import Place, element_at, place_of
-from hlo_cli.commands.tile_index_explain import explanation
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.commands.tile_index_rows import addresses_table, slots_table, why_padding
 from hlo_cli.ir.shape import ArrayShape
@@ -14,7 +13,7 @@ from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import Selection, read_selection, read_slots
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ _MOST_VERIFIED = 1 << 27
 
 def selections_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[Selection]:
     """The elements asked for, in the order they were asked."""
-    found = questions(asked, lambda text, name: read_selection(text, array.sizes, name=name), ("index", "element"))
+    found = questions(
+        asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
+    )
     return [*found, Selection(tuple(map(range, array.sizes)))] if wish.everything else found
 
 
@@ -36,16 +37,23 @@ def slots_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[range]
     if wish.explain or wish.draw or wish.verify:
         raise HloError("--inverse goes with indices alone: --explain, --draw and --verify are for elements")
     if wish.as_bytes:
-        bits = wish.bits or array.element_bits
-        prefix = array.layout.dynamic_shape_metadata_prefix_bytes
-        end = wish.base + prefix + -(-array.slots * bits // 8)
+        there = buffer_bytes(array, wish)
         found = questions(
-            asked, lambda text, name: _above(wish.base, read_slots(text, end, name=name)), ("byte_offset", "byte")
+            asked,
+            lambda text, name, line: _above(wish.base, read_slots(text, there.stop, name=name, line=line)),
+            ("byte_offset", "byte"),
         )
-        return [*found, range(wish.base, end)] if wish.everything else found
+        return [*found, there] if wish.everything else found
     fields = ("linear_index", "linear")
-    found = questions(asked, lambda text, name: read_slots(text, array.slots, name=name), fields)
+    found = questions(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
     return [*found, range(array.slots)] if wish.everything else found
+
+
+def buffer_bytes(array: ArrayShape, wish: Wish) -> range:
+    """The addresses of the buffer: from its base, sizes that `M(n)` puts in front included, to behind the last slot."""
+    bits = wish.bits or array.element_bits
+    data = wish.base + array.layout.dynamic_shape_metadata_prefix_bytes
+    return range(wish.base, data + -(-array.slots * bits // 8))
 
 
 def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish) -> tuple[Report, int]:
@@ -65,21 +73,22 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish
     if wish.explain:
         if not 0 < count <= _MOST_EXPLAINED:
             raise HloError(f"--explain is for a few elements, not for {count:,}")
-        parts = [_for_machines(table)]
-        parts += [explanation(array, place_of(array, index, element_bits=bits)) for index in shown]
+        from hlo_cli.commands.tile_index_explain import explanation
+
+        parts = [explanation(array, place_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if wish.draw:
         from hlo_cli.commands.shape_figure import figure_of
 
         if count > _MOST_DRAWN:
             raise HloError(f"--draw marks up to {_MOST_DRAWN} elements, not {count:,}")
-        parts = [*([_for_machines(table)] if asked else []), figure_of(array, elements=shown)]
+        parts = [*(parts if wish.explain else ()), figure_of(array, elements=shown)]
     code = 0
     if wish.verify:
         said, code = _verified(array)
         answer, parts = (said, parts) if not asked else (answer, [*parts, Passage("verified", (f"{said}.",))])
         numbers["agree"] = code == 0
     following = () if wish.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
-    report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following, notes=_notes(array))
+    report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following)
     return report, code
 
 
@@ -95,7 +104,7 @@ def report_of_slots(array: ArrayShape, asked: Sequence[range], wish: Wish) -> Re
         answer = f"Slot {slot} holds element ({_bare(element)})" if element is not None else f"Slot {slot} is padding"
         if element is None:
             answer += f": {why_padding(array, slot)}"
-    return Report("tile-index", answer, numbers={"asked": len(table.rows)}, parts=(table,), notes=_notes(array))
+    return Report("tile-index", answer, numbers={"asked": len(table.rows)}, parts=(table,))
 
 
 def _one(place: Place, bits: int, base: int) -> tuple[str, list[Part]]:
@@ -124,12 +133,6 @@ def _verified(array: ArrayShape) -> tuple[str, int]:
     if agrees(array):
         return f"Both ways agree on {counted(array.elements, 'elements')} in {counted(array.slots, 'slots')}", 0
     return f"The two ways differ for {array}: this is a bug of hlo", 1
-
-
-def _notes(array: ArrayShape) -> tuple[Diagnostic, ...]:
-    if array.layout.split_configs:
-        return (Diagnostic("note", "SC divides the array between memories; addresses are those of one piece"),)
-    return ()
 
 
 def _above(base: int, numbers: range) -> range:

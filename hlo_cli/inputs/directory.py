@@ -15,17 +15,13 @@ _SHOWN = 5
 
 
 def dumps_in(folder: str) -> tuple[list[tuple[str, DumpName]], list[str]]:
-    """The text dumps of a directory by the order XLA made them, and other files that might hold HLO text."""
+    """The dumps of a directory, as text where there is text, and other files that might hold HLO."""
     files, _ = _entries(folder)
-    parsed = [(name, parse_dump_name(name)) for name in files]
-    dumps = [(name, dump) for name, dump in parsed if dump is not None and dump.is_text]
-    others = [name for name in files if split_extension(name)[1] in ("txt", "hlo") and not is_aside(name)]
-    if not dumps and not others and any(dump is not None for _, dump in parsed):
-        count = sum(dump is not None for _, dump in parsed)
-        raise HloError(
-            f"{_shown(folder)} holds {_counted(count, 'binary proto')} and no text; protos are not read yet",
-            hint=AS_TEXT,
-        )
+    parsed = [(name, dump) for name in files if (dump := parse_dump_name(name)) is not None]
+    texts = {split_extension(name)[0] for name, dump in parsed if dump.is_text}
+    dumps = [(name, dump) for name, dump in parsed if dump.is_text or split_extension(name)[0] not in texts]
+    loose = [name for name in files if split_extension(name)[1] and not is_aside(name)]
+    others = [name for name in loose if split_extension(name)[1] != "pb"] or loose
     return dumps, others
 
 
@@ -56,7 +52,7 @@ def _has_dumps(folder: str) -> bool:
         names = os.listdir(folder)
     except OSError:
         return False
-    return any((dump := parse_dump_name(name)) is not None and dump.is_text for name in names)
+    return any(parse_dump_name(name) is not None for name in names)
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final, Literal, get_args
 
 from hlo_cli.source import HloError, nearest
 
-SIBLING_KINDS = ("buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report")
+SiblingKind = Literal["buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report"]
+SIBLING_KINDS: Final[tuple[SiblingKind, ...]] = get_args(SiblingKind)
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(r"\.(?:gz|xz|bz2|zstd?)$", re.IGNORECASE)
@@ -168,7 +170,9 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     {}
     """
     stem, _ = split_extension(file_name)
-    found = {}
+    # TPU compilers dump the module that the buffers are assigned for a second time, without such files.
+    stem = stem.removesuffix("_after_buffer_assignment")
+    found: dict[str, str] = {}
     for kind in SIBLING_KINDS:
         names = (os.path.join(folder, f"{stem}-{kind}.txt{ending}") for ending in _ENDINGS)
         if path := next(filter(os.path.isfile, names), None):

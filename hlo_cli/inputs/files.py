@@ -1,4 +1,4 @@
-"""A path or a stream to text: reading, decompression, decoding, and what to say when that cannot be."""
+"""A path or a stream to text or to a proto: reading, decompression, decoding, and what to say when that cannot be."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ _FOREIGN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), "a web page"),
 )
 _AS_HLO = "jax.jit(f).lower(x).compile().as_text() gives HLO text, and so does XLA_FLAGS=--xla_dump_to=DIR"
+_FIRST_FIELD = b"\n"
+"""How protos begin that hold a module: field 1 with a length behind it, the name or a message."""
 AS_TEXT = "dump text: XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
 
 
-def read_text(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
-    """The text of a file, whatever it is compressed with; lines end in one newline.
+def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
+    """The text of a file, or the bytes of a proto, whatever it is compressed with; lines end in one newline.
 
-    >>> read_text("/no/such/file.txt")
+    >>> read_file("/no/such/file.txt")
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: there is no folder /no/such
@@ -58,8 +60,8 @@ def read_text(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
     return decode(data, path, maximum_bytes=maximum_bytes)
 
 
-def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
-    """The text of standard input, or of the stream that stands for it.
+def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
+    """What standard input holds, or the stream that stands for it.
 
     >>> import io
     >>> read_stdin(io.BytesIO(b"HloModule m"))
@@ -78,8 +80,10 @@ def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -
     return decode(data, STDIN, maximum_bytes=maximum_bytes)
 
 
-def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str:
+def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     """Text from bytes: decompressed, by its byte order mark or as UTF-8; stray bytes become lone surrogates.
+
+    What looks like a binary proto stays bytes.
 
     >>> decode("HloModule m\\r\\n".encode("utf-16"), "m.txt")
     'HloModule m\\n'
@@ -88,7 +92,8 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = data.decode("utf-16", "replace")
     else:
-        _refuse_binary(data[:_HEAD], name)
+        if _is_binary(data[:_HEAD], name):
+            return data
         text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -126,7 +131,8 @@ def _bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
     return data
 
 
-def _refuse_binary(head: bytes, name: str) -> None:
+def _is_binary(head: bytes, name: str) -> bool:
+    """Whether this is a proto, by its first field; HloError for all else that is not text."""
     for magic, what in _BINARY:
         if head.startswith(magic):
             raise HloError(f"{name} is not HLO text; it looks like {what}")
@@ -135,10 +141,10 @@ def _refuse_binary(head: bytes, name: str) -> None:
     sample = head[:4096]
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):
-        return
-    if head[:1] == b"\n" or name.endswith((".pb", ".pb.gz")):
-        raise HloError(f"{name} looks like a binary proto, which is not read yet", hint=AS_TEXT)
-    raise HloError(f"{name} is binary, not HLO text", hint=AS_TEXT)
+        return False
+    if head[:1] != _FIRST_FIELD:
+        raise HloError(f"{name} is binary, not HLO text", hint=AS_TEXT)
+    return True
 
 
 def _refuse_foreign(head: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What the user names on the command line, as texts to parse: files, directories of dumps, globs, standard input."""
+"""What the user names on the command line, as texts and protos: files, directories of dumps, globs, standard input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hlo_cli.inputs.dumps import (
     siblings_of,
     split_extension,
 )
-from hlo_cli.inputs.files import STDIN, missing, read_stdin, read_text
+from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
 from hlo_cli.inputs.logs import excerpts
 from hlo_cli.source import HloError, Source
 
@@ -33,7 +33,7 @@ _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One module's text and what is known of where it came from.
+    """One module's text and what is known of where it came from; of a proto the bytes, and a source without text.
 
     `choice` tells which stage was taken where there were several, `module_choice` which module; `siblings` are the
     files that XLA wrote about this dump, kind to path.
@@ -47,6 +47,12 @@ class Input:
     choice: str | None = None
     module_choice: str | None = None
     argument: str = ""
+    proto: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """How long the text is, or the proto."""
+        return len(self.source.text) if self.proto is None else len(self.proto)
 
     @property
     def stage(self) -> str | None:
@@ -119,7 +125,7 @@ def choose_one(inputs: Sequence[Input]) -> Input:
     """
     if not inputs:
         raise HloError("there is no module to read")
-    largest = max(inputs, key=lambda each: len(each.source.text))
+    largest = max(inputs, key=lambda each: each.size)
     if len(inputs) == 1:
         return largest
     places = {_place(each.argument) for each in inputs}
@@ -144,12 +150,12 @@ def _inputs_of(argument: str, wish: _Wish) -> Iterator[Input]:
 
 
 def _of_file(path: str, argument: str, wish: _Wish) -> Iterator[Input]:
-    return _modules(path, path, read_text(path, maximum_bytes=wish.maximum_bytes), argument, wish)
+    return _modules(path, path, read_file(path, maximum_bytes=wish.maximum_bytes), argument, wish)
 
 
 def _of_numbered(argument: str, path: str, wish: _Wish) -> Iterator[Input]:
-    text = read_text(path, maximum_bytes=wish.maximum_bytes)
-    listed = list(_modules(path, path, text, argument, wish, every_stage=True))
+    content = read_file(path, maximum_bytes=wish.maximum_bytes)
+    listed = list(_modules(path, path, content, argument, wish, every_stage=True))
     if not any(each.source.name == argument for each in listed):
         count = "one module" if len(listed) == 1 else f"{len(listed)} modules"
         raise HloError(f"there is no {argument}: {path} holds {count}")
@@ -188,7 +194,7 @@ def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[
         except HloError:
             continue
         for each in found:
-            if _LOOKS_LIKE_HLO.search(each.source.text):
+            if each.proto is not None or _LOOKS_LIKE_HLO.search(each.source.text):
                 count += 1
                 yield each
     if count == 0:
@@ -196,12 +202,16 @@ def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[
 
 
 def _modules(
-    name: str, path: str | None, text: str, argument: str, wish: _Wish, *, every_stage: bool = False
+    name: str, path: str | None, content: str | bytes, argument: str, wish: _Wish, *, every_stage: bool = False
 ) -> Iterator[Input]:
-    """The modules of one text; of a module that XLA printed at several stages, the wanted one."""
-    found = excerpts(text)
+    """The modules of one text, or that of a proto; of a module that XLA printed at several stages, the wanted one."""
     siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
     own = parse_dump_name(os.path.basename(path)) if path else None
+    if isinstance(content, bytes):
+        module = own.module if own else None
+        yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
+        return
+    found = excerpts(content)
     dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
     marked = [dump for dump in dumps if dump is not None]
     kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]

@@ -17,10 +17,14 @@ Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | No
 """What JSON can say, with tuples for arrays and mappings that cannot be changed for objects."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BackendConfig:
     """The configuration that a backend gives an instruction, which most backends write as JSON.
 
+    Two of them are equal whatever the order of keys: TPU compilers sort them in the text of a dump, not in its proto.
+
+    >>> BackendConfig('{"a":1,"b":2}') == BackendConfig('{"b":2,"a":1}')
+    True
     >>> config = BackendConfig('{"n":["3"]}')
     >>> str(config), config.json["n"], str(BackendConfig("raw"))
     ('{"n":["3"]}', ('3',), '"raw"')
@@ -30,6 +34,14 @@ class BackendConfig:
 
     def __str__(self) -> str:
         return dictionary_or_quoted(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BackendConfig):
+            return NotImplemented
+        return self.text == other.text or _sorted_json(self.text) == _sorted_json(other.text)
+
+    def __hash__(self) -> int:
+        return hash(_sorted_json(self.text))
 
     @property
     def json(self) -> Json:
@@ -101,6 +113,17 @@ def _read_json(text: str) -> Json:
         return _frozen(loads(text))
     except (ValueError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=1 << 16)
+def _sorted_json(text: str) -> str:
+    """The same JSON with its keys in order; a text that is no JSON as it stands."""
+    from json import dumps, loads
+
+    try:
+        return dumps(loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _frozen(value: object) -> Json:

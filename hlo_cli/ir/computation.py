@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -74,3 +74,16 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"<computation {self.name}: {len(self.instructions)} instructions>"
+
+
+def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
+    """The name itself, or with a number behind it that makes it free; `copies` holds the numbers given so far.
+
+    >>> free_name("add", {"add", "add.1"}, {}), free_name("sub", {"add"}, {})
+    ('add.2', 'sub')
+    """
+    name = wanted
+    while name in taken:
+        copies[wanted] = copies.get(wanted, 0) + 1
+        name = f"{wanted}.{copies[wanted]}"
+    return name

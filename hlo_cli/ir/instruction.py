@@ -116,7 +116,7 @@ class Instruction:
 
     @property
     def text(self) -> InstructionText:
-        """Attributes and argument; read from the source anew each time, as they are rarely asked for twice."""
+        """Attributes and argument; read from the source when asked for, and kept until another instruction's are."""
         return self._text if self._text is not None else self.computation.reader.read(self.index)
 
     @property

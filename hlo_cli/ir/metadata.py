@@ -15,7 +15,7 @@ from hlo_cli.ir.strings import quoted
 class Metadata:
     """What `metadata={…}` says; empty strings and zeros where it says nothing.
 
-    Keys without a field of their own (`profile_type`, `metadata_payload`, those of forks) stay in the text.
+    Keys without a field of their own (`metadata_payload`, those of forks) stay in the text.
 
     >>> str(Metadata(op_name="jit(f)/add", source_line=3))
     '{op_name="jit(f)/add" source_line=3}'
@@ -28,14 +28,21 @@ class Metadata:
     source_end_line: int = 0
     source_column: int = 0
     source_end_column: int = 0
+    profile_type: tuple[int, ...] = ()
     deduplicated_name: str = ""
     scheduling_name: str = ""
     stack_frame_id: int = 0
 
     def __str__(self) -> str:
         said = ((field.name, getattr(self, field.name)) for field in fields(self))
-        shown = (f"{name}={quoted(v) if isinstance(v, str) else v}" for name, v in said if v)
+        shown = (f"{name}={_text(value)}" for name, value in said if value)
         return "{" + " ".join(shown) + "}"
+
+
+def _text(value: str | int | tuple[int, ...]) -> str:
+    if isinstance(value, tuple):
+        return "{" + ",".join(map(str, value)) + "}"
+    return quoted(value) if isinstance(value, str) else str(value)
 
 
 NO_METADATA: Final = Metadata()

@@ -16,6 +16,7 @@ from hlo_cli.source import Diagnostic, HloError, Source, nearest
 if TYPE_CHECKING:
     from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
     from hlo_cli.ir.annotations import FrontendAttributes
+    from hlo_cli.ir.buffers import BufferAssignment
     from hlo_cli.ir.origin import DebuggedArray, RecoveryTable
     from hlo_cli.ir.values import AttributeValue
 
@@ -55,11 +56,17 @@ class Module:
     read_errors: tuple[Diagnostic, ...] = ()
     check: Callable[[Module], Findings] | None = None
     read_header_value: Callable[[str, str], AttributeValue] | None = None
+    read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
 
     @cached_property
     def stack_frames(self) -> StackFrames:
         """The tables behind the header, which say where in the user's program instructions come from."""
         return self.read_stack_tables(self.stack_tables) if self.read_stack_tables is not None else StackFrames()
+
+    @cached_property
+    def buffer_assignment(self) -> BufferAssignment | None:
+        """What the compiler's own buffer assignment says; None where the input does not hold it, as text never does."""
+        return self.read_buffer_assignment(self) if self.read_buffer_assignment is not None else None
 
     def header_value(self, name: str) -> AttributeValue | None:
         """What an attribute of the header says, or None if there is none of this name.

@@ -8,7 +8,6 @@ which XLA's own routines leave out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -168,7 +167,8 @@ class Tiling:
         return found
 
 
-def tiling_of(dimensions: Sequence[int], layout: Layout) -> Tiling:
+@lru_cache(maxsize=1024)
+def tiling_of(dimensions: Bounds, layout: Layout) -> Tiling:
     """The steps by which `layout` places an array of sizes `dimensions`.
 
     The layout's minor_to_major must be a permutation of the dimensions, tiles positive or `*`.

@@ -172,3 +172,5 @@ class DebugLogMode(StrEnum):
 
     DEFAULT = "default"
     FUSION_DEBUGGER = "fusion_debugger"
+    NO_FUSION = "no_fusion"
+    GUARANTEED = "guaranteed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from itertools import chain
 
 from hlo_cli.render.clean import clean
 from hlo_cli.render.machine import columns_of, field_of, rows_of
@@ -25,7 +26,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     header = [column.name for column in columns_of(table)]
-    for record in (header, *rows_of(table, style)):
+    for record in chain((header,), rows_of(table, style)):
         writer.writerow([clean(field_of(cell)) for cell in record])
         yield buffer.getvalue()
         buffer.seek(0)

@@ -99,10 +99,10 @@ def _help(hint: str, style: Style) -> Iterator[Line]:
 
 
 def _note(note: Diagnostic) -> str:
-    place = note.position
+    place, hint = note.position, f"; {note.hint}" if note.hint else ""
     if note.source is None or place is None:
-        return note.message
-    return f"{note.message} ({note.source.name}:{place.line})"
+        return note.message + hint
+    return f"{note.message} ({note.source.name}:{place.line}){hint}"
 
 
 def _message(text: str, style: Style) -> str:

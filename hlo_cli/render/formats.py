@@ -12,8 +12,11 @@ from hlo_cli.report.report import Report
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
 
-FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md")
+FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md", "html", "svg")
 """What `--format` takes. `table` is for whoever reads: `screen` for a person, `plain` for a pipe."""
+
+BY_NAME: Final = {f".{name}": name for name in ("json", "jsonl", "csv", "tsv", "md", "html", "svg")}
+"""The formats that the name of a file asks for by its ending, if nothing else does."""
 
 
 def renderer(name: str, *, person: bool) -> Render:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from hlo_cli.render.machine import Json, columns_of, json_value, note_value, rows_of
+from hlo_cli.render.machine import Json, columns_of, diagnostic_value, json_value, rows_of
 from hlo_cli.render.style import Style
 from hlo_cli.report.anatomy import Anatomy, letter
 from hlo_cli.report.cell import Row
@@ -14,27 +14,41 @@ from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, line_of, plain_text
+from hlo_cli.report.timeline import Timeline
 from hlo_cli.report.tree import Tree
+from hlo_cli.source import Diagnostic
 
 FIGURE_ROOM = 80
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The object, one row a line. Facts, anatomies, figures and text have keys of their own if there are any.
+    r"""The object, one row a line. Parts that are no tables have keys of their own, after their kind.
 
-    Trees are tables with the depth of every row.
+    Trees are tables with the depth of every row; the buffers of timelines are tables too.
 
     >>> "".join(render(Report("diff", "No difference", numbers={"changes": 0}), Style()))
     '{"schema": "hlo.diff/1",\n "input": {},\n "answer": {"changes": 0},\n "tables": {},\n "notes": []}\n'
     """
     yield f'{{"schema": {dumps(report.schema)},\n "input": {dumps(json_value(report.input))},\n'
     yield f' "answer": {dumps(json_value(report.numbers))},\n "tables": '
-    tables = [part.as_table() if isinstance(part, Tree) else part for part in report.parts]
+    tables = [part.as_table() if isinstance(part, Tree | Timeline) else part for part in report.parts]
     yield from _members((table.name, _table(table, style)) for table in tables if isinstance(table, Table))
     for key, members in _others(report).items():
         yield f",\n {dumps(key)}: "
         yield from _members((name, iter((dumps(value),))) for name, value in members.items())
-    yield f',\n "notes": {dumps([note_value(note) for note in report.notes])}}}\n'
+    yield f',\n "notes": {_diagnostics(report.notes)}'
+    yield f',\n "errors": {_diagnostics(report.errors)}}}\n' if report.errors else "}\n"
+
+
+def errors_object(errors: Iterable[Diagnostic]) -> str:
+    """The object in place of a report where there is none, for what was asked cannot be answered.
+
+    >>> print(errors_object([Diagnostic("error", "no such file")]), end="")
+    {"schema": "hlo.error/1",
+     "errors": [
+      {"severity": "error", "message": "no such file"}]}
+    """
+    return f'{{"schema": "hlo.error/1",\n "errors": {_diagnostics(errors)}}}\n'
 
 
 def dumps(value: Json) -> str:
@@ -44,6 +58,11 @@ def dumps(value: Json) -> str:
     '["\\u001b", 1.5]'
     """
     return json.dumps(value, allow_nan=False)
+
+
+def _diagnostics(diagnostics: Iterable[Diagnostic]) -> str:
+    lines = [f"\n  {dumps(diagnostic_value(diagnostic))}" for diagnostic in diagnostics]
+    return f"[{','.join(lines)}]"
 
 
 def _members(members: Iterable[tuple[str, Iterator[str]]]) -> Iterator[str]:
@@ -84,6 +103,8 @@ def _others(report: Report) -> dict[str, dict[str, Json]]:
                 found.setdefault("figures", {})[part.name] = json_value(part.data) or _drawing(part)
             case Passage():
                 found.setdefault("text", {})[part.name] = [plain_text(line_of(each)) for each in part.paragraphs]
+            case Timeline():
+                found.setdefault("timelines", {})[part.name] = json_value(part.data)
             case Table() | Tree():
                 pass
     return found

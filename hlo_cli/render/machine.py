@@ -69,10 +69,10 @@ def rows_of(table: Table, style: Style) -> Iterator[Row]:
         yield tuple(row[at] for at in visible)
 
 
-def note_value(note: Diagnostic) -> Json:
-    """A note as JSON has it; what it does not have is left out.
+def diagnostic_value(note: Diagnostic) -> Json:
+    """A note or an error as JSON has it, its end behind its last character; what it does not have is left out.
 
-    >>> note_value(Diagnostic("note", "2 attributes kept as text"))
+    >>> diagnostic_value(Diagnostic("note", "2 attributes kept as text"))
     {'severity': 'note', 'message': '2 attributes kept as text'}
     """
     value: dict[str, Json] = {"severity": note.severity, "message": note.message}
@@ -82,4 +82,9 @@ def note_value(note: Diagnostic) -> Json:
         value["path"] = note.source.name
     if note.position:
         value |= {"line": note.position.line, "column": note.position.column}
+    if note.source and note.span:
+        end = note.source.position(note.span.end)
+        value |= {"end_line": end.line, "end_column": end.column}
+    if note.hint:
+        value["hint"] = note.hint
     return value

@@ -72,13 +72,22 @@ def byte_unit(largest: int | float) -> int:
     return _unit(largest, 9999.95)
 
 
+def axis_unit(largest: int | float) -> int:
+    """Which of BYTE_UNITS an axis or a sentence takes, so that there are at most three digits before the point.
+
+    >>> BYTE_UNITS[axis_unit(3594 * 1024)], BYTE_UNITS[axis_unit(1023)]
+    ('MiB', 'B')
+    """
+    return _unit(largest, 1023.95)
+
+
 def bytes_in_words(value: int | float) -> str:
     """A size for a sentence: the unit follows the number, one decimal unless it is whole.
 
     >>> bytes_in_words(10039296), bytes_in_words(360448), bytes_in_words(512), bytes_in_words(3)
     ('9.6 MiB', '352 KiB', '512 B', '3 B')
     """
-    unit = _unit(value, 1023.95)
+    unit = axis_unit(value)
     divisor = 1024**unit
     return f"{scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from hlo_cli.render.clean import clean
 from hlo_cli.render.machine import columns_of, field_of, rows_of
@@ -21,5 +22,5 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     table = report.main_table
     header = [column.name for column in columns_of(table)]
-    for record in (header, *rows_of(table, style)):
+    for record in chain((header,), rows_of(table, style)):
         yield "\t".join(clean(field_of(cell)) for cell in record) + "\n"

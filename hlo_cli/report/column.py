@@ -16,6 +16,7 @@ Unit = Literal[
     "line",  # a line number
     "address",  # an offset, shown in hexadecimal
     "index",  # a tuple of integers, shown as (0,5)
+    "span",  # first step, last step, and whether something else is done meanwhile: a bar over all steps
     "flag",  # true or false
     "change",  # one of ~ + - >
     "name",  # what can be typed back into a command
@@ -55,7 +56,8 @@ class Column:
 
     `rank` says who leaves when there is no room, the lowest first; columns of rank `KEEP` leave only when
     shortening is not enough. `from_width` is the narrowest screen that shows it: 0, 120 or 200. A column for
-    only one kind of reader is `person=False` or `machine=False`; asked for by name, both see it.
+    only one kind of reader is `person=False` or `machine=False`; asked for by name, both see it. A column of
+    spans says how many `steps` there are.
 
     >>> Column("padded_bytes", "padded", "bytes", total="sum").is_numeric
     True
@@ -75,6 +77,7 @@ class Column:
     align: Literal["left", "right"] | None = None
     person: bool = True
     machine: bool = True
+    steps: int = 0
 
     @property
     def is_numeric(self) -> bool:

@@ -15,16 +15,18 @@ if TYPE_CHECKING:  # a report of tables need not load the other kinds of parts
     from hlo_cli.report.facts import Facts
     from hlo_cli.report.figure import Figure
     from hlo_cli.report.text import Passage
+    from hlo_cli.report.timeline import Timeline
     from hlo_cli.report.tree import Tree
 
-Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage"
+Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage | Timeline"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """An answer in one sentence, its numbers, and the parts that prove it.
 
-    `next` are commands that can be pasted, `notes` facts about the reading, `input` says what was read.
+    `next` are commands that can be pasted, `notes` facts about the reading, `errors` what could not be read, `input`
+    says what was read.
 
     >>> report = Report("layout", "no padding in 3 values", numbers={"values": 3, "padding_bytes": 0})
     >>> report.schema
@@ -39,6 +41,7 @@ class Report:
     parts: tuple[Part, ...] = ()
     next: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
     input: Mapping[str, Cell] = field(default_factory=dict)
 
     @property

@@ -73,16 +73,15 @@ class Table:
 
         Ties go by the label column; cells without a value come last either way.
         """
-        self = replace(self, rows=tuple(self.rows))
-        at = self.column_index(name)
+        rows, at = tuple(self.rows), self.column_index(name)
         falls = self.columns[at].is_numeric != turned
         label = self.label_index(range(len(self.columns)))
-        order = sorted(range(len(self.rows)), key=self._order(label)) if label is not None else range(len(self.rows))
-        there = [row for row in order if not is_missing(self.rows[row][at])]
-        missing = [row for row in order if is_missing(self.rows[row][at])]
-        placed = sorted(there, key=self._order(at), reverse=falls) + missing
+        order = sorted(range(len(rows)), key=_order(rows, label)) if label is not None else range(len(rows))
+        there = [row for row in order if not is_missing(rows[row][at])]
+        missing = [row for row in order if is_missing(rows[row][at])]
+        placed = sorted(there, key=_order(rows, at), reverse=falls) + missing
         marked = frozenset(new for new, old in enumerate(placed) if old in self.marked)
-        return replace(self, rows=tuple(self.rows[row] for row in placed), sorted_by=name, marked=marked)
+        return replace(self, rows=tuple(rows[row] for row in placed), sorted_by=name, marked=marked)
 
     def label_index(self, indices: Iterable[int]) -> int | None:
         """Of the given columns the one that says what a row is: the first that names something, else the first text."""
@@ -108,8 +107,9 @@ class Table:
 
         return tuple(_total(column, sum_of) for column in self.columns)
 
-    def _order(self, at: int) -> Callable[[int], tuple[int, object]]:
-        return lambda row: order_of(self.rows[row][at])
+
+def _order(rows: Sequence[Row], at: int) -> Callable[[int], tuple[int, object]]:
+    return lambda row: order_of(rows[row][at])
 
 
 def _total(column: Column, sum_of: Callable[[str], Cell]) -> Cell:

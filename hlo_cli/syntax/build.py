@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
-from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.lines import Row, RowReader
 from hlo_cli.syntax.notes import Notes
@@ -19,6 +19,7 @@ from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
 from hlo_cli.syntax.statements import OperandText, Statement, read_operands
+from hlo_cli.syntax.suggest import ONE_RESULT, defined_below
 from hlo_cli.syntax.written import WrittenReader
 
 _CALLS = re.compile(rf", ({'|'.join(CALLING_ATTRIBUTES)})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
@@ -54,16 +55,20 @@ class Call(NamedTuple):
 class Builder:
     """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
 
-    `failed` are names of instructions that could not be read: using one of them is not a second error. `nameless`
+    `failed` are names of instructions that could not be read, `lost` those of computations: using one of them is not a
+    second error. `nameless`
     says that computations were printed without their names, so that calls cannot be linked. `cut` is a computation
     that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
+    `shapeless` are the instructions whose shape the text leaves out, callees before their callers.
     """
 
     source: Source
     shapes: dict[str, Shape] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    shapeless: list[Instruction] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
     notes: Notes = field(init=False)
     nameless: bool = False
     cut: Computation | None = None
@@ -127,7 +132,7 @@ class Builder:
             instruction = self._instruction(computation, statement, named, instructions)
             if statement.is_root:
                 if root is not None:
-                    self.report("a second ROOT in this computation", statement.start, statement.start + 4)
+                    self.report("a second ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
                 root = instruction
         parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
         _finish(computation, instructions, parameters, root)
@@ -213,6 +218,8 @@ class Builder:
         instruction = Instruction(
             statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
         )
+        if statement.shape == UnknownShape():
+            self.shapeless.append(instruction)
         self._resolve(instruction, statement, named)
         self._link_attributes(instruction, statement.attributes)
         if statement.name in named:
@@ -241,8 +248,8 @@ class Builder:
         if self.is_full:
             return
         close = nearest(operand.name, named)
-        hint = None
-        if close is not None and (span := named[close].span) is not None:
+        hint = defined_below(self.source, operand.name, operand.span.end)
+        if hint is None and close is not None and (span := named[close].span) is not None:
             hint = f"{close} is defined on line {self.source.position(span.start).line}"
         what = f"%{operand.name}" if operand.name else "an operand without a name"
         self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)
@@ -268,12 +275,3 @@ def _finish(
 def _number(argument: str) -> int:
     argument = argument.strip()
     return int(argument) if argument.isdecimal() and len(argument) < 10 else 0
-
-
-def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
-    """The name itself, or with a number behind it that makes it free; `copies` holds the numbers given so far."""
-    name = wanted
-    while name in taken:
-        copies[wanted] = copies.get(wanted, 0) + 1
-        name = f"{wanted}.{copies[wanted]}"
-    return name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
@@ -11,14 +13,16 @@ from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.source import Diagnostic, HloError, Span
+from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
+from hlo_cli.syntax.check_instructions import note_instructions, place_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.split import split_attributes, split_tail
-from hlo_cli.syntax.typed import read_header_value, read_value_text
-from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.suggest import did_you_mean, like, opcode_like, type_like
+from hlo_cli.syntax.typed import read_header_value, read_value_text, why_unread
+from hlo_cli.syntax.values import expect_no_attribute, read_attributes
 
 _LONGEST: Final = 60
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
@@ -45,8 +49,17 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
             for instruction in computation.instructions:
                 _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
-    found = (*(noted.diagnostics() if noted else ()), *notes.diagnostics())
+    note_instructions(module, notes)
+    found = (*(noted.diagnostics() if noted else ()), *_not_blamed(notes.diagnostics(), module))
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
+
+
+def _not_blamed(notes: Iterable[Diagnostic], module: Module) -> Iterator[Diagnostic]:
+    """The notes without those on attributes that are missing in a line with an error: it may have taken them."""
+    wrong = {error.position.line for error in module.read_errors if error.position is not None}
+    for note in notes:
+        if note.code != "missing-attribute" or note.position is None or note.position.line not in wrong:
+            yield note
 
 
 def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[Diagnostic]) -> None:
@@ -65,7 +78,8 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
             if row not in odd:
                 continue
             if (pairs := odd[row]) is None:
-                _note_one(instruction, _read(instruction, errors), notes)
+                if (read := _read(instruction, errors)) is not None:
+                    _note_one(instruction, read, notes)
             else:
                 first, _, times = same.get(row) or (instruction, pairs, 0)
                 same[row] = first, pairs, times + 1
@@ -78,16 +92,27 @@ def _rows(computation: Computation) -> Iterable[_Row]:
     return zip([i.opcode for i in computation.instructions], computation.reader.tails(), strict=True)
 
 
-def _problems(opcode: str, pairs: Iterable[tuple[str, str]]) -> list[_Problem]:
+def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
     """What is odd about an opcode and its attributes."""
     rules = attributes_of(opcode)
     if not is_known(opcode):
         return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
-    return [
-        found
+    names = [name for name, _ in pairs]
+    found: list[_Problem] = [
+        ("", "missing-attribute", f"{opcode} needs the attribute {name}")
+        for name in rules.keys() - names
+        if rules[name].required and rules.keys() >= set(names)
+    ]
+    found += [
+        problem
         for name, text in pairs
         if (rule := rules.get(name)) is None or rule.kind not in _CANNOT_FAIL
-        if (found := _problem_with(opcode, name, text)) is not None
+        if (problem := _problem_with(opcode, name, text)) is not None
+    ]
+    return found + [
+        (name, "second-attribute", f"attribute {name} of {opcode} stands there twice; the first is taken")
+        for name, times in Counter(names).items()
+        if times > 1
     ]
 
 
@@ -101,15 +126,39 @@ def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
     return None
 
 
-def _note_one(instruction: Instruction, pairs: Iterable[tuple[str, str]], notes: Notes, times: int = 1) -> None:
+def _note_one(instruction: Instruction, pairs: Sequence[tuple[str, str]], notes: Notes, times: int = 1) -> None:
     """Note what is odd about an instruction, and as many others that say the same."""
     spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
     for name, code, message in _problems(instruction.opcode, pairs):
-        notes.add(code, message, spans.get(name) or _place(instruction), times)
+        span = spans.get(name)
+        if span is None:
+            place = place_of(notes.source, instruction, instruction.opcode)
+        else:
+            place = span if code == "unread-value" else _before(notes.source, name, span)
+        notes.add(code, message, place, times, hint=partial(_meant, instruction.opcode, pairs, name, code))
 
 
-def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]]:
-    """The attributes of one line, as the exact reader takes them if need be."""
+def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) -> str | None:
+    """What may have been meant where an opcode, an attribute or its value is odd."""
+    match code:
+        case "unknown-opcode":
+            return did_you_mean(opcode_like(opcode))
+        case "unknown-attribute":
+            return like(name, attributes_of(opcode))
+        case "unread-value":
+            kind = attributes_of(opcode)[name].kind
+            return next(filter(None, (why_unread(kind, text) for other, text in pairs if other == name)), None)
+    return None
+
+
+def _before(source: Source, name: str, value: Span) -> Span:
+    """Where the name of an attribute stands before its value."""
+    start = source.text.rfind(name, 0, value.start)
+    return value if start < 0 else Span(start, start + len(name))
+
+
+def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
+    """The attributes of one line, as the exact reader takes them if need be; None if it cannot."""
     reader = instruction.computation.reader
     assert isinstance(reader, RowReader)
     if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
@@ -117,11 +166,12 @@ def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str,
     scanner = reader.tail(instruction.index)
     try:
         attributes = read_attributes(scanner)
+        expect_no_attribute(scanner)
         if not scanner.at_end():
             raise scanner.error("expected a comma before the next attribute")
     except HloError as error:
         errors.extend(error.diagnostics if len(errors) < MAX_ERRORS else ())
-        return []
+        return None
     return [(attribute.name, attribute.value) for attribute in attributes]
 
 
@@ -131,10 +181,13 @@ def _note_header(module: Module, notes: Notes) -> None:
             continue
         if attribute.name not in HEADER_ATTRIBUTES:
             message = f"header attribute {attribute.name} is not known; kept as text"
-            notes.add("unknown-attribute", message, _whole(module, attribute.name, attribute.span))
+            place = _whole(module, attribute.name, attribute.span)
+            notes.add("unknown-attribute", message, place, hint=partial(like, attribute.name, HEADER_ATTRIBUTES))
         elif isinstance(read_header_value(attribute.name, attribute.value), UnreadText):
             message = f"value {_shortened(attribute.value)} of header attribute {attribute.name} is not understood"
-            notes.add("unread-value", f"{message}; kept as text", _whole(module, attribute.name, attribute.span))
+            hint = partial(why_unread, HEADER_ATTRIBUTES[attribute.name].kind, attribute.value)
+            place = _whole(module, attribute.name, attribute.span)
+            notes.add("unread-value", f"{message}; kept as text", place, hint=hint)
 
 
 def _note_shapes(module: Module, notes: Notes) -> None:
@@ -142,31 +195,33 @@ def _note_shapes(module: Module, notes: Notes) -> None:
     shapes = {id(shape): shape for shape in [instruction.shape for instruction in module.instructions]}
     odd = {key: found for key, shape in shapes.items() if (found := _wrong_leaves(shape))}
     for instruction in module.instructions if odd else ():
-        for code, message in odd.get(id(instruction.shape), ()):
-            notes.add(code, message, _place(instruction))
+        for code, message, word in odd.get(id(instruction.shape), ()):
+            hint = partial(_meant_type, word, code)
+            notes.add(code, message, place_of(module.source, instruction, word), hint=hint)
 
 
-def _wrong_leaves(shape: Shape) -> list[tuple[str, str]]:
-    leaves = dict.fromkeys(leaf for _, leaf in shape.leaves)
-    return [found for leaf in leaves if (found := _wrong_with(leaf)) is not None]
+def _meant_type(word: str, code: str) -> str | None:
+    return did_you_mean(type_like(word)) if code == "unknown-type" else None
 
 
-def _wrong_with(leaf: Leaf) -> tuple[str, str] | None:
+def _wrong_leaves(shape: Shape) -> list[tuple[str, str, str]]:
+    leaves = {id(leaf): leaf for _, leaf in shape.leaves}
+    return [found for leaf in leaves.values() if (found := _wrong_with(leaf)) is not None]
+
+
+def _wrong_with(leaf: Leaf) -> tuple[str, str, str] | None:
+    """The code and the message of a note, and the word to point at."""
     if isinstance(leaf, UnknownShape) and leaf.text:
         element_type = leaf.text.partition("[")[0].strip()
-        return "unknown-type", f"type {element_type} is not known; its size counts as 0"
+        return "unknown-type", f"type {element_type} is not known; its size counts as 0", element_type
     array = leaf.array if isinstance(leaf, BufferShape) else leaf
     if isinstance(array, ArrayShape) and (problem := array.problem) is not None:
-        return "layout", f"the layout of {array} does not fit: {problem}"
+        return "layout", f"the layout of {array} does not fit: {problem}", str(array)
     return None
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _place(instruction: Instruction) -> Span:
-    return instruction.span or Span(0, 0)
 
 
 def _whole(module: Module, name: str, value: Span) -> Span:

@@ -13,7 +13,7 @@ from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.syntax.scanner import STRING, Scanner
-from hlo_cli.syntax.values import read_attributes
+from hlo_cli.syntax.values import expect_no_attribute, read_attributes
 
 if TYPE_CHECKING:
     from hlo_cli.ir.values import AttributeValue
@@ -54,9 +54,11 @@ def typed_header_value(attribute: str, text: str) -> AttributeValue:
 
 def read_header(scanner: Scanner) -> Header:
     """`HloModule name, attribute=value, …` and the stack tables behind it."""
-    scanner.accept_word("HloModule")
+    if not scanner.accept_word("HloModule"):
+        raise scanner.error("expected HloModule", hint="did you mean HloModule?")
     name = "" if scanner.at(",") else scanner.name("the name of the module")
     attributes = read_attributes(scanner)
+    expect_no_attribute(scanner)
     return Header(name, attributes, read_stack_tables(scanner))
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from math import prod
 
 from hlo_cli.source import HloError, Source, Span
+from hlo_cli.syntax.scanner import beyond_64_bits, int64
 
 _PART = re.compile(r"\s*+([^,]*?)\s*+(?:,|\Z)")
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F_]++|[0-9][0-9_]*+)\Z")
+_NUMBER = re.compile(r"[+-]?(?:0[xX]_*+[0-9a-fA-F][0-9a-fA-F_]*+|[0-9][0-9_]*+)\Z")
+_PLAIN = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*+\Z")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -41,13 +43,17 @@ class Selection:
                 yield (*lead, last)
 
 
-def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "") -> Selection:
+def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: int = 1) -> Selection:
     """The elements of an array of these sizes that a text asks for; HloError, with the place, for what it has not.
 
     >>> read_selection("(2, 3)", (3, 5)).ranges
     (range(2, 3), range(3, 4))
     """
-    source = Source(name, text)
+    if _PLAIN.match(text):  # most lines of a long file
+        numbers = tuple(map(int, text.split(",")))
+        if len(numbers) == len(sizes) and all(0 <= n < size for n, size in zip(numbers, sizes, strict=True)):
+            return Selection(tuple(range(n, n + 1) for n in numbers))
+    source = Source(name, text, line)
     parts = _parts(text)
     dots = [at for at, (part, _) in enumerate(parts) if part in ("...", "…")]
     if len(dots) > 1:
@@ -64,13 +70,13 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "") -> Sele
     return Selection(tuple(_range(part, size, span, source) for (part, span), size in zip(parts, sizes, strict=True)))
 
 
-def read_slots(text: str, count: int, *, name: str = "") -> range:
+def read_slots(text: str, count: int, *, name: str = "", line: int = 1) -> range:
     """The slots or bytes that a text asks for, of so many that there are: one number, or a slice of them.
 
     >>> read_slots("0x10", 64), read_slots("60:", 64)
     (range(16, 17), range(60, 64))
     """
-    return _range(text.strip(), count, Span(0, len(text)), Source(name, text), negative=False)
+    return _range(text.strip(), count, Span(0, len(text)), Source(name, text, line), negative=False)
 
 
 def _parts(text: str) -> list[tuple[str, Span]]:
@@ -90,7 +96,7 @@ def _range(part: str, size: int, span: Span, source: Source, *, negative: bool =
     pieces = [piece.strip() for piece in part.split(":")]
     if len(pieces) > 3 or any(piece and not _NUMBER.match(piece) for piece in pieces) or pieces == [""]:
         raise HloError("expected a number or a slice, as 3 or 0:4", span, source=source)
-    numbers = [int(piece.replace("_", ""), 16 if "x" in piece.lower() else 10) if piece else None for piece in pieces]
+    numbers = [_number(piece, span, source) if piece else None for piece in pieces]
     if len(numbers) > 1:
         if numbers[2:] == [0]:
             raise HloError("the step of a slice is not 0", span, source=source)
@@ -98,6 +104,13 @@ def _range(part: str, size: int, span: Span, source: Source, *, negative: bool =
     number = numbers[0]
     assert number is not None
     if not (-size if negative else 0) <= number < size:
-        ends = f"{size:,} are there, from 0 to {size - 1}" if size else "nothing is there"
+        ends = f"0 to {size - 1} are there" if size > 1 else "only 0 is there" if size else "nothing is there"
         raise HloError(f"{number} is out of range: {ends}", span, source=source)
     return range(number % size, number % size + 1)
+
+
+def _number(text: str, span: Span, source: Source) -> int:
+    digits = text.replace("_", "")
+    if (number := int64(digits, 16 if "x" in digits.lower() else 10)) is None:
+        raise HloError(beyond_64_bits(digits), span, source=source)
+    return number

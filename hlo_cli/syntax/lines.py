@@ -67,7 +67,6 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     return rows
 
 
-_TAIL: Final = re.compile(r"\)(?:,([^\n]*+))?+\n")
 _METADATA: Final = ", metadata="
 _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
 
@@ -75,7 +74,7 @@ _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 class RowReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
-    __slots__ = ("_end", "_last", "_offsets", "_source", "_start")
+    __slots__ = ("_end", "_last", "_offsets", "_read", "_source", "_start")
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
@@ -83,12 +82,15 @@ class RowReader:
         self._end = end
         self._offsets: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
+        self._read: tuple[int, InstructionText] | None = None
 
     def read(self, index: int) -> InstructionText:
-        """Attributes and argument of the instruction on this line."""
-        match = self._match(index)
-        argument = match[5] if match[4] in ARGUMENT_OPCODES else ""
-        return InstructionText(self._attributes(match), argument, self._span(match))
+        """Attributes and argument of the instruction on this line; who asks for one often asks for the next."""
+        if self._read is None or self._read[0] != index:
+            match = self._match(index)
+            argument = match[5] if match[4] in ARGUMENT_OPCODES else ""
+            self._read = index, InstructionText(self._attributes(match), argument, self._span(match))
+        return self._read[1]
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument and the attributes of the instruction on this line, as they are written."""
@@ -110,14 +112,8 @@ class RowReader:
 
     def tails(self) -> list[str]:
         """What stands in each line behind the first parenthesis that a comma follows; the line itself if none does."""
-        text = self._source.text
-        tails = _TAIL.findall(text, self._start + 1, self._end + 1)
-        if len(tails) == text.count("\n", self._start, self._end):
-            return tails
-        return [
-            found[1] if (found := _TAIL.search(line + "\n")) else line
-            for line in text[self._start + 1 : self._end].split("\n")
-        ]
+        lines = self._source.text[self._start + 1 : self._end].split("\n")
+        return [tail if (tail := line.partition("),")[2]) or line[-1:] == ")" else line for line in lines]
 
     def tail(self, index: int) -> Scanner:
         """A scanner before the attributes, which ends behind them."""

@@ -30,7 +30,7 @@ def _call_order(call: Call) -> int:
 
 
 def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> None:
-    if builder.is_full:
+    if builder.is_full or call.name in builder.lost:
         return
     span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
     span = span or call.instruction.span or Span(0, 0)

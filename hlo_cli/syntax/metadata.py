@@ -9,7 +9,8 @@ from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.syntax.scanner import STRING
 
-_FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|(?=\{{))", re.DOTALL)
+_FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|\{{[0-9, \t]*+\}}|(?=\{{))", re.DOTALL)
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _KINDS: Final = {
     "op_type": str,
     "op_name": str,
@@ -18,6 +19,7 @@ _KINDS: Final = {
     "source_end_line": int,
     "source_column": int,
     "source_end_column": int,
+    "profile_type": tuple,
     "deduplicated_name": str,
     "scheduling_name": str,
     "stack_frame_id": int,
@@ -30,10 +32,15 @@ def parse_metadata(value: str) -> Metadata:
     >>> parse_metadata('{op_name="jit(f)/add" source_file="a.py" source_line=3}').source_line
     3
     """
-    fields: dict[str, str | int] = {}
+    fields: dict[str, str | int | tuple[int, ...]] = {}
     for key, text in _FIELD.findall(value):
-        if (kind := _KINDS.get(key)) is not None and text:
-            quoted = text[0] in "\"'"
-            if quoted == (kind is str):
-                fields[key] = unquote(text) if quoted else int(text[:18])
+        kind = _KINDS.get(key)
+        if text[:1] in ('"', "'"):
+            if kind is str:
+                fields[key] = unquote(text)
+        elif text[:1] == "{":
+            if kind is tuple:
+                fields[key] = tuple(map(int, _NUMBER.findall(text)))
+        elif text and kind is int:
+            fields[key] = int(text[:18])
     return Metadata(**fields)  # type: ignore[arg-type]

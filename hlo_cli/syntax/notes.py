@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,6 +13,13 @@ MAX_NOTES: Final = 1000
 
 _LONGEST: Final = 300
 """Notes are cut off behind so many characters; names and shapes may be of any length."""
+
+_MOST_HINTS: Final = 100
+"""Looking for what was meant takes time; further notes come without."""
+
+
+def _no_hint() -> None:
+    return None
 
 
 @dataclass(slots=True)
@@ -27,23 +35,28 @@ class Notes:
 
     source: Source
     _seen: dict[tuple[str, str], tuple[Span, int]] = field(default_factory=dict)
+    _hints: dict[tuple[str, str], str] = field(default_factory=dict)
     _unseen: tuple[Span, int] | None = None
 
-    def add(self, code: str, message: str, span: Span, times: int = 1) -> None:
-        """Count a thing; the place of the first one is kept."""
+    def add(
+        self, code: str, message: str, span: Span, times: int = 1, *, hint: Callable[[], str | None] = _no_hint
+    ) -> None:
+        """Count a thing; the place of the first one is kept. The first few things get the hint that they are given."""
         if len(message) > _LONGEST:
             message = message[:_LONGEST] + "…"
         if len(self._seen) >= MAX_NOTES and (code, message) not in self._seen:
             first, before = self._unseen or (span, 0)
             self._unseen = first, before + times
             return
+        if (code, message) not in self._seen and len(self._seen) < _MOST_HINTS and (meant := hint()) is not None:
+            self._hints[code, message] = meant
         first, before = self._seen.get((code, message), (span, 0))
         self._seen[code, message] = first, before + times
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """A diagnostic for each distinct thing, in the order of the text."""
         found = [
-            Diagnostic("note", message + (f", {times} times" if times > 1 else ""), self.source, span, code=code)
+            Diagnostic("note", _times(message, times), self.source, span, self._hints.get((code, message)), code)
             for (code, message), (span, times) in self._seen.items()
         ]
         if self._unseen is not None:
@@ -51,3 +64,7 @@ class Notes:
             message = f"only {MAX_NOTES:,} different notes are kept; {times:,} more are left out"
             found.append(Diagnostic("note", message, self.source, span, code="left-out"))
         return tuple(sorted(found, key=lambda note: note.span.start if note.span else 0))
+
+
+def _times(message: str, times: int) -> str:
+    return f"{message}, {times} times" if times > 1 else message

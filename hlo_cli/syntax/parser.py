@@ -10,46 +10,43 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from hlo_cli.ir.computation import NO_TEXT, Computation
+from hlo_cli.ir.computation import NO_TEXT, Computation, free_name
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.build import Builder, NotRows, free_name
+from hlo_cli.syntax.build import Builder, NotRows
 from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
+from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
 from hlo_cli.syntax.lines import read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.omitted import Infer, infer_shapes
 from hlo_cli.syntax.recover import (
     MAX_ERRORS,
+    head_name,
     is_closed,
+    lost_names,
     next_computation,
     next_statement,
-    statement_name,
     unclosed,
     within,
 )
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
+from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.single import read_single_instruction
 from hlo_cli.syntax.statements import Block, Statement, read_statement
 from hlo_cli.syntax.values import read_attributes
 
-_PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
-_HEAD = re.compile(
-    r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
-    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n[ \t\n]*+[^0-9: \t\n])"
-)
-_STARTS_MODULE = re.compile(r"HloModule\b|ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+(?:\{|\()")
 
-
-def parse_module(text: str | Source, *, strict: bool = False) -> Module:
+def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
     """The module that an HLO text holds, or a single instruction as a module of its own.
 
     Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
     as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Text in
-    which there is no instruction at all raises HloError either way.
+    which there is no instruction at all raises HloError either way. `infer` gives instructions the shapes that the text
+    leaves out, which stay unknown without it.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors
@@ -59,7 +56,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     with no_garbage_collection():
         if strict and (errors := _rejections(source)):
             raise HloError.of(errors)
-        module = _Reader(source).read()
+        module = _Reader(source, infer).read()
     if strict and module.errors:
         raise HloError.of(module.errors)
     return module
@@ -72,8 +69,9 @@ class _TooManyErrors(Exception):
 class _Reader:
     """Reads one module; its state is what has been read so far."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, infer: Infer | None) -> None:
         self.source = source
+        self.infer = infer
         self.builder = Builder(source)
         self.computations: list[Computation] = []
         self.names: set[str] = set()
@@ -85,7 +83,7 @@ class _Reader:
         if scanner.at_end():
             raise HloError("the text is empty", Span(0, 0), source=self.source)
         try:
-            if not _STARTS_MODULE.match(scanner.text, scanner.pos):
+            if not STARTS_MODULE.match(scanner.text, scanner.pos):
                 self._read_single(scanner)
             else:
                 header = self._read_header(scanner)
@@ -96,6 +94,8 @@ class _Reader:
 
     def _module(self, header: Header) -> Module:
         link_calls(self.builder, self.computations)
+        if self.infer is not None:
+            infer_shapes(self.builder, self.infer)
         if not any(computation.instructions for computation in self.computations):
             diagnostics = self.builder.diagnostics
             raise HloError.of(
@@ -119,7 +119,7 @@ class _Reader:
         )
 
     def _read_header(self, scanner: Scanner) -> Header:
-        if not scanner.at("HloModule"):
+        if not STARTS_HEADER.match(scanner.text, scanner.pos):
             return Header("", ())
         start = scanner.skip()
         try:
@@ -141,13 +141,16 @@ class _Reader:
             self._note(error.diagnostics)
             return
         self._fill(computation, statements, 0)
+        shapeless = self.builder.shapeless  # parameters made for operands may stay so
+        self.builder.shapeless = [instruction for instruction in shapeless if instruction.opcode != "parameter"]
 
     def _read_computations(self, scanner: Scanner) -> None:
-        while (match := _HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():
+        while (match := HEAD.match(scanner.text, scanner.pos)) is not None or not scanner.at_end():
             start = scanner.pos
             try:
                 self._read_computation(scanner, match)
             except HloError as error:
+                self.builder.lost.add(head_name(scanner.text, start))
                 self._note(error.diagnostics)
                 self._resume_at_computation(scanner, start)
 
@@ -162,7 +165,7 @@ class _Reader:
             return
         else:
             start = scanner.skip()
-            is_entry, name = _read_head(scanner)
+            is_entry, name = read_head(scanner)
         if not name or name in self.names:
             self._note_name(name, Span(start, scanner.pos))
         computation = Computation(self._free(name or "computation"), is_entry=is_entry)
@@ -209,6 +212,9 @@ class _Reader:
             if scanner.at_end():
                 self._note_end(computation, start)
                 break
+            if HEAD.match(scanner.text, scanner.pos) is not None:
+                self._note_end(computation, start, len(scanner.text[: scanner.pos].rstrip()))
+                break
             start = scanner.pos
             try:
                 statements.append(read_statement(scanner))
@@ -219,9 +225,10 @@ class _Reader:
                     break
         return statements
 
-    def _note_end(self, computation: Computation, last: int) -> None:
+    def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
         self.builder.cut = computation
-        self._note(unclosed(self.source, last, len(self.source.text.rstrip()), computation.name).diagnostics)
+        end = len(self.source.text.rstrip()) if end is None else end
+        self._note(unclosed(self.source, last, end, computation.name).diagnostics)
 
     def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
         for statement in statements:
@@ -265,26 +272,14 @@ class _Reader:
 
     def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
-        self.builder.failed.add(statement_name(scanner.text, start))
         resume = next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
+        self.builder.failed |= lost_names(scanner.text, start, scanner.pos)
         self._note(within(error, scanner.text, start, scanner.pos))
         return resume is not None
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
         scanner.pos = next_computation(scanner.text, max(start + 1, scanner.pos))
-
-
-def _read_head(scanner: Scanner) -> tuple[bool, str]:
-    """`ENTRY? name? (signature)? {`, however it is spaced."""
-    is_entry = scanner.accept_word("ENTRY")
-    name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
-    if scanner.at("("):
-        scanner.balanced()
-        scanner.expect("->", "after the parameters")
-        read_shape(scanner)
-    scanner.expect("{", "before the instructions")
-    return is_entry, name
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from hlo_cli.source import HloError, Source, Span
+from hlo_cli.syntax.suggest import STRAY
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
@@ -21,6 +22,7 @@ _INTEGER = re.compile(r"-?[0-9]++")
 _BRACKET = re.compile(r"[\"'()\[\]{}]|/[*/]")
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_MOST_DIGITS: Final = 40
 
 
 class Scanner:
@@ -57,10 +59,10 @@ class Scanner:
         self.pos += len(literal)
         return True
 
-    def expect(self, literal: str, where: str) -> None:
+    def expect(self, literal: str, where: str, *, hint: str | None = None) -> None:
         """Move over these characters, which must come next."""
         if not self.accept(literal):
-            raise self.error(f"expected {literal} {where}")
+            raise self.error(f"expected {literal} {where}", hint=hint)
 
     def accept_word(self, word: str) -> bool:
         """Move over a whole word if it comes next and is not the beginning of a longer one, or a name before `=`."""
@@ -82,7 +84,7 @@ class Scanner:
         if digits is None:
             raise self.error(f"expected {what}, a whole number,")
         if len(digits) > 20:
-            raise self.error(f"{digits[:20]}… does not fit in 64 bits", self.pos - len(digits), self.pos)
+            raise self.error(beyond_64_bits(digits), self.pos - len(digits), self.pos)
         return int(digits)
 
     def name(self, what: str) -> str:
@@ -113,8 +115,9 @@ class Scanner:
             if token in _CLOSING:
                 expected.append(_CLOSING[token])
             elif token in ")]}":
-                if not expected or expected.pop() != token:
-                    raise self.error(f"{token} closes nothing", match.start(), pos)
+                if token != (wanted := expected.pop() if expected else None):
+                    message = f"expected {wanted} before {token}" if wanted else f"{token} closes nothing"
+                    raise self.error(message, match.start(), pos)
                 if not expected:
                     self.pos = pos
                     return start, pos
@@ -122,15 +125,18 @@ class Scanner:
                 pos = self._end_of_quoted(match.start())
         raise self.error(f"{self.text[start]} is not closed", start, start + 1)
 
-    def error(self, message: str, start: int | None = None, end: int | None = None) -> HloError:
+    def error(
+        self, message: str, start: int | None = None, end: int | None = None, *, hint: str | None = None
+    ) -> HloError:
         """An error at a place, or at the next token, which the message then names as found."""
         if start is not None:
-            return HloError(message, Span(start, end if end is not None else start + 1), source=self.source)
+            return HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
         start = self.skip()
         if self.text.startswith("/*", start, self.end):
             return HloError("the comment is not closed", Span(start, start + 2), source=self.source)
         end, found = self._token()
-        return HloError(f"{message.removesuffix(',')}, found {found}", Span(start, end), source=self.source)
+        hint = STRAY.get(found, hint)
+        return HloError(f"{message.removesuffix(',')}, found {found}", Span(start, end), source=self.source, hint=hint)
 
     def _token(self) -> tuple[int, str]:
         if self.pos >= self.end:
@@ -152,6 +158,25 @@ class Scanner:
             what = "comment" if self.text[start] == "/" else "string"
             raise self.error(f"the {what} is not closed", start, start + 1)
         return match.end()
+
+
+def int64(digits: str, base: int = 10) -> int | None:
+    """The whole number that digits write; None for one that 64 bits, signed or not, cannot hold, however long it is.
+
+    >>> int64("-12"), int64("0x1a40", 16), int64("9" * 5000)
+    (-12, 6720, None)
+    """
+    value = int(digits, base) if len(digits) <= _MOST_DIGITS else 2**64
+    return value if -(2**63) <= value < 2**64 else None
+
+
+def beyond_64_bits(digits: str) -> str:
+    """What to say of such a number.
+
+    >>> beyond_64_bits("9" * 5000)
+    '99999999999999999999… does not fit in 64 bits'
+    """
+    return f"{digits if len(digits) <= _MOST_DIGITS else digits[:20] + '…'} does not fit in 64 bits"
 
 
 def _after_space(text: str, pos: int) -> int:

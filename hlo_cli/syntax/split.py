@@ -7,7 +7,7 @@ nest it, or oddly spaced, is left to the exact reader.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from hlo_cli.syntax.scanner import STRING
@@ -21,11 +21,13 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
     >>> split_attributes(", dimensions={0,1") is None
     True
     """
-    if not text:
-        return []
-    pairs: list[tuple[str, str]] = _pattern().findall(text)
-    length = sum([len(name) + len(value) for name, value in pairs])
-    return pairs if length + len(", =") * len(pairs) == len(text) else None
+    before, found, rest = text.partition(", metadata={")
+    if found and (metadata := _METADATA_REST.match(rest)) is not None:
+        first, last = _split(before), _split(rest[metadata.end() :])
+        if first is not None and last is not None:
+            return [*first, ("metadata", f"{{{metadata[0]}"), *last]
+    pairs = _split(text)
+    return None if pairs is None else list(pairs)
 
 
 def split_tail(tail: str) -> list[tuple[str, str]] | None:
@@ -39,6 +41,16 @@ def split_tail(tail: str) -> list[tuple[str, str]] | None:
         if not found or "=" in before:
             return None
     return pairs
+
+
+@lru_cache(maxsize=1 << 12)
+def _split(text: str) -> tuple[tuple[str, str], ...] | None:
+    """The same without regard to metadata, which most lines have and few share: what stands around it, many do."""
+    if not text:
+        return ()
+    pairs: list[tuple[str, str]] = _pattern().findall(text)
+    length = sum([len(name) + len(value) for name, value in pairs])
+    return tuple(pairs) if length + len(", =") * len(pairs) == len(text) else None
 
 
 def _nested(depth: int) -> str:
@@ -63,6 +75,8 @@ def _json(depth: int) -> str:
     return rf"\{{{inner}\}}"
 
 
+_METADATA_REST: Final = re.compile(r'[^{}"\'\\/\n]*+(?:"[^"\\\n]*+"[^{}"\'\\/\n]*+)*+\}')
+"""What follows the brace that opens metadata, if it is plain: no braces or comments but in strings, no escapes."""
 _BRACKETS: Final = rf"\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]"
 _PIECE: Final = rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|{_BRACKETS}|{STRING}|[ ](?=[{{\[(])|, device_ids="
 

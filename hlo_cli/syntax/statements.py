@@ -16,7 +16,8 @@ from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.layouts import listed
 from hlo_cli.syntax.scanner import SPACE, Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
-from hlo_cli.syntax.values import one_line, read_attribute
+from hlo_cli.syntax.suggest import FORM
+from hlo_cli.syntax.values import expect_no_attribute, one_line, read_attribute
 
 _SHAPE_STARTS = re.compile(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")
 _OPCODE = re.compile(rf"([A-Za-z][A-Za-z0-9_\-]*+){SPACE}\(")
@@ -76,8 +77,10 @@ def read_statement(scanner: Scanner) -> Statement:
     """The instruction that comes next, with `name =` in front."""
     statement = Statement(scanner.skip())
     statement.is_root = scanner.accept_word("ROOT")
+    if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]"):
+        raise scanner.error(f"{scanner.text[scanner.pos]} closes nothing", scanner.pos)
     statement.name = scanner.name("the name of an instruction")
-    scanner.expect("=", f"after {statement.name}")
+    scanner.expect("=", f"after {statement.name}", hint=FORM)
     read_operation(scanner, statement)
     return statement
 
@@ -91,6 +94,7 @@ def read_operation(scanner: Scanner, statement: Statement) -> None:
         if attribute.name in CALLING_ATTRIBUTES and attribute.value.startswith("{"):
             _find_blocks(scanner, statement, attribute)
         statement.end = scanner.pos
+    expect_no_attribute(scanner)
 
 
 def read_shaped_operation(scanner: Scanner, statement: Statement, depth: int) -> None:
@@ -99,7 +103,7 @@ def read_shaped_operation(scanner: Scanner, statement: Statement, depth: int) ->
         statement.shape = read_shape(scanner)
     match = _OPCODE.match(scanner.text, scanner.skip(), scanner.end)
     if match is None:
-        raise scanner.error("expected an opcode and (")
+        raise scanner.error("expected an opcode and (", hint=FORM)
     statement.opcode, statement.opcode_span = match[1], Span(*match.span(1))
     scanner.pos = match.end() - 1
     read_operands(scanner, statement, depth)

@@ -63,6 +63,20 @@ def read_value_text(kind: Kind, text: str) -> AttributeValue:
         return UnreadText(text)
 
 
+def why_unread(kind: Kind, text: str) -> str | None:
+    """What is wrong with a text that is no value of this kind; None if it is one.
+
+    >>> why_unread(Kind.INTS, "[0]"), why_unread(Kind.DIRECTION, "lt")
+    ('expected { before a list, found [', 'did you mean LT?')
+    """
+    tokens = Tokens(Source("", text))
+    try:
+        _readers()[kind](tokens)
+    except HloError as error:
+        return error.diagnostic.hint or error.diagnostic.message
+    return None if tokens.kind == tk.END else f"the value ends before {tokens.text}"
+
+
 @cache
 def _readers() -> Mapping[Kind, ValueReader]:
     return MappingProxyType({**GRAMMARS, **_NAMES})

@@ -12,12 +12,17 @@ from contextlib import suppress
 from typing import Final
 
 from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.scanner import SPACE, STRING, Scanner
 from hlo_cli.syntax.shapes import read_shape
 
 _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
 _ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
+_BEHIND = re.compile(r"[ \t]*+([a-z_\-]++)=")
+_STATEMENT = re.compile(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
+_MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
+"""Attributes whose values may hold lines that look like instructions."""
 _DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
 _CONTINUES = re.compile(r"[{\[(]|<=")
 _MARK: Final = re.compile(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
@@ -46,8 +51,20 @@ def read_attribute(scanner: Scanner) -> Attribute:
         raise scanner.error("expected an attribute, as name=value")
     scanner.pos = match.end()
     start, end = read_value(scanner, match[1])
+    if match[1] not in _MAY_HOLD_LINES or scanner.text[start] != "{":
+        _check_lines(scanner, start, end)
     text = scanner.text[start:end]
     return Attribute(match[1], text if match[1] == "backend_config" else one_line(text), Span(start, end))
+
+
+def expect_no_attribute(scanner: Scanner) -> None:
+    """Fail if an attribute comes next on the line: the comma before it is missing."""
+    match = _BEHIND.match(scanner.text, scanner.pos, scanner.end)
+    if match is not None:
+        from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
+
+        if match[1] in ATTRIBUTE_NAMES or match[1] in HEADER_ATTRIBUTES:
+            raise scanner.error(f"expected a comma before the attribute {match[1]}", *match.span(1))
 
 
 def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
@@ -63,6 +80,17 @@ def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
     if scanner.pos == start:
         raise scanner.error(f"expected a value of {name}")
     return start, scanner.pos
+
+
+def _check_lines(scanner: Scanner, start: int, end: int) -> None:
+    """Fail if a value goes on into the next instruction: its bracket is not closed where it should be."""
+    if scanner.text.find("\n", start, end) < 0 or (following := _STATEMENT.search(scanner.text, start, end)) is None:
+        return
+    try:
+        Scanner(scanner.source, start, following.start()).balanced()
+    except HloError as error:
+        if error.diagnostic.message != "the string is not closed":
+            raise
 
 
 def _attributes(scanner: Scanner) -> Iterator[Attribute]:

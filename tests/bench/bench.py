@@ -23,6 +23,8 @@ from statistics import median
 
 from synthetic import FIXTURES, synthetic, text_of
 
+from hlo_cli.syntax.parser import parse_module
+
 DUMPS = (
     "tpu/v5e_conv/after_optimizations.txt",
     "tpu/v5p_scan/after_optimizations.txt",
@@ -59,6 +61,45 @@ def parse(rounds: int) -> Iterator[Measured]:
         yield _race(name.rpartition("/")[0], text_of(FIXTURES / name), rounds * 2)
     for size in (4, 40):
         yield _race(f"synthetic, {size} MB", _large(size), rounds if size < 10 else max(2, rounds // 2))
+
+
+def protos(rounds: int) -> Iterator[Measured]:
+    """Time to read a module from a proto, and to write it; both go with what jaxlib takes for the same."""
+    from jaxlib._hlo import HloModule, hlo_module_from_text
+
+    from hlo_cli.source import Source
+    from hlo_cli.syntax.proto.read import read_proto
+    from hlo_cli.syntax.proto.write import module_to_bytes
+
+    for name, text in (
+        *((name.rpartition("/")[0], text_of(FIXTURES / name)) for name in DUMPS),
+        *((f"synthetic, {size} MB", _large(size)) for size in (4, 40)),
+    ):
+        theirs = hlo_module_from_text(text)
+        data, source = theirs.as_serialized_hlo_module_proto(), Source(name, "")
+        yield _faster(
+            f"proto, {name}, {len(data) / 1e3:,.0f} kB",
+            lambda data=data, source=source: read_proto(data, source),  # type: ignore[misc]
+            lambda data=data: HloModule.from_serialized_hlo_module_proto(data),  # type: ignore[misc]
+            rounds,
+            2.0,
+        )
+        if len(text) < 1e6:
+            ours = parse_module(text)
+            yield _faster(
+                f"proto written, {name}",
+                lambda ours=ours: module_to_bytes(ours),  # type: ignore[misc]
+                theirs.as_serialized_hlo_module_proto,
+                rounds,
+                None,
+            )
+
+
+def values(rounds: int) -> Iterator[Measured]:
+    """Time to read a module and every distinct value of its attributes."""
+    from values import with_every_value
+
+    yield _race("every value, 4 MB", _large(4), rounds, with_every_value, 0.7)
 
 
 def growth(rounds: int) -> Iterator[Measured]:
@@ -146,6 +187,8 @@ def addresses(rounds: int) -> Iterator[Measured]:
 
 SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "parse": parse,
+    "protos": protos,
+    "values": values,
     "growth": growth,
     "memory": memory,
     "start": start,
@@ -178,20 +221,25 @@ def _large(megabytes: int) -> str:
     return synthetic(megabytes)
 
 
-def _race(what: str, text: str, rounds: int) -> Measured:
-    """Our parser against XLA's on one text, the best of several rounds each, taking turns."""
+def _race(
+    what: str, text: str, rounds: int, read: Callable[[str], object] = parse_module, budget: float = 0.5
+) -> Measured:
+    """Our reader against XLA's on one text, the best of several rounds each, taking turns."""
     from jaxlib._hlo import hlo_module_from_text
 
-    from hlo_cli.syntax.parser import parse_module
-
-    ours, theirs = [], []
-    for _ in range(rounds):
-        ours.append(_seconds(lambda: parse_module(text)))
-        theirs.append(_seconds(lambda: hlo_module_from_text(text)))
-    return _times(f"{what}, {len(text) / 1e3:,.0f} kB" if len(text) < 1e6 else what, min(ours), min(theirs), 0.5)
+    size = f", {len(text) / 1e3:,.0f} kB" if len(text) < 1e6 else ""
+    return _faster(what + size, lambda: read(text), lambda: hlo_module_from_text(text), rounds, budget)
 
 
-def _times(what: str, ours: float, theirs: float, budget: float) -> Measured:
+def _faster(
+    what: str, our_work: Callable[[], object], their_work: Callable[[], object], rounds: int, budget: float | None
+) -> Measured:
+    """The best of several rounds each, taking turns."""
+    times = [(_seconds(our_work), _seconds(their_work)) for _ in range(rounds)]
+    return _times(what, min(our for our, _ in times), min(their for _, their in times), budget)
+
+
+def _times(what: str, ours: float, theirs: float, budget: float | None) -> Measured:
     return Measured(what, f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", ours / theirs, budget)
 
 

@@ -89,6 +89,8 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             return Writing("", _number(numbers.ratio))
         case "address":
             return Writing("", _number(lambda n: f"0x{int(n):x}"))
+        case "span":
+            return Writing("", _span)
         case _:
             return Writing("", plain_value)
 
@@ -112,6 +114,14 @@ def plain_value(cell: Cell) -> str:
             return str(cell)
         case _:
             return "?"
+
+
+def _span(cell: Cell) -> str:
+    match cell:
+        case (int(start), int(end), *_):
+            return f"{start:,}–{end:,}"
+        case _:
+            return plain_value(cell)
 
 
 def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:

@@ -14,11 +14,11 @@ GAP = 2
 Widths = Mapping[str, int]
 
 # cells by unit: what a column gets before others leave for it, what it keeps while others are shortened, the least
-WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24})
-FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16})
-LEAST: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8})
+WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24, "span": 30})
+FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16, "span": 20})
+LEAST: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
 TEXT = (60, 16, 8)
-SHORTENED_IN_ORDER = (("op_name", "source", "opcode", "text"), ("name",), ("shape",))
+SHORTENED_IN_ORDER = (("span",), ("op_name", "source", "opcode", "text"), ("name",), ("shape",))
 
 
 class Lane(NamedTuple):

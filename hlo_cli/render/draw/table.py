@@ -9,6 +9,7 @@ from hlo_cli.render.draw.cells import Entry, Writing, cell_text, entries_of, wri
 from hlo_cli.render.draw.fit import Lane, fit, lane_of
 from hlo_cli.render.draw.grid import header_lines, row_line
 from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.draw.span import span_lane
 from hlo_cli.render.numbers import counted, singular
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell, Row
@@ -36,11 +37,15 @@ def lines(table: Table, style: Style) -> Iterator[Line]:
     if table.title:
         yield from text_lines(table.title, style)
     rows = table.rows[: style.rows_shown(table.limit, len(table.rows), main=table.main)]
-    sums = _sums(table, len(rows))
+    sums = sums_of(table, len(rows))
     visible = [at for at in table.visible(person=True) if style.room >= _from(table, at)]
     lanes = [_lane(table, at, rows, sums, visible, style) for at in visible]
     label = table.label_index(visible)
     fitted = fit(lanes, style.room, sorted_by=table.sorted_by, label="" if label is None else table.columns[label].name)
+    fitted = [
+        (_spans(table, lane, rows, width, style) if lane.column.unit == "span" else lane, width)
+        for lane, width in fitted
+    ]
     yield from header_lines(fitted, style)
     for row in range(len(rows)):
         yield row_line(fitted, row, style, "strong" if row in table.marked else None)
@@ -54,7 +59,7 @@ def footer(table: Table, style: Style) -> tuple[str, ...]:
     Who asked for that many rows is not told so, unless nothing else says that there are more.
     """
     shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
-    counting = shown < len(table.rows) and (style.top is None or not _sums(table, shown))
+    counting = shown < len(table.rows) and (style.top is None or not sums_of(table, shown))
     seen = f"{shown:,} of {counted(len(table.rows), table.noun)}"
     return (*((seen, "--top 0 shows all") if counting else ()), *((table.footnote,) if table.footnote else ()))
 
@@ -71,12 +76,13 @@ def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
     return (" ".join(parts),) if column.inline else parts or ("",)
 
 
-def _from(table: Table, at: int) -> int:
-    column = table.columns[at]
-    return 0 if table.selected or column.name == table.sorted_by else column.from_width
+def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
+    """The rows below the first `shown`: the sums of those left out and of all, with the words that stand for them.
 
-
-def _sums(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
+    >>> columns = (Column("bytes", "", "bytes", total="sum"), Column("value", "value", "name"))
+    >>> sums_of(Table("sizes", columns, ((64, "a"), (32, "b")), noun="values"), 1)
+    [('1 more value', (32, None), 'quiet'), ('all', (96, None), 'plain')]
+    """
     if not table.has_totals or len(table.rows) < 2 or not shown:
         return []
     everything = table.total_row or table.total_of(table.rows)
@@ -84,6 +90,23 @@ def _sums(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
     more = f"{left:,} more {singular(table.noun) if left == 1 else table.noun}"
     rest: list[tuple[str, Row, Role]] = [(more, table.total_of(table.rows[shown:]), "quiet")] if left else []
     return [*rest, (ALL, everything, "plain")]
+
+
+def ending_of(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:
+    """The entry of a column in a row of sums: the words where it names the rows, nothing where it has no sum.
+
+    >>> column = Column("count", "n", "count", total="sum")
+    >>> ending_of(column, 3412, "", writing_of(column, ()), Style()).text
+    '3,412'
+    """
+    if words or (column.total is None and total is None):
+        return Entry(style.show(words), fixed=True)
+    return Entry(style.show(cell_text(total, writing)), fixed=True)
+
+
+def _from(table: Table, at: int) -> int:
+    column = table.columns[at]
+    return 0 if table.selected or column.name == table.sorted_by else column.from_width
 
 
 def _lane(
@@ -95,14 +118,14 @@ def _lane(
     writing = writing_of(column, cells, totals if column.total else ())
     labelled = at == table.label_index(visible)
     endings = (
-        _ending(column, cell, words if labelled else "", writing, style)
+        ending_of(column, cell, words if labelled else "", writing, style)
         for cell, (words, _, _) in zip(totals, sums, strict=True)
     )
     header = tuple(style.show(line) for line in column_header(column, writing))
-    return lane_of(column, header, tuple(chain(entries_of(column, cells, writing, style), endings)))
+    lane = lane_of(column, header, tuple(chain(entries_of(column, cells, writing, style), endings)))
+    return lane._replace(natural=min(column.steps, style.room)) if column.unit == "span" else lane
 
 
-def _ending(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:
-    if words or (column.total is None and total is None):
-        return Entry(style.show(words), fixed=True)
-    return Entry(style.show(cell_text(total, writing)), fixed=True)
+def _spans(table: Table, lane: Lane, rows: Sequence[Row], width: int, style: Style) -> Lane:
+    at = table.column_index(lane.column.name)
+    return span_lane(lane, [row[at] for row in rows], width, style)

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.opcode import is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
-from hlo_cli.source import Diagnostic, HloError, Span, nearest
+from hlo_cli.source import Diagnostic, HloError, Span
 from hlo_cli.syntax.attributes import Kind, attributes_of
-from hlo_cli.syntax.recover import begins_computation, next_statement, statement_name, unclosed, within
+from hlo_cli.syntax.recover import begins_computation, lost_names, next_statement, unclosed, within
 from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import check_required, read_rules
+from hlo_cli.syntax.strict.complaints import check_comma, check_stray, no_computation, no_instruction, no_opcode
 from hlo_cli.syntax.strict.grammars import GRAMMARS
 from hlo_cli.syntax.strict.literals import read_literal
-from hlo_cli.syntax.strict.operation import Body, Known, Operation, compatible
+from hlo_cli.syntax.strict.operation import Body, Known, Operation
 from hlo_cli.syntax.strict.rules import NEEDS_SHAPE, check_operation
 from hlo_cli.syntax.strict.shapes import fixed_shape
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, read_list, read_name, take_shape
+from hlo_cli.syntax.suggest import FORM, ONE_RESULT
 
 _TYPE_NAMES = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 
@@ -69,16 +72,17 @@ class InstructionReader:
         """One instruction with `name =` before it."""
         tokens, start = self.tokens, self.tokens.start
         is_root = tokens.accept("ROOT")
+        check_stray(tokens, ")]")
         at, end = tokens.start, tokens.end
         name = read_name(tokens, "the name of an instruction")
-        tokens.expect("=", f"after {name}")
+        tokens.expect("=", f"after {name}", hint=FORM)
         if is_root and self.scope.root is not None:
-            tokens.fail("a second ROOT in this computation", start, start + 4)
+            tokens.fail("a second ROOT in this computation", start, start + 4, hint=ONE_RESULT)
         known = self.read_operation()
         if name in _TYPE_NAMES or (name.startswith("__") and not name.startswith("__xla_")):
             tokens.fail(f"{name} is reserved and cannot name an instruction", at, end)
         if name in self.scope.named:
-            tokens.fail(f"a second instruction named {name}", at, end)
+            tokens.fail(f"a second instruction named {name}", at, end, hint="names are unique in a computation")
         self.scope.named[name] = self.scope.last = known
         if is_root:
             self.scope.root = known
@@ -90,7 +94,7 @@ class InstructionReader:
         shape = take_shape(tokens) if at_shape(tokens) else None
         span, opcode = Span(tokens.start, tokens.end), tokens.text
         if tokens.kind != tk.IDENT or not is_known(opcode):
-            tokens.fail("expected an opcode")
+            no_opcode(tokens, behind_shape=shape is not None)
         wrapped = wrapped_opcode(opcode)
         generic = opcode if wrapped is None else f"async{opcode[opcode.rindex('-') :]}"
         if shape is None and generic in NEEDS_SHAPE:
@@ -101,6 +105,7 @@ class InstructionReader:
         rules = attributes_of(opcode)
         if not nested:
             operation.attributes, operation.spans = read_rules(tokens, rules, self._grammars, opcode)
+            check_comma(tokens, rules)
         check_required(tokens, rules, operation.attributes, opcode, span)
         self._check(operation, wrapped or "")
         self.depth -= 1
@@ -119,7 +124,9 @@ class InstructionReader:
             text = tokens.source.text
             resume = next_statement(text, start, len(text))
             self.report(within(error, text, start, len(text) if resume is None else resume))
-            scope.named.setdefault(statement_name(text, start), Known())
+            scope.failed = True
+            for name in lost_names(text, start, len(text) if resume is None else resume):
+                scope.named.setdefault(name, Known())
             if resume is None:
                 raise EOFError from None
             tokens.move(resume)
@@ -138,7 +145,8 @@ class InstructionReader:
             start, end = tokens.start, tokens.end
             number = tokens.integer("as the number of the parameter")
             if number < 0 or number in self.scope.parameters:
-                tokens.fail("a second parameter of this number" if number >= 0 else "a number below 0", start, end)
+                second = f"a second parameter {number}"
+                tokens.fail(second if number >= 0 else "parameters are numbered from 0", start, end)
             self.scope.parameters[number] = Span(start, end)
         tokens.expect(")", f"after the {'literal' if operation.opcode == 'constant' else 'number'}")
 
@@ -169,7 +177,7 @@ class InstructionReader:
         if not is_name and known is None:
             tokens.fail("expected an operand")
         if known is None:
-            self._undefined(name, Span(at, end))
+            no_instruction(tokens, name, Span(at, end), self.scope.named)
         elif shape is not None and known.shape is not None and not compatible(known.shape, shape):
             tokens.fail(f"{name} has the shape {known.shape}, not {shape}", start, end)
         assert known is not None
@@ -194,11 +202,6 @@ class InstructionReader:
         known = Known("parameter", shape)
         self.scope.named[name or f"_{len(self.scope.named)}"] = known
         return known
-
-    def _undefined(self, name: str, span: Span) -> None:
-        close = nearest(name, self.scope.named)
-        hint = f"did you mean {close}?" if close else None
-        self.tokens.fail(f"there is no instruction {name} above", span.start, span.end, hint=hint)
 
     def _check(self, operation: Operation, wrapped: str) -> None:
         check_operation(operation)
@@ -241,7 +244,7 @@ class InstructionReader:
 
     def _check_parameters(self, body: Body, *, recovers: bool) -> None:
         """Parameters are numbered without a gap; one beyond their count stands for what is missing."""
-        count = len(body.parameters)
+        count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
                 message = f"parameter {number} is one of {count}; they are numbered from 0 without a gap"
@@ -258,9 +261,7 @@ class InstructionReader:
         start, end = tokens.start, tokens.end
         name = read_name(tokens, "a computation")
         if name not in self.bodies:
-            close = nearest(name, self.bodies)
-            hint = f"did you mean {close}?" if close else None
-            tokens.fail(f"there is no computation {name} above", start, end, hint=hint)
+            no_computation(tokens, name, Span(start, end), self.bodies)
         return self.bodies[name]
 
     def _read_instructions(self, tokens: Tokens) -> object:
@@ -270,7 +271,7 @@ class InstructionReader:
             start, end = tokens.start, tokens.end
             name = read_name(tokens, "an instruction")
             if name not in self.scope.named:
-                self._undefined(name, Span(start, end))
+                no_instruction(tokens, name, Span(start, end), self.scope.named)
             if not tokens.accept(","):
                 break
         tokens.expect("}", "or a comma after a name")

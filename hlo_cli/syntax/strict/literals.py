@@ -20,6 +20,7 @@ from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import layout_problem, read_number, take_shape
+from hlo_cli.syntax.suggest import are
 
 _SATURATES: Final = float("inf")
 LIMITS: Final = {
@@ -160,7 +161,9 @@ class DenseReader:
         self.level += 1
         if self.level > rank:
             tokens.fail(
-                f"braces are nested {self.level} deep, the shape has {rank} dimensions", tokens.start, tokens.end
+                f"braces are nested {self.level} deep, the shape has {rank} dimension{'s'[: rank != 1]}",
+                tokens.start,
+                tokens.end,
             )
         if self.level > 1:
             self._count(self.level - 2)
@@ -173,7 +176,12 @@ class DenseReader:
         self.level -= 1
         wanted, seen = self.dimensions[self.level], self.seen[self.level]
         if seen != wanted:
-            tokens.fail(f"dimension {self.level} has {wanted} elements, here are {seen}", tokens.start, tokens.end)
+            if seen == 0 and self.index and self.level + 1 < len(self.dimensions):
+                rank = len(self.dimensions)
+                tokens.fail(
+                    f"expected {rank} braces around every element, for {rank} dimensions", tokens.start, tokens.end
+                )
+            tokens.fail(f"dimension {self.level} has {wanted} elements, here {are(seen)}", tokens.start, tokens.end)
         self.seen[self.level] = 0
         tokens.advance()
 

@@ -70,7 +70,7 @@ def _read_frontend_attribute(tokens: Tokens) -> tuple[str, str]:
     return tokens.expect(tk.ATTRIBUTE, "of a frontend attribute, as name="), read_string_or_json(tokens)
 
 
-def _read_profile_types(tokens: Tokens) -> object:
+def _read_profile_types(tokens: Tokens) -> tuple[int, ...]:
     start = tokens.start
     types = read_ints(tokens)
     if any(number not in _PROFILE_TYPES for number in types):

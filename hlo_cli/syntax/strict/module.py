@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.aliasing import ComputationLayout, index_text
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
-from hlo_cli.syntax.recover import MAX_ERRORS, next_computation, within
+from hlo_cli.syntax.recover import MAX_ERRORS, head_name, next_computation, within
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import Values, read_rules
+from hlo_cli.syntax.strict.complaints import check_comma, check_stray
 from hlo_cli.syntax.strict.grammars import GRAMMARS, read_recovery_table
 from hlo_cli.syntax.strict.instructions import InstructionReader
-from hlo_cli.syntax.strict.operation import Body, compatible
+from hlo_cli.syntax.strict.operation import Body
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 
@@ -71,6 +73,8 @@ class _Checker:
     def _read_single(self) -> None:
         """One instruction, with or without `name =`; operands that it names become parameters."""
         self.reader.makes_parameters = True
+        if self.tokens.text.lower() == "hlomodule":
+            self.tokens.fail("expected HloModule", hint="did you mean HloModule?")
         if at_shape(self.tokens):
             self.reader.read_operation()
         else:
@@ -86,6 +90,7 @@ class _Checker:
                 read_name(self.tokens, "the name of the module")
                 grammars = {**GRAMMARS, Kind.RECOVERY_TABLE: _read_recovery_table}
                 header = read_rules(self.tokens, HEADER_ATTRIBUTES, grammars, "HloModule")
+                check_comma(self.tokens, HEADER_ATTRIBUTES)
             self._read_stack_tables()
         except HloError as error:
             self._resume(error, start)
@@ -101,6 +106,7 @@ class _Checker:
 
     def _resume(self, error: HloError, start: int) -> None:
         text = self.source.text
+        self.reader.bodies.setdefault(head_name(text, start), Body())
         self._report(within(error, text, start, next_computation(text, start + 1)))
         self.reader.scope, self.reader.depth = Body(), 0
         resume = next_computation(text, max(start + 1, self.tokens.start - 1))
@@ -127,6 +133,7 @@ class _Checker:
     def _read_computation(self) -> None:
         tokens, start = self.tokens, self.tokens.start
         is_entry = tokens.accept("ENTRY")
+        check_stray(tokens, ")]}")
         at, end = tokens.start, tokens.end
         name = read_name(tokens, "the name of a computation")
         result, shape_span = self._read_signature()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span
 from hlo_cli.syntax.strict.tokens import Tokens
 
@@ -31,13 +31,17 @@ class Known:
 
 @dataclass(slots=True)
 class Body:
-    """A computation that stands above: what its instructions are named, its parameters by number, and its root."""
+    """A computation that stands above: what its instructions are named, its parameters by number, and its root.
+
+    `failed` says that some instruction could not be read.
+    """
 
     name: str = ""
     named: dict[str, Known] = field(default_factory=dict)
     parameters: dict[int, Span] = field(default_factory=dict)
     root: Known | None = None
     last: Known | None = None
+    failed: bool = False
 
     @property
     def result(self) -> Known:
@@ -85,18 +89,6 @@ class Operation:
     def operand_shape(self, position: int) -> Shape | None:
         """The shape of an operand, or None if there is no such operand or its shape is not known."""
         return self.operands[position].shape if position < len(self.operands) else None
-
-
-def compatible(a: Shape, b: Shape) -> bool:
-    """Whether types and sizes agree; layouts and what is dynamic do not count (`ShapeUtil::Compatible`)."""
-    match a, b:
-        case TupleShape(elements=left), TupleShape(elements=right):
-            return len(left) == len(right) and all(map(compatible, left, right))
-        case BufferShape(array=left_array), BufferShape(array=right_array):
-            return compatible(left_array, right_array)
-        case ArrayShape(), ArrayShape():
-            return a.element_type is b.element_type and a.dimensions == b.dimensions
-    return a == b
 
 
 def rank_of(shape: Shape | None) -> int | None:

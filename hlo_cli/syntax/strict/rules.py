@@ -10,9 +10,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape
-from hlo_cli.syntax.strict.operation import Operation, compatible, is_scalar, rank_of
+from hlo_cli.syntax.strict.operation import Operation, is_scalar, rank_of
+from hlo_cli.syntax.suggest import are, counted_operands
 
 NEEDS_SHAPE: Final = frozenset(
     """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start all-to-all async-done
@@ -23,7 +25,8 @@ NEEDS_SHAPE: Final = frozenset(
     stochastic-convert""".split()
 )
 """Opcodes whose result shape XLA does not infer."""
-_ARITY: Final = OPCODE_ARITY | {"convolution": 2, "dot": None, "ragged-all-to-all": None, "async-done": 1}
+ARITY: Final = OPCODE_ARITY | {"convolution": 2, "dot": None, "ragged-all-to-all": None, "async-done": 1}
+"""How many operands XLA's parser takes; None where the count is not fixed, or depends."""
 _AT_LEAST: Final = {
     **dict.fromkeys(("dynamic-reshape", "dynamic-slice", "conditional", "rng-bit-generator", "async-update"), 1),
     "dot": 2,
@@ -44,11 +47,11 @@ def check_operation(operation: Operation, *, is_wrapped: bool = False) -> None:
 
 def _check_counts(operation: Operation, *, is_wrapped: bool) -> None:
     opcode, count = operation.opcode, len(operation.operands)
-    wanted = _ARITY.get(opcode)
+    wanted = ARITY.get(opcode)
     if wanted is not None and (count < wanted or (count > wanted and not is_wrapped)):
-        operation.fail(f"{opcode} takes {wanted} operand{'s'[: wanted != 1]}, here are {count}")
+        operation.fail(f"{opcode} takes {counted_operands(wanted)}, here {are(count)}")
     if count < (least := _AT_LEAST.get(opcode, 0)):
-        operation.fail(f"{opcode} takes at least {least} operand{'s'[: least != 1]}, here are {count}")
+        operation.fail(f"{opcode} takes at least {counted_operands(least)}, here {are(count)}")
 
 
 def _check_dimensions(operation: Operation) -> None:

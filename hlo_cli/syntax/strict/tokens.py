@@ -13,6 +13,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.strings import end_of_dictionary
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.suggest import STRAY
 
 NAME: Final = "a name"
 ATTRIBUTE: Final = "an attribute name"
@@ -102,6 +103,11 @@ class Tokens:
             if group in (4, 9, 11):
                 self._check(group)
 
+    @property
+    def gap(self) -> str:
+        """What stands between the current token and the one before it."""
+        return self._scanner.text[self.previous_end : self.start]
+
     def move(self, pos: int) -> None:
         """Make the first token at or behind a place the current one."""
         self.end = pos
@@ -118,10 +124,10 @@ class Tokens:
         self.advance()
         return True
 
-    def expect(self, kind: str, where: str) -> str:
+    def expect(self, kind: str, where: str, *, hint: str | None = None) -> str:
         """Move over the current token, which must be of this kind; its text."""
         if self.kind != kind:
-            self.fail(f"expected {kind} {where}")
+            self.fail(f"expected {kind} {where}", hint=hint)
         text = self.text
         self.advance()
         return text
@@ -151,16 +157,20 @@ class Tokens:
         if len(message) > _LONGEST:
             message = message[:_LONGEST] + "…"
         if start is None:
-            found = (self._what() if self.kind in (END, ERROR) else self.text)[:60]
-            raise HloError(f"{message}, found {found}", Span(self.start, self.end), source=self.source)
+            if (opened := self._unclosed()) is not None:
+                raise HloError(f"the {opened} is not closed", Span(self.start, self.end), source=self.source)
+            found = (END if self.kind == END else self.text)[:60]
+            hint = STRAY.get(self.text, hint)
+            raise HloError(f"{message}, found {found}", Span(self.start, self.end), source=self.source, hint=hint)
         raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
 
-    def _what(self) -> str:
-        if self.kind == END:
-            return END
+    def _unclosed(self) -> str | None:
+        """The string or comment that begins at the current token and does not end."""
+        if self.kind != ERROR:
+            return None
         if self.text in "\"'":
-            return "a string that is not closed"
-        return "a comment that is not closed" if self._scanner.text.startswith("/*", self.start) else self.text
+            return "string"
+        return "comment" if self._scanner.text.startswith("/*", self.start) else None
 
     def _word(self, word: str, mark: str) -> None:
         self.text = word

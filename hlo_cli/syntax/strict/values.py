@@ -17,6 +17,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.syntax.shapes import read_shape
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.suggest import did_you_mean, like
 
 Reader = Callable[[Tokens], object]
 _T = TypeVar("_T")
@@ -63,7 +64,8 @@ def read_number(tokens: Tokens) -> float:
 
 def read_string(tokens: Tokens) -> str:
     """What stands between quotes."""
-    return unquote(tokens.expect(tk.STRING, "here"))
+    hint = f'a string stands in quotes: "{tokens.text}"' if tokens.kind == tk.IDENT else None
+    return unquote(tokens.expect(tk.STRING, "here", hint=hint))
 
 
 def read_string_or_json(tokens: Tokens) -> str:
@@ -200,7 +202,9 @@ def one_of(kind: type[_Word], *, any_case: bool = False) -> Callable[[Tokens], _
         member = known.get(tokens.text.lower() if any_case else tokens.text)
         if tokens.kind != tk.IDENT or member is None:
             *most, last = known
-            tokens.fail(f"expected {', '.join(most)} or {last}")
+            alike = {word.lower(): word for word in known}
+            hint = did_you_mean(alike.get(tokens.text.lower())) or like(tokens.text, known)
+            tokens.fail(f"expected {', '.join(most)} or {last}", hint=hint)
         tokens.advance()
         return member
 

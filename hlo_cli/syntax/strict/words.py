@@ -5,7 +5,7 @@ Mirrors the functions of the same names in xla/hlo/parser/hlo_parser.cc.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hlo_cli.ir import words
@@ -15,6 +15,7 @@ from hlo_cli.ir.devices import CollectiveDeviceList
 from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
+from hlo_cli.syntax.scanner import beyond_64_bits, int64
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import (
@@ -53,7 +54,7 @@ def read_sizes(tokens: Tokens) -> tuple[int, ...]:
     """`3` or `3x4`."""
     if tokens.kind == tk.INT:
         return (read_int(tokens),)
-    return tuple(map(int, tokens.expect(tk.DXD, "or a whole number").split("x")))
+    return _numbers(tokens, tokens.start, tokens.expect(tk.DXD, "or a whole number").split("x"))
 
 
 def read_padding(tokens: Tokens) -> PaddingConfig:
@@ -63,7 +64,7 @@ def read_padding(tokens: Tokens) -> PaddingConfig:
 
 def _read_pad(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple[int, ...], ...]:
     start, end = tokens.start, tokens.end
-    padding = [tuple(map(int, part.split("_"))) for part in tokens.expect(tk.PAD, "here").split("x")]
+    padding = [_numbers(tokens, start, part.split("_")) for part in tokens.expect(tk.PAD, "here").split("x")]
     if any(len(part) not in parts for part in padding):
         tokens.fail("expected low_high for every dimension", start, end)
     return tuple(padding)
@@ -137,6 +138,16 @@ def _read_labels(tokens: Tokens, part: str, letters: str) -> tuple[int, int, tup
 def read_slice(tokens: Tokens) -> Slice:
     """`{[0:4], [1:9:2]}`."""
     return Slice(read_list(tokens, _read_range))
+
+
+def _numbers(tokens: Tokens, start: int, parts: Sequence[str]) -> tuple[int, ...]:
+    """The whole numbers in parts of the token that began at `start` and was just read."""
+    numbers = []
+    for part in parts:
+        if (number := int64(part)) is None:
+            tokens.fail(beyond_64_bits(part), start, tokens.previous_end)
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def _read_range(tokens: Tokens) -> SliceDimension:

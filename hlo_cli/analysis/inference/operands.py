@@ -1,0 +1,214 @@
+"""What every rule of shape inference begins with: the shapes of operands, of the right kind, or an error that says so.
+
+Mirrors the helpers at the top of xla/service/shape_inference.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from hlo_cli.ir.comparison import same_type_but_precision
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape, UnknownShape
+from hlo_cli.source import HloError
+
+PRED: Final = PRIMITIVE_TYPES["pred"]
+S32: Final = PRIMITIVE_TYPES["s32"]
+U32: Final = PRIMITIVE_TYPES["u32"]
+TOKEN: Final = TokenShape()
+U32_SCALAR: Final = ArrayShape(U32, (), (), default_layout(0))
+INTEGERS: Final = ("signed", "unsigned")
+
+_WIDEST_FIRST: Final = """c128 c64 f64 f32 bf16 f8e8m0fnu f16 f8e5m2 f8e5m2fnuz f8e4m3fn f8e4m3 f8e4m3fnuz f8e4m3b11fnuz
+    f6e3m2fn f8e3m4 f6e2m3fn f4e2m1fn s64 u64 s32 u32 s16 u16 s8 u8 s4 u4 s2 u2 s1 u1 pred""".split()
+_KIND_NAMES: Final = {
+    "pred": "pred",
+    "signed": "signed integers",
+    "unsigned": "unsigned integers",
+    "float": "floats",
+    "complex": "complex numbers",
+}
+
+
+def fail(instruction: Instruction, message: str) -> NoReturn:
+    """Say that an instruction does not keep its opcode's rule, and where it stands."""
+    raise HloError(f"{instruction.opcode} %{instruction.name}: {message}", instruction.span)
+
+
+def operand_name(instruction: Instruction, position: int) -> str:
+    """How the text names an operand."""
+    elements = "".join(f"#{i}" for i in instruction.operand_index(position))
+    return f"%{instruction.operands[position].name}{elements}"
+
+
+def sizes_of(shape: Shape) -> str:
+    """A shape without its layout, for a message."""
+    return shape.to_string(layout=False)
+
+
+def described(instruction: Instruction, *positions: int) -> str:
+    """Operands with their types and sizes, for a message: `%a is f32[2], %b is f32[3]`."""
+    shapes = (sizes_of(instruction.operand_shape(position)) for position in positions)
+    return ", ".join(f"{operand_name(instruction, p)} is {shape}" for p, shape in zip(positions, shapes, strict=True))
+
+
+def array(instruction: Instruction, position: int) -> ArrayShape:
+    """The shape of an operand, which must be an array."""
+    shape = instruction.operand_shape(position)
+    if not isinstance(shape, ArrayShape):
+        fail(instruction, f"expected an array as operand {position}; {described(instruction, position)}")
+    return shape
+
+
+def arrays(instruction: Instruction) -> list[ArrayShape]:
+    """The shapes of all operands, which must be arrays."""
+    return [array(instruction, position) for position in range(len(instruction.operands))]
+
+
+def operand_shapes(instruction: Instruction) -> tuple[Shape, ...]:
+    """The shapes of all operands, of whatever kind."""
+    return tuple([instruction.operand_shape(position) for position in range(len(instruction.operands))])
+
+
+def declared(instruction: Instruction) -> Shape:
+    """The written shape, for what no rule infers."""
+    if isinstance(instruction.shape, UnknownShape):
+        fail(instruction, "its result shape does not follow from its operands; it must be written")
+    return instruction.shape
+
+
+def declared_array(instruction: Instruction) -> ArrayShape:
+    """The written shape, which must be an array."""
+    shape = declared(instruction)
+    if not isinstance(shape, ArrayShape):
+        fail(instruction, f"expected an array as the result; the written shape is {sizes_of(shape)}")
+    return shape
+
+
+def declared_tuple(instruction: Instruction, least: int) -> tuple[Shape, ...]:
+    """The elements of the written shape, which must be a tuple of at least so many."""
+    shape = declared(instruction)
+    if not isinstance(shape, TupleShape) or len(shape.elements) < least:
+        written = sizes_of(shape)
+        fail(
+            instruction, f"expected a tuple of at least {least} elements as the result; the written shape is {written}"
+        )
+    return shape.elements
+
+
+def array_of(
+    element_type: PrimitiveType,
+    dimensions: Sequence[int],
+    dynamic: Sequence[bool] | None = None,
+    layout: Layout | None = None,
+) -> ArrayShape:
+    """An array; static and in the default layout where nothing else is said."""
+    flags = (False,) * len(dimensions) if dynamic is None else tuple(dynamic)
+    return ArrayShape(element_type, tuple(dimensions), flags, layout or default_layout(len(dimensions)))
+
+
+def with_type(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
+    """The array with other elements: the layout stays, but for how many bits an element takes."""
+    return shape if element_type is shape.element_type else made_of(shape, element_type)
+
+
+def made_of(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
+    """The array made anew of elements of this type, which take as many bits as they have if that is below a byte.
+
+    Mirrors `ShapeUtil::ChangeElementType`, where the layout may say otherwise as long as nothing is made.
+    """
+    bits = element_type.bits if element_type.is_sub_byte else 0
+    layout = shape.layout
+    if layout.element_size_in_bits != bits:
+        layout = replace(layout, element_size_in_bits=bits)
+    return ArrayShape(element_type, shape.dimensions, shape.dynamic_dimensions, layout)
+
+
+def one_or_tuple(shapes: Sequence[Shape]) -> Shape:
+    """A single shape by itself, several as a tuple."""
+    return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+
+
+def wider(a: PrimitiveType, b: PrimitiveType) -> PrimitiveType:
+    """Of two types the one that a result takes: of floats the one that reaches further, then the more exact one.
+
+    Mirrors `primitive_util::HigherPrecisionType`.
+
+    >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES as types
+    >>> wider(types["f16"], types["bf16"]).name, wider(types["s32"], types["u32"]).name
+    ('bf16', 's32')
+    """
+    return a if _WIDEST_FIRST.index(a.name) <= _WIDEST_FIRST.index(b.name) else b
+
+
+def need_kind(instruction: Instruction, position: int, kinds: Collection[str]) -> ArrayShape:
+    """The shape of an operand whose elements must be of one of these kinds."""
+    shape = array(instruction, position)
+    if shape.element_type.kind not in kinds:
+        expected = " or ".join(name for kind, name in _KIND_NAMES.items() if kind in kinds)
+        fail(instruction, f"expected {expected}; {described(instruction, position)}")
+    return shape
+
+
+def need_same_type(instruction: Instruction, first: int, second: int) -> None:
+    """Two operands must have the same element type; which float type does not matter."""
+    if not same_type_but_precision(array(instruction, first).element_type, array(instruction, second).element_type):
+        fail(instruction, f"expected operands of one element type; {described(instruction, first, second)}")
+
+
+def need_scalar(instruction: Instruction, position: int) -> ArrayShape:
+    """The shape of an operand that must be a scalar."""
+    shape = array(instruction, position)
+    if shape.dimensions:
+        fail(instruction, f"expected a scalar as operand {position}; {described(instruction, position)}")
+    return shape
+
+
+def need_at_least(instruction: Instruction, count: int) -> None:
+    """There must be so many operands."""
+    if len(instruction.operands) < count:
+        fail(instruction, f"expected at least {count} operands, found {len(instruction.operands)}")
+
+
+def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: int, what: str) -> None:
+    """Dimensions must be those of an array of this rank, none twice."""
+    seen: set[int] = set()
+    for dimension in dimensions:
+        if not 0 <= dimension < rank:
+            fail(instruction, f"{what} names dimension {dimension}; the array has {rank}")
+        if dimension in seen:
+            fail(instruction, f"{what} names dimension {dimension} twice")
+        seen.add(dimension)
+
+
+def only_dimension(instruction: Instruction, rank: int) -> int:
+    """The one number of the attribute `dimensions`, which must be a dimension of an array of this rank."""
+    dimensions = instruction.integers("dimensions")
+    if len(dimensions) != 1:
+        fail(instruction, f"expected one number in dimensions, found {len(dimensions)}")
+    need_dimensions(instruction, dimensions, rank, "dimensions")
+    return dimensions[0]
+
+
+def callee(instruction: Instruction, position: int = 0) -> tuple[Computation, Shape]:
+    """A called computation and the shape of its result."""
+    called = instruction.called_computations
+    if position >= len(called):
+        fail(instruction, f"expected {position + 1} called computations, found {len(called)}")
+    root = called[position].root
+    if root is None:
+        fail(instruction, f"{called[position].name}, which it calls, has no result")
+    return called[position], root.shape
+
+
+def parameters_of(instruction: Instruction, computation: Computation, count: int) -> tuple[Shape, ...]:
+    """The shapes of the parameters of a called computation, which must be so many."""
+    found = len(computation.parameters)
+    if found != count:
+        fail(instruction, f"expected {count} parameters in {computation.name}, found {found}")
+    return tuple([parameter.shape for parameter in computation.parameters])

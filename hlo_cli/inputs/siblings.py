@@ -1,0 +1,61 @@
+"""Texts that are no modules: the files that XLA wrote about a dump's memory, and messages that people paste."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import BinaryIO
+
+from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+from hlo_cli.inputs.dumps import SiblingKind
+from hlo_cli.inputs.files import STDIN, missing, unreadable
+from hlo_cli.inputs.input import Input
+from hlo_cli.source import HloError, Source
+
+
+def read_sibling(dump: Input, kind: SiblingKind, *, maximum_bytes: int = MAXIMUM_BYTES) -> Source | None:
+    """The text of a file that XLA wrote about this dump, read now; None if there is no such file.
+
+    >>> read_sibling(Input(Source("m.txt", "HloModule m"), None), "live-range") is None
+    True
+    """
+    path = dump.siblings.get(kind)
+    return None if path is None else read_plain(path, maximum_bytes=maximum_bytes)
+
+
+def read_plain(path: str, *, stdin: BinaryIO | None = None, maximum_bytes: int = MAXIMUM_BYTES) -> Source:
+    """A text of any kind, whatever it is compressed with; `-` is standard input, or the stream that stands for it.
+
+    >>> import io
+    >>> read_plain("-", stdin=io.BytesIO(b"Out of memory allocating 64 bytes.\\r\\n")).text
+    'Out of memory allocating 64 bytes.\\n'
+    """
+    name = STDIN if path == "-" else path
+    try:
+        data = _bytes_of(path, stdin, maximum_bytes)
+    except FileNotFoundError:
+        raise missing(path) from None
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
+    data = decompress(data, name, maximum_bytes=maximum_bytes)
+    if b"\0" in data:
+        raise HloError(f"{name} is binary, not text")
+    text = data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
+    if not text.strip():
+        raise HloError(f"{name} is empty")
+    return Source(name, text)
+
+
+def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
+    """Everything in a plain file; of what may never end, as much as is allowed."""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            return file.read()
+    if path == "-":
+        data = (sys.stdin.buffer if stdin is None else stdin).read(maximum_bytes + 1)
+    else:
+        with open(path, "rb") as file:
+            data = file.read(maximum_bytes + 1)
+    if len(data) > maximum_bytes:
+        raise ValueError(f"it sends more than {maximum_bytes:,} bytes")
+    return data

@@ -1,0 +1,113 @@
+"""Loops on a screen: brackets below the axis of a timeline, those inside others further down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hlo_cli.render.bins import Axis
+from hlo_cli.render.draw.strip import Strip
+from hlo_cli.render.numbers import counted
+from hlo_cli.render.shorten import shorten_name
+from hlo_cli.render.style import Style
+from hlo_cli.render.width import cell_width
+from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.text import Line
+from hlo_cli.report.timeline import Loop
+
+MOST_LINES: Final = 4
+SHORTEST_NAME: Final = 6
+
+
+def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line]:
+    """A line for each depth, the longest loops first where several want the same cells, and how many are not seen."""
+    left_out = 0
+    for depth, level in enumerate(loop_levels(loops, axis.steps)):
+        if depth >= MOST_LINES:
+            left_out += len(level)
+            continue
+        strip = Strip(style.room)
+        drawn = [
+            loop for loop in sorted(level, key=lambda loop: loop.start - loop.end) if _bracket(strip, loop, axis, style)
+        ]
+        for loop in drawn:
+            _name_beside(strip, loop, axis, style)
+        left_out += len(level) - len(drawn)
+        yield strip.line()
+    if left_out:
+        strip = Strip(style.room)
+        strip.put(axis.margin, f"{counted(left_out, 'more loops')}", "quiet")
+        yield strip.line()
+
+
+def loop_levels(loops: Sequence[Loop], steps: int) -> list[list[Loop]]:
+    """The loops by depth: first those that are in no other, then those in them. What lies outside the steps is cut.
+
+    >>> [[loop.name for loop in level] for level in loop_levels((Loop("in", 2, 3), Loop("out", 1, 8)), 9)]
+    [['out'], ['in']]
+    """
+    inside = [
+        Loop(loop.name, max(loop.start, 0), min(loop.end, steps - 1), loop.trips)
+        for loop in loops
+        if loop.start <= min(loop.end, steps - 1) and loop.end >= 0
+    ]
+    levels: list[list[Loop]] = []
+    open_ends: list[int] = []
+    for loop in sorted(inside, key=lambda loop: (loop.start, -loop.end)):
+        while open_ends and open_ends[-1] < loop.start:
+            open_ends.pop()
+        levels += [[]] if len(open_ends) == len(levels) else []
+        levels[len(open_ends)].append(loop)
+        open_ends.append(loop.end)
+    return levels
+
+
+def trips_text(loop: Loop) -> str:
+    """How often a loop runs, as it stands behind its name.
+
+    >>> trips_text(Loop("while.10", 0, 1, 32)), trips_text(Loop("while.8", 0, 1, UNKNOWN)), trips_text(Loop("f", 0, 1))
+    (' × 32', ' × ?', '')
+    """
+    if loop.trips is None:
+        return ""
+    return " × ?" if loop.trips is UNKNOWN else f" × {loop.trips:,}"
+
+
+def _bracket(strip: Strip, loop: Loop, axis: Axis, style: Style) -> bool:
+    start, end = axis.cell(loop.start), axis.cell(loop.end)
+    if not strip.is_free(start, end + 1):
+        return False
+    wide = end - start + 1
+    if wide == 1:
+        return strip.put(start, style.show_figure("│"), "quiet")
+    name, trips = _label(loop, wide - 4, style)
+    blanks = wide - 2 - (cell_width(name + trips) + 2 if name else 0)
+    left = blanks // 2
+    begin = style.show_figure("└" + "─" * left) + (" " if name else "")
+    finish = (" " if name else "") + style.show_figure("─" * (blanks - left) + "┘")
+    strip.put(start, begin, "quiet")
+    strip.put(start + len(begin), name, "name")
+    strip.put(start + len(begin) + cell_width(name), trips + finish, "quiet")
+    return True
+
+
+def _name_beside(strip: Strip, loop: Loop, axis: Axis, style: Style) -> None:
+    """The name to the right of a bracket that is too narrow for it, where there is room before the next."""
+    start, end = axis.cell(loop.start), axis.cell(loop.end)
+    name, trips = _label(loop, end - start - 3, style)
+    if name:
+        return
+    name, trips = style.show(loop.name), style.show(trips_text(loop))
+    at = end + 2
+    if strip.is_free(at - 1, at + cell_width(name + trips) + 1):
+        strip.put(at, name, "name")
+        strip.put(at + cell_width(name), trips, "quiet")
+
+
+def _label(loop: Loop, room: int, style: Style) -> tuple[str, str]:
+    """The name and trips in so many cells, the name shortened if need be; nothing if little would be left of it."""
+    name, trips = style.show(loop.name), style.show(trips_text(loop))
+    left = room - cell_width(trips)
+    if cell_width(name) > left:
+        name = shorten_name(name, left, style.dots) if left >= SHORTEST_NAME else ""
+    return (name, trips) if name else ("", "")

@@ -1,0 +1,91 @@
+"""What is drawn of a report as one picture: SVG without scripts, readable in the light and in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.render.draw.prose import fill
+from hlo_cli.render.style import Style
+from hlo_cli.render.web.colors import picture_css
+from hlo_cli.render.web.gantt import gantt, span_column
+from hlo_cli.render.web.markup import encoded, safe, short, spans
+from hlo_cli.render.web.picture import PAGE_WIDTH
+from hlo_cli.render.web.timeline import drawing
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Run, plain_text
+from hlo_cli.report.timeline import Timeline
+from hlo_cli.source import HloError
+
+MARGIN: Final = 20
+ANSWER_CELLS: Final = 130
+ANSWER_LINE: Final = 20
+FIGURE_ROOM: Final = 120
+FIGURE_LINE: Final = 15
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """The answer, and below it every timeline, figure and table with spans.
+
+    >>> from hlo_cli.report.timeline import Track
+    >>> report = Report("memspace", "It fits", parts=(Timeline("memory", (Track("HBM", (5, 8)),)),))
+    >>> "".join(render(report, Style()))[:47]
+    '<svg xmlns="http://www.w3.org/2000/svg" class="'
+    >>> list(render(Report("diff", "No difference"), Style()))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: diff found nothing to draw here
+    """
+    drawn = [part for part in report.parts if _is_drawn(part)]
+    if not drawn:
+        raise HloError(f"{report.command} found nothing to draw here", hint="--format html has tables, md and json too")
+    top: float = MARGIN / 2
+    elements: list[str] = []
+    for line in fill((Run(report.answer),), ANSWER_CELLS):
+        top += ANSWER_LINE
+        elements.append(f'<text class="head" x="{MARGIN}" y="{short(top - 6)}">{safe(plain_text(line))}</text>')
+    top += FIGURE_LINE if report.answer else 0
+    for at, part in enumerate(drawn):
+        more, top = _drawn(part, style, top, f"p{at}t")
+        elements += more
+    for each in document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer):
+        yield encoded(each, ascii=style.ascii)
+
+
+def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
+    """The element that holds a picture, its elements a line each."""
+    size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
+    yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
+    yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
+    for element in elements:
+        yield element + "\n"
+    yield "</svg>\n"
+
+
+def _is_drawn(part: Part) -> bool:
+    return isinstance(part, Timeline | Figure) or (isinstance(part, Table) and span_column(part) is not None)
+
+
+def _drawn(part: Part, style: Style, top: float, key: str) -> tuple[list[str], float]:
+    match part:
+        case Timeline():
+            return drawing(part, top, key=key)
+        case Table():
+            return gantt(part, style, top)
+        case Figure():
+            return _figure(part, top)
+        case _:
+            return [], top
+
+
+def _figure(figure: Figure, top: float) -> tuple[list[str], float]:
+    elements = []
+    title = [(Run(figure.title, "strong"),)] if figure.title else []
+    for line in (*title, *figure.draw(FIGURE_ROOM)):
+        top += FIGURE_LINE
+        text = spans(line, "tspan")
+        elements.append(f'<text class="code" xml:space="preserve" x="{MARGIN}" y="{short(top)}">{text}</text>')
+    return elements, top + MARGIN

@@ -1,0 +1,92 @@
+"""The axes of a picture: bytes at the left, steps below, marks above, and loops as brackets under the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hlo_cli.render.bins import Axis, tick_interval
+from hlo_cli.render.draw.loops import loop_levels, trips_text
+from hlo_cli.render.numbers import BYTE_UNITS, axis_unit, counted, scaled
+from hlo_cli.render.shorten import shorten_name
+from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
+from hlo_cli.report.timeline import Loop, Mark
+
+BETWEEN_TICKS: Final = 40
+BETWEEN_STEPS: Final = 80
+AXIS_HEIGHT: Final = 24
+LOOP_HEIGHT: Final = 24
+MOST_LEVELS: Final = 6
+MOST_BRACKETS: Final = 300
+NARROWEST: Final = 2
+
+
+def byte_axis(frame: Frame) -> Iterator[str]:
+    """Lines across at round numbers of bytes, with the numbers at the left; all in one unit.
+
+    >>> [line.partition(">")[2] for line in byte_axis(Frame(0, 9, 3594 * 1024)) if "text" in line]
+    ['0</text>', '1</text>', '2</text>', '3 MiB</text>']
+    """
+    unit = axis_unit(frame.scale)
+    part = 10 if unit else 1
+    interval = tick_interval(max(frame.scale * part // 1024**unit, 1), HEIGHT, BETWEEN_TICKS)
+    ticks = range(0, frame.scale * part // 1024**unit + 1, interval)
+    for tenths in ticks:
+        y = frame.y(tenths * 1024**unit / part)
+        words = scaled(tenths, part, 1 if interval % part else 0)
+        sign = f" {BYTE_UNITS[unit]}" if tenths == ticks[-1] else ""
+        yield f'<path class="grid" d="M{LEFT} {short(y)}h{WIDTH}"/>'
+        yield f'<text class="quiet end" x="{LEFT - 8}" y="{short(y + 4)}">{words}{sign}</text>'
+
+
+def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
+    """Ticks at round steps, and how many there are at the end."""
+    axis = Axis(0, frame.columns, steps)
+    last = f"{counted(steps, 'steps')}"
+    for step in range(0, steps, tick_interval(steps, WIDTH, BETWEEN_STEPS)):
+        x = frame.x(axis.cell(step))
+        yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
+        if x <= LEFT + WIDTH - GLYPH * (len(last) + len(f"{step:,}")):
+            yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{step:,}</text>'
+    yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
+
+
+def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterator[str]:
+    """A mark: a triangle with its words above a step, and a line down to the axis."""
+    axis = Axis(0, frame.columns, steps)
+    x = frame.x(axis.cell(mark.step) + 0.5)
+    ends = x > LEFT + WIDTH / 2
+    looks, at = ("end", x - 8) if ends else ("start", x + 8)
+    line = "peak" if role == "alarm" else "mark"
+    yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
+    yield f'<text class="{role} middle" x="{short(x)}" y="{short(y)}">▼</text>'
+    words = shorten_name(mark.label, 60)
+    yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
+
+
+def brackets(loops: Sequence[Loop], frame: Frame, steps: int, top: float) -> tuple[list[str], float]:
+    """The loops below the steps, those in others further down, and how much height they take."""
+    axis = Axis(0, frame.columns, steps)
+    levels = loop_levels(loops, steps)[:MOST_LEVELS]
+    drawn: list[str] = []
+    for depth, level in enumerate(levels):
+        y = top + depth * LOOP_HEIGHT
+        longest = sorted(level, key=lambda loop: (loop.start - loop.end, loop.start))[:MOST_BRACKETS]
+        for loop in longest:
+            drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y)
+    return drawn, len(levels) * LOOP_HEIGHT
+
+
+def _bracket(loop: Loop, left: float, right: float, y: float) -> Iterator[str]:
+    if right - left < NARROWEST:
+        return
+    words = loop.name + trips_text(loop)
+    title = f"{words}, steps {loop.start:,}–{loop.end:,}"
+    path = f"M{short(left + 1)} {short(y)}v6H{short(right - 1)}v-6"
+    yield f'<g><title>{safe(title)}</title><path class="bracket" d="{path}"/>'
+    room = int((right - left) / GLYPH)
+    if room >= min(len(words), 8):
+        name = shorten_name(loop.name, max(room - len(trips_text(loop)), 4)) + trips_text(loop)
+        yield f'<text class="code middle" x="{short((left + right) / 2)}" y="{short(y + 18)}">{safe(name)}</text>'
+    yield "</g>"

@@ -1,0 +1,102 @@
+"""The colours of pictures and pages, in the light and in the dark.
+
+The ten of the buffers are Paul Tol's light scheme, made for readers who see colours differently, with two more; black
+text is readable on all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from hlo_cli.report.text import Role
+
+BANDS: Final = (
+    "#77aadd", "#ee8866", "#eedd88", "#44bb99", "#ffaabb",
+    "#bbcc33", "#99ddff", "#c8a2d8", "#aaaa00", "#d8b58b",
+)  # fmt: skip
+
+
+class Scheme(NamedTuple):
+    """What is drawn in which colour."""
+
+    paper: str
+    ink: str
+    quiet: str
+    rule: str
+    other: str
+    rest: str
+    alarm: str
+    name: str
+    waste: str
+    saving: str
+    odd: str
+
+
+LIGHT: Final = Scheme(
+    paper="#ffffff", ink="#1f2328", quiet="#59636e", rule="#d8dee4", other="#b4bcc6", rest="#dde2e8",
+    alarm="#c0271f", name="#0a6a75", waste="#8a5a00", saving="#1a7f37", odd="#8e3a9d",
+)  # fmt: skip
+DARK: Final = Scheme(
+    paper="#11151a", ink="#e6edf3", quiet="#9aa4af", rule="#30363d", other="#5d6773", rest="#3a424b",
+    alarm="#ff7b72", name="#56c2d0", waste="#d9a441", saving="#56d364", odd="#d48ae0",
+)  # fmt: skip
+
+_LOOKS: Final[dict[Role, str]] = {
+    "strong": "font-weight:600", "quiet": "color:{quiet};fill:{quiet}", "name": "color:{name};fill:{name}",
+    "waste": "color:{waste};fill:{waste}", "alarm": "color:{alarm};fill:{alarm}",
+    "saving": "color:{saving};fill:{saving}", "even": "color:{name};fill:{name}", "odd": "color:{odd};fill:{odd}",
+}  # fmt: skip
+
+_PICTURE: Final = """\
+.hlo .paper{{fill:{paper}}}
+.hlo text{{fill:{ink}}}
+.hlo .grid{{stroke:{rule}}}
+.hlo .bracket{{stroke:{quiet}}}
+.hlo .band{{stroke:{paper}}}
+.hlo .other{{fill:{other}}}
+.hlo .rest{{fill:{rest}}}
+.hlo .total{{stroke:{ink}}}
+.hlo .limit{{stroke:{alarm}}}
+.hlo .peak{{stroke:{alarm}}}
+.hlo .mark,.hlo .cross{{stroke:{ink}}}
+.hlo .waiting{{fill:{waste}}}
+"""
+
+FIXED: Final = """\
+.hlo{max-width:100%;height:auto;font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
+.hlo .code{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
+.hlo .head{font-size:14px;font-weight:600}
+.hlo .on{fill:#111;pointer-events:none}
+.hlo .band{stroke-width:.6}
+.hlo .thin{stroke-width:0}
+.hlo .total,.hlo .bracket,.hlo .limit,.hlo .peak,.hlo .mark,.hlo .cross{fill:none}
+.hlo .limit{stroke-width:1.5;stroke-dasharray:6 3}
+.hlo .peak,.hlo .mark{stroke-dasharray:2 2}
+.hlo .end{text-anchor:end}
+.hlo .middle{text-anchor:middle}
+"""
+
+
+def picture_css() -> str:
+    """The style of pictures: what is the same everywhere, light, and dark where the reader's screen is.
+
+    >>> "prefers-color-scheme:dark" in picture_css()
+    True
+    """
+    fills = "".join(f".hlo .b{at}{{fill:{color}}}\n" for at, color in enumerate(BANDS))
+    return FIXED + in_both(_PICTURE + roles(".hlo ")) + fills
+
+
+def roles(before: str = "") -> str:
+    """One rule for each role, its colours still to be filled in."""
+    return "".join(f"{before}.{role}{{{{{look}}}}}\n" for role, look in _LOOKS.items())
+
+
+def in_both(css: str) -> str:
+    """Rules with the colours of the light scheme, and again with those of the dark one for whom that is set.
+
+    >>> print(in_both("p{{color:{ink}}}"))
+    p{color:#1f2328}@media(prefers-color-scheme:dark){p{color:#e6edf3}}
+    """
+    light, dark = css.format_map(LIGHT._asdict()), css.format_map(DARK._asdict())
+    return f"{light}@media(prefers-color-scheme:dark){{{dark}}}"

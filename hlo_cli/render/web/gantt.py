@@ -1,0 +1,88 @@
+"""Tables with spans as pictures: a line a row, with its name and a bar over the steps that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.render.draw.cells import in_words
+from hlo_cli.render.draw.span import stretch_of
+from hlo_cli.render.numbers import counted
+from hlo_cli.render.shorten import shorten_name
+from hlo_cli.render.style import Style
+from hlo_cli.render.web.axes import AXIS_HEIGHT, step_axis
+from hlo_cli.render.web.markup import safe, safe_lines, short
+from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
+from hlo_cli.report.table import Table
+
+ROW: Final = 18
+MOST_ROWS: Final = 200
+NARROWEST: Final = 1.5
+NAME: Final = 40
+
+
+def span_column(table: Table) -> int | None:
+    """Which column holds spans.
+
+    >>> from hlo_cli.report.column import Column
+    >>> span_column(Table("pairs", (Column("name", "", "name"), Column("span", "step", "span", steps=9)), ()))
+    1
+    """
+    return next((at for at in table.visible(person=True) if table.columns[at].unit == "span"), None)
+
+
+def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
+    """The elements of the picture from `top` on, and where it ends.
+
+    >>> from hlo_cli.report.column import Column
+    >>> columns = (Column("name", "", "name"), Column("span", "step", "span", steps=9))
+    >>> elements, end = gantt(Table("pairs", columns, (("a", (3, 5, True)),)), Style(), 0)
+    >>> elements[1], end
+    ('<rect class="b0" x="310" y="4" width="240" height="11"/>', 60)
+    """
+    at = span_column(table)
+    assert at is not None
+    shown = style.rows_shown(MOST_ROWS, len(table.rows), main=table.main)
+    steps = max(table.columns[at].steps, 1)
+    frame = Frame(top, steps, 0)
+    elements = [line for row in range(shown) for line in _bar(table, row, at, top + row * ROW, frame)]
+    bottom = top + shown * ROW
+    elements += step_axis(frame, steps, bottom)
+    bottom += AXIS_HEIGHT
+    if shown < len(table.rows):
+        words = f"{shown:,} of {counted(len(table.rows), table.noun)}"
+        elements.append(f'<text class="quiet" x="{LEFT}" y="{short(bottom)}">{safe(words)}</text>')
+    return elements, bottom + ROW
+
+
+def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[str]:
+    cells = table.rows[row]
+    visible = table.visible(person=True)
+    label = table.label_index(visible)
+    name = "" if label is None else in_words(table.columns[label], cells[label])
+    facts = [
+        f"{column.title or column.name} {in_words(column, cell)}"
+        for each in visible
+        for column, cell in [(table.columns[each], cells[each])]
+        if each != label
+    ]
+    yield f"<g><title>{safe_lines([name, *facts])}</title>"
+    left = right = frame.x(0)
+    stretch = stretch_of(cells[at])
+    if stretch and stretch.start < frame.columns:
+        left = frame.x(stretch.start)
+        right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + NARROWEST)
+        looks = "b0" if stretch.is_busy else "waiting"
+        yield f'<rect class="{looks}" x="{short(left)}" y="{short(y + 4)}" width="{short(right - left)}" height="11"/>'
+    yield f"{_name(shorten_name(name, NAME), left, right, y + 13)}</g>"
+
+
+def _name(name: str, left: float, right: float, y: float) -> str:
+    """The name behind the bar, before it, or on it, wherever there is room."""
+    wide = len(name) * GLYPH
+    looks, x = "code on", left + 4
+    if right + 6 + wide <= LEFT + WIDTH:
+        looks, x = "code", right + 6
+    elif left - 6 >= wide:
+        looks, x = "code end", left - 6
+    return f'<text class="{looks}" x="{short(x)}" y="{short(y)}">{safe(name)}</text>'

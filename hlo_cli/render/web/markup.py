@@ -1,0 +1,58 @@
+"""Markup: text from a dump made safe for SVG and HTML, and numbers short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from hlo_cli.render.clean import clean
+from hlo_cli.report.text import Run
+
+
+def safe(text: str) -> str:
+    r"""A text as content or as the value of an attribute; control characters are written out.
+
+    >>> print(safe("<script>\x1b'\""))
+    &lt;script&gt;\x1b&#x27;&quot;
+    """
+    return escape(clean(text))
+
+
+def safe_lines(lines: Sequence[str]) -> str:
+    """Lines as the content of an element; only the ends between them break lines.
+
+    >>> safe_lines(["a<b", "c"])
+    'a&lt;b\\nc'
+    """
+    return "\n".join(map(safe, lines))
+
+
+def spans(line: Iterable[Run], tag: str = "span") -> str:
+    """The runs of a line, each with its role as its class.
+
+    >>> spans((Run("fusion.2", "name"), Run(" is big")))
+    '<span class="name">fusion.2</span> is big'
+    """
+    return "".join(
+        safe(run.text) if run.role == "plain" else f'<{tag} class="{run.role}">{safe(run.text)}</{tag}>' for run in line
+    )
+
+
+def short(value: float) -> str:
+    """A coordinate to a tenth, without a fraction where it has none.
+
+    >>> short(12.04), short(12.55), short(-0.01)
+    ('12', '12.6', '0')
+    """
+    tenths = int(value * 10 + (0.5 if value > 0 else -0.5))
+    whole, rest = divmod(abs(tenths), 10)
+    return ("-" if tenths < 0 else "") + str(whole) + (f".{rest}" if rest else "")
+
+
+def encoded(text: str, *, ascii: bool) -> str:
+    """Markup as it may be written: where only ASCII can be, other characters by their numbers.
+
+    >>> encoded("<p>32 × 11</p>", ascii=True)
+    '<p>32 &#215; 11</p>'
+    """
+    return text.encode("ascii", "xmlcharrefreplace").decode() if ascii else text

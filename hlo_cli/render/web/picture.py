@@ -1,0 +1,166 @@
+"""Pictures of tracks: the buffers as areas on top of each other, with the peak, the limit, the axes and a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from hlo_cli.render.numbers import bytes_in_words, percent
+from hlo_cli.render.shorten import shorten_name, shorten_text
+from hlo_cli.render.web.markup import safe, safe_lines, short
+from hlo_cli.render.web.stack import Layer, Stack
+from hlo_cli.report.timeline import Band
+
+LEFT: Final = 70
+WIDTH: Final = 720
+HEIGHT: Final = 240
+LEGEND: Final = LEFT + WIDTH + 26
+PAGE_WIDTH: Final = 1100
+GLYPH: Final = 6.7  # the width of a character of code
+LEAST_LABEL: Final = 12
+LEAST_EDGED: Final = 3  # the edges of what is thinner would hide it
+LONGEST_WORDS: Final = 300
+LEGEND_NAME: Final = 23
+LEGEND_ROW: Final = 19
+
+
+class Frame(NamedTuple):
+    """Where a picture stands: its upper edge, its columns, and how many bytes its height is."""
+
+    top: float
+    columns: int
+    scale: int
+
+    def x(self, column: float) -> float:
+        """The left edge of a column."""
+        return LEFT + column * WIDTH / self.columns
+
+    def y(self, value: float) -> float:
+        """The height at which so many bytes are."""
+        return self.top + HEIGHT - (value * HEIGHT / self.scale if self.scale else 0)
+
+
+def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
+    """The layers, the line of the totals above them, and the names of those that have room for one.
+
+    >>> from hlo_cli.render.web.stack import stack_of
+    >>> from hlo_cli.report.timeline import Track
+    >>> track = Track("HBM", (8, 8), (Band("a", 0, 1, 8),))
+    >>> next(areas(stack_of(track), Frame(0, 2, 8), "t0")).partition("<title>")[0]
+    '<path class="band b0" data-b="t0b0" d="M70 0H790V240H70Z">'
+    """
+    for layer in stack.layers:
+        looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
+        if layer.band and layer.band.bytes * HEIGHT < LEAST_EDGED * frame.scale:
+            looks += " thin"
+        linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
+        title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
+        yield f'<path class="{looks}"{linked} d="{outline(layer, frame)}"><title>{title}</title></path>'
+    yield f'<path class="total" d="{_edge(stack.totals, frame)}"/>'
+    for layer in stack.layers:
+        yield from _label(layer, frame)
+
+
+def outline(layer: Layer, frame: Frame) -> str:
+    """The path around a layer: along its upper edge to the right, and back along the lower one."""
+    runs = list(layer.runs)
+    first = runs[0][0]
+    there = "".join(
+        f"V{short(frame.y(layer.tops[start - first]))}H{short(frame.x(end))}" if start > first else
+        f"M{short(frame.x(start))} {short(frame.y(layer.tops[0]))}H{short(frame.x(end))}"
+        for start, end in runs
+    )  # fmt: skip
+    back = "".join(
+        f"V{short(frame.y(layer.bottoms[start - first]))}H{short(frame.x(start))}" for start, _ in reversed(runs)
+    )
+    return f"{there}{back}Z"
+
+
+def rest_words(stack: Stack) -> str:
+    """What the layer of everything that is not drawn alone is called.
+
+    >>> from hlo_cli.render.web.stack import stack_of
+    >>> from hlo_cli.report.timeline import Track
+    >>> rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
+    '1 smaller'
+    """
+    return f"{stack.smaller:,} smaller" if stack.smaller else "not among the buffers"
+
+
+def band_words(band: Band, peak: int) -> list[str]:
+    """What is to be known of a buffer, a line each.
+
+    >>> band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), 3676160)
+    ['copy.10', '646 KiB, 18% of the peak', 'steps 15–17, temp', 'model.py:3']
+    """
+    size = bytes_in_words(band.bytes)
+    share = band.bytes / peak if peak else 0
+    steps = f"steps {band.start:,}–{band.end:,}" if band.end > band.start else f"step {band.start:,}"
+    words = (
+        band.label, band.shape,
+        f"{size}, {'all' if share == 1 else percent(share) + '%'} of the peak",
+        f"{steps}, {band.kind}" if band.kind else steps,
+        band.op_name, band.source,
+    )  # fmt: skip
+    return [shorten_text(text, LONGEST_WORDS) for text in words if text]
+
+
+def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
+    """The largest buffers at the peak with their sizes and shares, and how much all others take there."""
+    if not stack.largest:
+        return
+    at = frame.top + 8
+    yield f'<text class="quiet" x="{LEGEND}" y="{short(at)}">at the peak</text>'
+    for rank, band in enumerate(stack.largest):
+        at += LEGEND_ROW
+        name = shorten_name(band.label, LEGEND_NAME)
+        yield (
+            f'<g data-b="{key}b{rank}"><title>{safe_lines(band_words(band, stack.scale.peak))}</title>'
+            f'<rect class="b{rank}" x="{LEGEND}" y="{short(at - 9)}" width="11" height="11"/>'
+            f'<text class="code" x="{LEGEND + 18}" y="{short(at)}">{safe(name)}</text>{_size(band.bytes, at)}</g>'
+        )
+    rest = stack.scale.peak - sum(band.bytes for band in stack.largest)
+    if rest > 0:
+        at += LEGEND_ROW
+        yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">all others</text>{_size(rest, at)}'
+
+
+def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
+    """The line of the limit, if it is near enough to be in the picture."""
+    if limit is None:
+        return
+    y = frame.y(limit)
+    yield f'<path class="limit" d="M{LEFT} {short(y)}h{WIDTH}"/>'
+    words = f"limit {bytes_in_words(limit)}"
+    beside = short(y + 13 if y < frame.top + 12 else y - 4)
+    yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{beside}">{words}</text>'
+
+
+def _size(value: int, at: float) -> str:
+    return f'<text class="end" x="{PAGE_WIDTH - 14}" y="{short(at)}">{bytes_in_words(value)}</text>'
+
+
+def _edge(totals: Sequence[int], frame: Frame) -> str:
+    path = [f"M{LEFT} {short(frame.y(totals[0]))}"]
+    path += [
+        f"H{short(frame.x(column))}V{short(frame.y(totals[column]))}"
+        for column in range(1, len(totals))
+        if totals[column] != totals[column - 1]
+    ]
+    return "".join(path) + f"H{LEFT + WIDTH}"
+
+
+def _label(layer: Layer, frame: Frame) -> Iterator[str]:
+    """The name of a buffer where it stays longest at one height, if it is tall and wide enough there."""
+    if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < LEAST_LABEL * frame.scale:
+        return
+    start, end = max(layer.runs, key=lambda run: run[1] - run[0])
+    room = int((frame.x(end) - frame.x(start) - 8) / GLYPH)
+    if room < min(len(layer.band.label), 8):
+        return
+    middle = layer.bottoms[start - layer.start] + layer.band.bytes / 2
+    on = " on" if layer.rank is not None else " off"
+    yield (
+        f'<text class="code middle{on}" x="{short((frame.x(start) + frame.x(end)) / 2)}"'
+        f' y="{short(frame.y(middle) + 4)}">{safe(shorten_name(layer.band.label, room))}</text>'
+    )

@@ -1,0 +1,86 @@
+"""Timelines as pictures: one below the other for every track, the loops below the last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.render.clean import clean
+from hlo_cli.render.numbers import bytes_in_words
+from hlo_cli.render.shorten import shorten_name
+from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
+from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH, Frame, areas, legend, limit_line
+from hlo_cli.render.web.stack import Stack, stack_of
+from hlo_cli.report.timeline import Mark, Timeline, Track
+
+HEADING: Final = 20
+MARK_LINE: Final = 16
+BELOW: Final = 18
+LONGEST_NAME: Final = 60
+
+
+def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: bool = False) -> tuple[list[str], float]:
+    """The elements of the picture from `top` on, and where it ends.
+
+    With a readout every track carries, column by column, the step it shows, its bytes and its instruction.
+
+    >>> elements, end = drawing(Timeline("memory", (Track("HBM", (5, 8)),)), 0)
+    >>> elements[0], end
+    ('<g class="track">', 318)
+    """
+    elements: list[str] = []
+    tracks = [track for track in timeline.tracks if track.totals]
+    for at, track in enumerate(tracks):
+        stack = stack_of(track)
+        lines = 1 + len(track.marks)
+        frame = Frame(top + HEADING + lines * MARK_LINE, len(stack.steps), stack.top)
+        readout = f" {_readout(stack, frame, timeline)}" if with_readout else ""
+        elements.append(f'<g class="track"{readout}>')
+        elements += _track(track, stack, frame, timeline, f"{key}{at}")
+        elements.append("</g>")
+        top = frame.top + HEIGHT + AXIS_HEIGHT + BELOW
+        if at == len(tracks) - 1:
+            drawn, height = brackets(timeline.loops, frame, timeline.steps, top - BELOW)
+            elements += drawn
+            top += height
+    return elements, top
+
+
+def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: str) -> Iterator[str]:
+    yield _heading(track, stack, frame, timeline)
+    yield from byte_axis(frame)
+    yield f'<g class="areas">{"".join(areas(stack, frame, key))}</g>'
+    yield from limit_line(stack.scale.limit, frame)
+    yield from step_axis(frame, timeline.steps, frame.top + HEIGHT)
+    y = frame.top - 5
+    if stack.scale.step is not None:
+        yield from pointer(Mark(stack.scale.step, "peak"), "alarm", frame, timeline.steps, y)
+    for line, mark in enumerate((mark for mark in track.marks if 0 <= mark.step < timeline.steps), start=1):
+        yield from pointer(mark, "strong", frame, timeline.steps, y - line * MARK_LINE)
+    yield from legend(stack, frame, key)
+
+
+def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> str:
+    y = frame.top - (1 + len(track.marks)) * MARK_LINE - 4
+    words = "nothing in use"
+    if (step := stack.scale.step) is not None:
+        words = f"peak {bytes_in_words(stack.scale.peak)} at step {step:,}"
+        if step < len(timeline.instructions):
+            words += f", {shorten_name(timeline.instructions[step], LONGEST_NAME)}"
+    if track.limit_bytes is not None:
+        words += f"; limit {bytes_in_words(track.limit_bytes)}"
+    name = f'<tspan class="head">{safe(shorten_name(track.name, LONGEST_NAME))}</tspan>'
+    return f'<text x="{LEFT}" y="{short(y)}">{name} <tspan class="quiet" dx="6">{safe(words)}</tspan></text>'
+
+
+def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
+    """What a script reads to say what is under the pointer."""
+    names = timeline.instructions
+    rows = [
+        [step, total, clean(shorten_name(names[step], LONGEST_NAME)) if step < len(names) else ""]
+        for step, total in zip(stack.steps, stack.totals, strict=True)
+    ]
+    box = f"{LEFT} {short(frame.top)} {WIDTH} {HEIGHT}"
+    return f'data-box="{box}" data-steps="{safe(json.dumps(rows, separators=(",", ":")))}"'

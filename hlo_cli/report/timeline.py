@@ -1,0 +1,183 @@
+"""Timelines: what is alive at every step of a schedule, and which loops the steps belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import accumulate, pairwise
+
+from hlo_cli.report.cell import Cell, Unknown
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+
+_BAND_COLUMNS = (
+    Column("track", "space"),
+    Column("value", "value", "name"),
+    Column("start", "start", "step"),
+    Column("end", "end", "step"),
+    Column("bytes", "", "bytes", total="sum"),
+    Column("kind", "kind"),
+    Column("shape", "shape", "shape"),
+    Column("op_name", "op_name", "op_name"),
+    Column("source", "source", "source"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One buffer that is alive from step `start` to step `end`, both among them; what it is tells the rest.
+
+    >>> Band("fusion.2", 17, 21, 2883584, kind="temp", shape="f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}").end
+    21
+    """
+
+    label: str
+    start: int
+    end: int
+    bytes: int
+    _: KW_ONLY
+    kind: str = ""
+    shape: str = ""
+    op_name: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A step to point at; the peak of a track is marked without it.
+
+    >>> Mark(3, "copy.10").step
+    3
+    """
+
+    step: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Steps `start` to `end` that run in a loop; `trips` is how often, UNKNOWN where that is computed.
+
+    A call or a branch, which is run once, has no trips. Loops may lie within each other.
+
+    >>> Loop("while.10", 4, 20, 32).trips
+    32
+    """
+
+    name: str
+    start: int
+    end: int
+    trips: int | Unknown | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The bytes in use of one memory at every step, the buffers that make them up, and how much there may be.
+
+    What `totals` hold beyond the bands is drawn as the rest.
+
+    >>> Track("VMEM", (0, 64, 96, 96, 32)).peak_step
+    2
+    """
+
+    name: str
+    totals: Sequence[int]
+    bands: tuple[Band, ...] = ()
+    _: KW_ONLY
+    limit_bytes: int | None = None
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that is in use at any step."""
+        return max(self.totals, default=0)
+
+    @property
+    def peak_step(self) -> int | None:
+        """The first step at which that much is in use; None where nothing ever is."""
+        peak = self.peak_bytes
+        return self.totals.index(peak) if peak > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The steps of a schedule, 0 and on, and one track or more over them, with a total for every step each.
+
+    `instructions` names the instruction of each step, if that is known.
+
+    >>> bands = (Band("a", 0, 2, 64), Band("b", 1, 1, 32))
+    >>> timeline = Timeline("memory", (Track("HBM", totals_of(bands, 4), bands),), (Loop("while.10", 1, 2, 32),))
+    >>> table = timeline.as_table()
+    >>> timeline.steps, table.rows[1][:5]
+    (4, ('HBM', 'b', 1, 1, 32))
+    """
+
+    name: str
+    tracks: tuple[Track, ...]
+    loops: tuple[Loop, ...] = ()
+    _: KW_ONLY
+    instructions: Sequence[str] = ()
+    title: str = ""
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return max((len(track.totals) for track in self.tracks), default=0)
+
+    def as_table(self) -> Table | None:
+        """One row a buffer; nothing where only totals are known."""
+        if not any(track.bands for track in self.tracks):
+            return None
+        rows = tuple(
+            (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, band.op_name, band.source)
+            for track in self.tracks
+            for band in track.bands
+        )
+        return Table(self.name, _BAND_COLUMNS, rows, title=self.title, noun="buffers", main=False)
+
+    @property
+    def data(self) -> Mapping[str, Cell]:
+        """What the rows do not say: loops, limits, marks, and the totals as the steps at which they change.
+
+        >>> Timeline("memory", (Track("HBM", (5, 5, 8)),)).data["tracks"][0]["totals"]
+        ((0, 5), (2, 8))
+        """
+        loops = ({"name": loop.name, "start": loop.start, "end": loop.end, "trips": loop.trips} for loop in self.loops)
+        return {"steps": self.steps, "loops": tuple(loops), "tracks": tuple(map(_data, self.tracks))}
+
+
+def totals_of(bands: Iterable[Band], steps: int) -> tuple[int, ...]:
+    """The bytes that bands take together at each step.
+
+    >>> totals_of((Band("a", 0, 2, 64), Band("b", 1, 9, 32)), 4)
+    (64, 96, 96, 32)
+    """
+    change = [0] * (steps + 1)
+    for band in bands:
+        if band.start < steps and band.end >= max(band.start, 0):
+            change[max(band.start, 0)] += band.bytes
+            change[min(band.end + 1, steps)] -= band.bytes
+    return tuple(accumulate(change[:steps]))
+
+
+def changes_of(totals: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first step and every step at which the value is another than before, with its value.
+
+    >>> list(changes_of((5, 5, 8, 8, 5)))
+    [(0, 5), (2, 8), (4, 5)]
+    """
+    yield from [(0, totals[0])] if totals else []
+    for step, (before, after) in enumerate(pairwise(totals), start=1):
+        if before != after:
+            yield step, after
+
+
+def _data(track: Track) -> Mapping[str, Cell]:
+    return {
+        "name": track.name,
+        "peak_bytes": track.peak_bytes,
+        "peak_step": track.peak_step,
+        "limit_bytes": track.limit_bytes,
+        "marks": tuple({"step": mark.step, "label": mark.label} for mark in track.marks),
+        "totals": tuple(changes_of(track.totals)),
+    }

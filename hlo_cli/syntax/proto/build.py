@@ -1,0 +1,186 @@
+"""The computations of a proto: instructions with their operands and callees, in the order of XLA's text.
+
+Mirrors `HloComputation::CreateFromProto` and `HloModule::MakeComputationPostOrder` of xla/hlo/ir.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.reader import ProtoReader
+from hlo_cli.syntax.proto.scan import scan_instruction
+from hlo_cli.syntax.proto.shapes import ShapeReader
+from hlo_cli.syntax.proto.texts import Memo, Texts
+from hlo_cli.syntax.proto.wire import all_bytes, bytes_in, number_in, read_fields, read_numbers
+
+Schedule = Mapping[int, Sequence[int]]
+"""The order of the instructions of each computation that is scheduled, all by number."""
+
+_NAME, _INSTRUCTIONS, _ID, _ROOT, _THREAD = (
+    fields_of("HloComputationProto")[name].number
+    for name in ("name", "instructions", "id", "root_id", "execution_thread")
+)
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.\-]")
+_IS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_IS_OPCODE: Final = re.compile(r"[a-z][a-z0-9\-]*+")
+
+
+@dataclass(slots=True)
+class _Caller:
+    """An instruction that calls computations, known by number until all of them are read."""
+
+    id: int
+    instruction: Instruction
+    callees: list[int]
+
+
+@dataclass(slots=True)
+class Built:
+    """A computation that was read, with its number and who in it calls others."""
+
+    id: int
+    computation: Computation
+    callers: list[_Caller]
+
+    @property
+    def callees(self) -> list[int]:
+        """The computations that are called, by the age of the callers: XLA looks at them in that order."""
+        return [number for caller in sorted(self.callers, key=lambda c: c.id) for number in caller.callees]
+
+
+@dataclass(slots=True)
+class Builder:
+    """What the computations of a module have in common while it is read."""
+
+    schedule: Schedule
+    entry: int
+    texts: Texts
+    shapes: ShapeReader = field(default_factory=ShapeReader)
+    opcodes: Memo[str] = field(default_factory=lambda: Memo(_opcode))
+
+    def build(self, encoded: bytes) -> Built:
+        """One computation, whose callees are not known yet."""
+        fields = read_fields(encoded)
+        found = dict(fields)
+        number = number_in(found, _ID)
+        computation = Computation(name_of(bytes_in(found, _NAME)), is_entry=number == self.entry)
+        computation.execution_thread = bytes_in(found, _THREAD).decode("utf-8", "replace") or "main"
+        data = all_bytes(fields, _INSTRUCTIONS)
+        instructions: dict[int, Instruction] = {}
+        packed: list[tuple[Instruction, bytes]] = []
+        parameters: list[tuple[int, Instruction]] = []
+        callers: list[_Caller] = []
+        shapes, opcodes, new = self.shapes, self.opcodes, Instruction.__new__
+        for each in data:
+            name, opcode, shape, id_, parameter_number, operands, called = scan_instruction(each)
+            instruction = instructions[id_] = new(Instruction)
+            instruction.name = name_of(name)
+            instruction.shape = shapes[shape]
+            instruction.opcode = opcodes[opcode]
+            instruction.operands = instruction.called_computations = ()
+            instruction.computation = computation
+            instruction._text = None
+            if operands:
+                packed.append((instruction, operands))
+            if called:
+                callers.append(_Caller(id_, instruction, read_numbers(called)))
+            if opcode == b"parameter":
+                parameters.append((parameter_number, instruction))
+        _link_operands(packed, instructions)
+        if len(instructions) != len(data):
+            raise HloError(f"two instructions of {computation.name} have the same number")
+        self._arrange(computation, number, data, instructions)
+        parameters.sort(key=lambda pair: pair[0])
+        computation.parameters = tuple([instruction for _, instruction in parameters])
+        computation.root = instructions.get(number_in(found, _ROOT))
+        return Built(number, computation, callers)
+
+    def _arrange(
+        self, computation: Computation, number: int, data: Sequence[bytes], instructions: dict[int, Instruction]
+    ) -> None:
+        """Put the instructions in the order of the schedule, or in that of the proto, which is XLA's post-order."""
+        if (order := self.schedule.get(number)) is not None:
+            if len(order) != len(data) or instructions.keys() != set(order):
+                raise HloError(f"the schedule of {computation.name} does not list its instructions")
+            by_number = dict(zip(instructions, data, strict=True))
+            data = [by_number[each] for each in order]
+            computation.instructions = tuple([instructions[each] for each in order])
+        else:
+            computation.instructions = tuple(instructions.values())
+        for index, instruction in enumerate(computation.instructions):
+            instruction.index = index
+        computation.reader = ProtoReader(computation, data, instructions, self.texts)
+
+
+def _link_operands(packed: list[tuple[Instruction, bytes]], instructions: dict[int, Instruction]) -> None:
+    instruction_of = instructions.__getitem__
+    for instruction, operands in packed:
+        try:
+            instruction.operands = tuple(map(instruction_of, read_numbers(operands)))
+        except KeyError as error:
+            name = f"{instruction.computation.name}.{instruction.name}"
+            raise HloError(f"{name} takes instruction {error}, which its computation has not") from None
+
+
+def link_calls(built: Mapping[int, Built]) -> None:
+    """Set the called computations of every instruction."""
+    for each in built.values():
+        for caller in each.callers:
+            if missing := [number for number in caller.callees if number not in built]:
+                name = caller.instruction.name
+                raise HloError(f"{name} calls computation {missing[0]}, which the module has not")
+            caller.instruction.called_computations = tuple([built[number].computation for number in caller.callees])
+
+
+def print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:
+    """Callees before callers, depth first from each computation that nobody calls; HloError where calls go round."""
+    ordered = tuple(_post_order(built))
+    if len(ordered) < len(built):
+        raise HloError("the computations call each other in a circle")
+    return ordered
+
+
+def _post_order(built: Mapping[int, Built]) -> Iterator[Computation]:
+    called = {number for each in built.values() for number in each.callees}
+    done: set[int] = set()
+    inside: set[int] = set()
+    pending = [(each, iter(each.callees)) for each in reversed(list(built.values())) if each.id not in called]
+    while pending:
+        each, callees = pending[-1]
+        inside.add(each.id)
+        following = next((number for number in callees if number not in done), None)
+        if following is None:
+            pending.pop()
+            done.add(each.id)
+            yield each.computation
+            continue
+        if following in inside:
+            raise HloError(f"{built[following].computation.name} calls itself")
+        pending.append((built[following], iter(built[following].callees)))
+
+
+def name_of(data: bytes) -> str:
+    """A name as HLO text can hold it, made as XLA makes it (`NameUniquer::GetSanitizedName`).
+
+    >>> name_of(b"a b"), name_of(b"1"), name_of(b"add.1")
+    ('a_b', '_1', 'add.1')
+    """
+    name = data.decode("utf-8", "replace")
+    if _IS_NAME.fullmatch(name):
+        return name
+    name = _NO_NAME.sub("_", name)
+    return name if _IS_NAME.fullmatch(name) else f"_{name}"
+
+
+def _opcode(data: bytes) -> str:
+    opcode = data.decode("utf-8", "replace")
+    if not _IS_OPCODE.fullmatch(opcode):
+        raise HloError(f"{opcode!r} is no opcode")
+    return opcode

@@ -1,0 +1,179 @@
+"""Where a proto is damaged, looked for only after it could not be read: all of it is gone through for that."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of
+from hlo_cli.syntax.proto.wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    LONGEST_VARINT,
+    VARINT,
+    WireError,
+    read_numbers,
+    skip_number,
+)
+
+NO_MODULE: Final = "this is no proto that holds an HLO module"
+CUT: Final = "the file may have been cut short, or changed on its way"
+_HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
+"""The messages of a file by the depth at which its first string lies, which is the module's name."""
+_ENDS: Final = "the file ends here, within this field"
+_FIRST_FIELD: Final = 0x0A
+_MOST_NESTED: Final = 200
+_WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
+
+
+class Damage(NamedTuple):
+    """What is wrong with the bytes at an offset, and which field they belong to."""
+
+    offset: int
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"byte {self.offset:,}{', ' if self.path else ''}{self.path}: {self.what}"
+
+
+class _Damaged(Exception):
+    """Ends the search."""
+
+
+def find_damage(data: bytes) -> Damage | None:
+    """The first place at which the bytes of a file are no proto of a module, or None.
+
+    >>> str(find_damage(bytes((0x0A, 0x01, 0x6D, 0x1A, 0x05, 0x0A, 0x09)) + b"entry"))
+    'byte 5, computations[0].name: a field of 9 bytes where 3 are left'
+    """
+    search = _Search(data)
+    try:
+        search.look(_holder(data), 0, len(data), ())
+    except _Damaged:
+        return search.found
+    return None
+
+
+def with_place(error: HloError, data: bytes) -> HloError:
+    """The same error, or if the file is damaged, one that says where."""
+    damage = find_damage(data)
+    if damage is None:
+        return error
+    known = damage.path.startswith(("computations[", "hlo_module", "hlo."))
+    return HloError(str(damage) if known else f"{NO_MODULE}; {damage}", hint=CUT if known else error.diagnostic.hint)
+
+
+class _Search:
+    """A walk through all messages of a file. Parts that were whole before, as most shapes, are not walked again."""
+
+    def __init__(self, data: bytes) -> None:
+        self.found: Damage | None = None
+        self._data = data
+        self._whole: set[tuple[str, bytes]] = set()
+
+    def look(self, kind: str, at: int, end: int, path: tuple[str, ...]) -> None:
+        """Look through one message; raises _Damaged at what is wrong."""
+        if len(path) > _MOST_NESTED:
+            self._fail(at, (), f"messages are nested more than {_MOST_NESTED} deep")
+        known = _by_number(kind)
+        counts: dict[int, int] = {}
+        while at < end:
+            start = at
+            tag, at = self._number(at, end, path)
+            number, wire = tag >> 3, tag & 7
+            name, field = known.get(number, ("", None))
+            if field is not None and field.repeated:
+                counts[number] = counts.get(number, -1) + 1
+                name = f"{name}[{counts[number]}]"
+            inner = (*path, name or f"field {number}")
+            if wire == VARINT:
+                _, at = self._number(at, end, inner)
+            elif wire == BYTES:
+                length, at = self._number(at, end, inner)
+                self._check_length(start, at, length, end, inner, field)
+                if field is not None:
+                    self._look_into(field, at, at + length, inner)
+                at += length
+            elif wire in _WIDTHS:
+                at += _WIDTHS[wire]
+                if at > end:
+                    self._fail(start, inner, "a number is cut short")
+            else:
+                self._fail(start, inner, "this is not how a field begins")
+            if field is not None and not _fits(field, wire):
+                self._fail(start, inner, f"{_KINDS[wire]}, where {field.type} should stand")
+
+    def _look_into(self, field: FieldType, at: int, end: int, path: tuple[str, ...]) -> None:
+        if field.is_message:
+            part = self._data[at:end]
+            if (field.type, part) not in self._whole:
+                self.look(field.type, at, end, path)
+                if len(part) < _SHORT:
+                    self._whole.add((field.type, part))
+        elif field.is_number:
+            try:
+                read_numbers(self._data[at:end])
+            except WireError as error:
+                self._fail(at, path, error.diagnostic.message)
+        elif field.type in FLOATS and (end - at) % _WIDTHS[FIXED64 if field.type == "double" else FIXED32]:
+            self._fail(at, path, f"{end - at} bytes of numbers")
+
+    def _check_length(
+        self, start: int, at: int, length: int, end: int, path: tuple[str, ...], field: FieldType | None
+    ) -> None:
+        if length <= end - at:
+            return
+        if end == len(self._data):
+            if field is not None and field.is_message:
+                self.look(field.type, at, end, path)
+            self._fail(end, path, _ENDS)
+        self._fail(start, path, f"a field of {length:,} bytes where {end - at:,} are left")
+
+    def _number(self, at: int, end: int, path: tuple[str, ...]) -> tuple[int, int]:
+        try:
+            return skip_number(self._data, at, end)
+        except WireError as error:
+            is_cut = end == len(self._data) and end - at < LONGEST_VARINT
+            self._fail(end if is_cut else at, path, _ENDS if is_cut else error.diagnostic.message)
+            raise
+
+    def _fail(self, at: int, path: tuple[str, ...], what: str) -> None:
+        self.found = Damage(at, ".".join(path), what)
+        raise _Damaged
+
+
+_SHORT: Final = 4096
+"""Longer messages do not come twice."""
+_KINDS: Final = {VARINT: "a number", BYTES: "bytes", FIXED32: "four bytes", FIXED64: "eight bytes"}
+
+
+@cache
+def _by_number(kind: str) -> dict[int, tuple[str, FieldType]]:
+    return {field.number: (name, field) for name, field in fields_of(kind).items()}
+
+
+def _fits(field: FieldType, wire: int) -> bool:
+    """Whether a field may stand on the wire as it does; repeated numbers may be packed or not."""
+    if field.is_number:
+        return wire == VARINT or (field.repeated and wire == BYTES)
+    if field.type in FLOATS:
+        return wire == (FIXED64 if field.type == "double" else FIXED32) or (field.repeated and wire == BYTES)
+    return wire == BYTES
+
+
+def _holder(data: bytes) -> str:
+    """The message that a file holds: a module begins with its name, all others with the message that holds it."""
+    at = 0
+    for holder in _HOLDERS:
+        if data[at : at + 1] != bytes((_FIRST_FIELD,)):
+            return holder
+        try:
+            _, at = skip_number(data, at + 1, len(data))
+        except WireError:
+            return holder
+        if data[at : at + 1] != bytes((_FIRST_FIELD,)):
+            return holder
+    return _HOLDERS[-1]

@@ -1,0 +1,91 @@
+"""The table of fields, read when it is first asked for: what a name is on the wire, and what a number is called."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final, NamedTuple
+
+from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
+
+NUMBERS: Final = frozenset(("int", "uint", "bool"))
+"""The types that varints stand for, enumerations aside."""
+FLOATS: Final = {"float": "<f", "double": "<d"}
+"""The types of fixed width, with their format in `struct`."""
+TEXTS: Final = frozenset(("string", "bytes"))
+
+
+class FieldType(NamedTuple):
+    """One row of the table."""
+
+    number: int
+    type: str
+    repeated: bool
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a varint."""
+        return self.type in NUMBERS or self.type in _enums()
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the value is a message of its own."""
+        return not self.is_number and self.type not in FLOATS and self.type not in TEXTS
+
+
+@cache
+def fields_of(message: str) -> dict[str, FieldType]:
+    """The fields of a message by name.
+
+    >>> fields_of("SourceTarget")["target"].number
+    2
+    """
+    fields = {}
+    for column in _rows(MESSAGES)[message]:
+        number, name, kind = column.split(":")
+        fields[name] = FieldType(int(number), kind.removeprefix("*"), kind.startswith("*"))
+    return fields
+
+
+@cache
+def known_numbers(message: str) -> frozenset[int]:
+    """The numbers of a message's fields."""
+    return frozenset(field.number for field in fields_of(message).values())
+
+
+def word_of(enum: str, number: int) -> str:
+    """The word that HLO text has for a value of an enumeration.
+
+    >>> word_of("Precision", 2), word_of("PrimitiveType", 11)
+    ('highest', 'f32')
+    """
+    words = _enums()[enum]
+    if not 0 <= number < len(words):
+        raise HloError(f"{enum} has no value {number}")
+    return words[number]
+
+
+def number_of_word(enum: str, word: str) -> int:
+    """The value that a word stands for, whatever the case of its letters.
+
+    >>> number_of_word("CustomCallSchedule", "SCHEDULE_LATEST")
+    1
+    """
+    words = _enums()[enum]
+    if word in words:
+        return words.index(word)
+    folded = [known.casefold() for known in words]
+    if word.casefold() not in folded:
+        raise HloError(f"{word} is no {enum}", hint=f"it is one of {', '.join(words)}")
+    return folded.index(word.casefold())
+
+
+@cache
+def _enums() -> dict[str, list[str]]:
+    return _rows(ENUMS)
+
+
+@cache
+def _rows(table: str) -> dict[str, list[str]]:
+    lines = table.replace("\n  ", " ").splitlines()
+    return {name: columns for name, *columns in map(str.split, lines)}

@@ -1,0 +1,133 @@
+"""The values of constants in protos. Mirrors `LiteralProto` of xla/xla_data.proto.
+
+Most constants are one number, which is read here: numpy takes longer to start than most modules take to read.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from math import isnan
+from typing import Final
+
+from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hlo_cli.source import HloError
+from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
+from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
+from hlo_cli.syntax.literal_text import nested
+from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.shapes import shape_draft, shape_of
+from hlo_cli.syntax.shapes import MAX_NESTING
+
+_FEW: Final = 64
+_INTEGERS: Final = frozenset(("pred", "s32", "s64", "u32", "u64"))
+_FLOATS: Final = {"f16": "e", "f32": "f", "f64": "d"}
+
+
+@dataclass(frozen=True, slots=True)
+class _FewValues(PackedValues):
+    """The values of a small array in row-major order; their texts come without numpy."""
+
+    texts: tuple[str, ...]
+
+    def to_string(self, shape: ArrayShape) -> str:
+        """The text that XLA prints for them."""
+        return nested(self.texts, shape.dimensions)
+
+
+def literal_of(message: Message, depth: int = 0) -> Literal:
+    """The literal that a `LiteralProto` holds.
+
+    >>> literal_of(Message("LiteralProto", bytes.fromhex("0a02100b42040000c03f"))).to_string()
+    '1.5'
+    """
+    shape = shape_of(message.message("shape"))
+    if isinstance(shape, TupleShape):
+        if depth > MAX_NESTING:
+            raise HloError(f"a literal is nested more than {MAX_NESTING} deep")
+        elements = tuple(literal_of(element, depth + 1) for element in message.messages("tuple_literals"))
+        return TupleLiteral(TupleShape(tuple(element.shape for element in elements)), elements)
+    if not isinstance(shape, ArrayShape):
+        raise HloError(f"there are no literals of shape {shape}")
+    if (few := _few_values(message, shape)) is not None:
+        return ArrayLiteral(shape, few)
+    return literal_from_bytes(shape, message.packed(field_of(shape.element_type)))
+
+
+def shaped_text(literal: Literal) -> str:
+    """A literal with its shape before it, as the attribute `literal` has it; the elements of a tuple have theirs."""
+    if isinstance(literal, TupleLiteral):
+        return "( " + ", ".join(map(shaped_text, literal.elements)) + " )"
+    return f"{literal.shape} {literal.to_string()}"
+
+
+def literal_draft(literal: Literal) -> Draft:
+    """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
+    draft = Draft("LiteralProto").add("shape", shape_draft(_without_tiles(literal.shape)))
+    if isinstance(literal, TupleLiteral):
+        return draft.add("tuple_literals", map(literal_draft, literal.elements))
+    if any(literal.shape.dynamic_dimensions):
+        draft.add("dynamic_sizes", literal.shape.dimensions)
+    return draft.add(field_of(literal.shape.element_type), literal_to_bytes(literal))
+
+
+def _without_tiles(shape: Shape) -> Shape:
+    """The shape of a literal: its layout says the order of dimensions and nothing else."""
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(map(_without_tiles, shape.elements)))
+    return replace(shape, layout=Layout(shape.layout.minor_to_major)) if isinstance(shape, ArrayShape) else shape
+
+
+def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:
+    """Few values of a common type, or None where numpy must read them."""
+    if UNBOUNDED in shape.dimensions or not 0 < shape.elements <= _FEW:
+        return None
+    if shape.layout.minor_to_major != default_layout(shape.rank).minor_to_major:
+        return None
+    kind = shape.element_type
+    name = field_of(kind)
+    if kind.name in _FLOATS or kind.name == "bf16":
+        data = message.packed(name)
+        if len(data) != shape.elements * kind.byte_width or any(map(isnan, numbers := _numbers(kind.name, data))):
+            return None
+        return _FewValues(data, tuple(_float_text(kind.name, number) for number in numbers))
+    if kind.name not in _INTEGERS:
+        return None
+    values = message.integers(name)
+    data = b"".join((value & (1 << 64) - 1).to_bytes(8, "little")[: kind.byte_width] for value in values)
+    texts = map(_word if kind.name == "pred" and not shape.rank else str, values)
+    return _FewValues(data, tuple(texts)) if len(values) == shape.elements else None
+
+
+def _numbers(name: str, data: bytes) -> list[float]:
+    if name == "bf16":
+        data, name = b"".join(b"\0\0" + data[at : at + 2] for at in range(0, len(data), 2)), "f32"
+    return [number for (number,) in struct.iter_unpack(f"<{_FLOATS[name]}", data)]
+
+
+def _float_text(name: str, number: float) -> str:
+    """As many digits as any decimal number of the type keeps, if these tell it from others; else all that do."""
+    digits = {"f32": 6, "f64": 15}.get(name)
+    if digits is not None:
+        text = f"{number:.{digits}g}"
+        if name == "f64" and float(text) == number:
+            return text
+        if name == "f32" and _single(float(text)) == number:
+            return text
+    return f"{number:.{FLOAT_FORMATS[name].digits}g}"
+
+
+def _single(number: float) -> float:
+    """The nearest number that a f32 holds; infinite where that is too large."""
+    try:
+        single: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+    return single
+
+
+def _word(value: int) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,179 @@
+"""A module in a proto. Mirrors `HloModule::CreateFromProto` and `HloModule::Print` of xla/hlo/ir/hlo_module.cc.
+
+What belongs to the configuration of the compiler and not to the module is in no `HloModuleProto`: whether shardings
+may propagate, and which parameters pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import indent
+from typing import Final
+
+from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
+from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
+from hlo_cli.ir.strings import quoted
+from hlo_cli.ir.values import value_text
+from hlo_cli.ir.words import DebugLogMode
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.garbage import no_garbage_collection
+from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
+from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
+from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.shapes import ShapeReader
+from hlo_cli.syntax.proto.texts import Texts
+from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
+from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
+from hlo_cli.syntax.shapes import MAX_NESTING
+
+_KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", "value"))
+_IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
+
+
+def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 0) -> Module:
+    """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together.
+
+    `file` is all that was read, in which the places of errors are looked for.
+    """
+    if depth > MAX_NESTING:
+        raise HloError(f"modules are nested more than {MAX_NESTING} deep")
+    builder = Builder(_schedule(message), _entry(message), texts=Texts(file))
+    with no_garbage_collection():
+        built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
+        link_calls(built)
+        computations = print_order(built)
+    if not any(computation.instructions for computation in computations):
+        raise HloError("the proto holds no instruction")
+    entry = next((each for each in computations if each.is_entry), computations[-1])
+    entry.is_entry = True
+    name = name_of(message.data("name"))
+    header = Header(
+        name, tuple(_header(message, builder.shapes, depth)), _stack_tables(message.message("stack_frame_index"))
+    )
+    return Module(
+        name,
+        computations,
+        entry,
+        source,
+        header.attributes,
+        header.is_scheduled,
+        header.stack_tables,
+        parse_stack_tables,
+        read_header_value=typed_header_value,
+    )
+
+
+def _entry(module: Message) -> int:
+    if module.has("entry_computation_id"):
+        return module.integer("entry_computation_id")
+    name = module.text("entry_computation_name")
+    named = (c for c in module.messages("computations") if c.text("name") == name)
+    return next((c.integer("id") for c in named), 0)
+
+
+def _schedule(module: Message) -> Schedule:
+    schedule = {}
+    for sequence in module.message("schedule").all_data("sequences"):
+        found = dict(read_fields(sequence))
+        listed = read_fields(bytes_in(found, _SEQUENCE))
+        schedule[number_in(found, _KEY)] = read_numbers(packed_field(listed, _IDS))
+    return schedule
+
+
+def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attribute]:
+    if module.message("schedule").has("sequences"):
+        yield Attribute("is_scheduled", "true")
+    aliases = tuple(map(_alias, module.message("input_output_alias").messages("entries")))
+    if aliases:
+        yield Attribute("input_output_alias", value_text(aliases))
+    donors = tuple(map(_donor, module.message("buffer_donor").messages("entries")))
+    if donors:
+        yield Attribute("buffer_donor", value_text(donors))
+    if module.has("host_program_shape"):
+        program = module.message("host_program_shape")
+        parameters = tuple(shapes[data] for data in program.all_data("parameters"))
+        yield Attribute("entry_computation_layout", str(ComputationLayout(parameters, shapes[program.data("result")])))
+    assignment = module.message("device_assignment")
+    for name, field in (("replica_count", "replica_count"), ("num_partitions", "computation_count")):
+        if (count := assignment.integer(field)) > 1:
+            yield Attribute(name, str(count))
+    if (attributes := frontend_attributes_of(module.message("frontend_attributes"))).entries:
+        yield Attribute("frontend_attributes", str(attributes))
+    entries = module.message("original_value_recovery_table").messages("entries")
+    if entries:
+        table = RecoveryTable(tuple(_recovery(entry, depth + 1) for entry in entries))
+        yield Attribute("origin_recovery_table", str(table))
+    if debugged := tuple(map(_debugged, module.messages("debug_attributes"))):
+        yield Attribute("debug_attributes", value_text(debugged))
+    if config := module.text("backend_config"):
+        yield Attribute("backend_config", str(BackendConfig(config)))
+
+
+def _alias(entry: Message) -> Alias:
+    return Alias(
+        entry.integers("output_shape_index"),
+        entry.integer("parameter_number"),
+        entry.integers("parameter_shape_index"),
+        entry.word("kind"),
+    )
+
+
+def _donor(entry: Message) -> BufferDonor:
+    return BufferDonor(entry.integer("parameter_number"), entry.integers("parameter_shape_index"))
+
+
+def _recovery(entry: Message, depth: int) -> Recovery:
+    inner = entry.message("recovery_module")
+    return Recovery(
+        original_array_of(entry.message("old_original_array")),
+        original_array_of(entry.message("new_original_array")),
+        _indented(str(module_of(inner, Source("", ""), depth=depth))) if inner.numbers else "",
+    )
+
+
+def _debugged(entry: Message) -> DebuggedArray:
+    attributes = tuple(
+        DebugAttributes(
+            DebugLogMode(a.word("log_mode")) if a.integer("log_mode") else None,
+            a.integer("callback_id"),
+            a.flag("partitioned"),
+            a.integer("op_id"),
+        )
+        for a in entry.messages("debug_attributes")
+    )
+    return DebuggedArray(original_array_of(entry.message("original_array")), attributes)
+
+
+def _indented(text: str) -> str:
+    """A module as it stands in the table of another."""
+    return "\n" + indent(text, "    ") + "  "
+
+
+def _stack_tables(index: Message) -> str:
+    """The four tables as XLA prints them: a frame's parent counts from 1 there, and 1 stands for none."""
+    if not index.numbers:
+        return ""
+    rows = {
+        "FileNames": map(quoted, index.texts("file_names")),
+        "FunctionNames": map(quoted, index.texts("function_names")),
+        "FileLocations": map(_file_location, index.messages("file_locations")),
+        "StackFrames": map(_stack_frame, index.messages("stack_frames")),
+    }
+    return "\n".join(
+        f"{section}\n" + "".join(f"{number} {row}\n" for number, row in enumerate(listed, 1))
+        for section, listed in rows.items()
+    ).strip()
+
+
+def _file_location(location: Message) -> str:
+    fields = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+    return "{" + " ".join(f"{name}={location.integer(name)}" for name in fields) + "}"
+
+
+def _stack_frame(frame: Message) -> str:
+    parent = frame.integer("parent_frame_id") + 1
+    return f"{{file_location_id={frame.integer('file_location_id')} parent_frame_id={parent}}}"

@@ -1,0 +1,86 @@
+"""A module from the bytes of a proto, whichever of XLA's messages these are.
+
+A `HloModuleProto` is what compilers hand on; dumps hold it in a `HloProto`, with the buffer assignment if there is
+one, and snapshots hold that. Mirrors the messages of xla/service/hlo.proto.
+
+No package for protocol buffers is used: the wire format is a page of code (`wire.py`), and the fields of XLA's messages
+are a table (`tables.py`). That package would need these messages as generated code, which XLA does not publish, checks
+at start-up that its version is the one of that code, and would make an object of every field, where nearly all of
+them are never looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from hlo_cli.ir.module import Module
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.proto.buffers import buffer_assignment_of
+from hlo_cli.syntax.proto.damage import NO_MODULE, with_place
+from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.module import module_of
+from hlo_cli.syntax.proto.printed import PrintedSource
+from hlo_cli.syntax.proto.scan import KIND
+from hlo_cli.syntax.proto.wire import WireError, all_bytes, read_fields
+
+AS_PROTO: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes one"
+
+_OPCODE: Final = re.compile(rb"[a-z][a-z0-9\-]*+")
+_MODULE, _ASSIGNMENT = (fields_of("HloProto")[name].number for name in ("hlo_module", "buffer_assignment"))
+_INSTRUCTIONS: Final = fields_of("HloComputationProto")["instructions"].number
+_LEVELS: Final = 3
+"""A module, the proto it is in, and the snapshot that is in."""
+
+
+def read_proto(data: bytes, source: Source) -> Module:
+    """The module in a `HloModuleProto`, `HloProto`, `HloSnapshot` or `HloUnoptimizedSnapshot`.
+
+    >>> read_proto(b"", Source("m.hlo.pb", ""))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: m.hlo.pb: error: this is no proto that holds an HLO module
+    """
+    try:
+        message, assignment = _unwrapped(data)
+        module = module_of(message, source, data)
+    except HloError as error:
+        placed = with_place(error, data).diagnostic
+        raise HloError(placed.message, source=source, hint=placed.hint) from None
+    module.source = PrintedSource(source.name, module.to_string)
+    if assignment is not None:
+        module.read_buffer_assignment = partial(buffer_assignment_of, assignment)
+    return module
+
+
+def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
+    """The module, and the buffer assignment that stands beside it."""
+    assignment = None
+    for level in range(_LEVELS):
+        try:
+            module = Message("HloModuleProto", data)
+        except WireError:
+            if level == 0:
+                raise
+            break
+        if _holds_instructions(module):
+            return module, assignment
+        fields = read_fields(data)
+        inner = next((value for number, value in fields if number == _MODULE), b"")
+        if not isinstance(inner, bytes) or not inner:
+            break
+        beside = next((value for number, value in fields if number == _ASSIGNMENT), None)
+        data, assignment = inner, beside if isinstance(beside, bytes) else None
+    raise HloError(NO_MODULE, hint=AS_PROTO)
+
+
+def _holds_instructions(module: Message) -> bool:
+    """Whether this looks like a module: what follows its name are computations, which hold operations."""
+    with suppress(HloError):
+        for computation in module.all_data("computations"):
+            for instruction in all_bytes(read_fields(computation), _INSTRUCTIONS):
+                return _OPCODE.fullmatch(Message(KIND, instruction).data("opcode")) is not None
+    return False

@@ -1,0 +1,94 @@
+"""Reads what the instructions of a computation say beyond what is read at once, when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.literal import Literal
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.source import HloError, Source, Span
+from hlo_cli.syntax.literals import literal_at
+from hlo_cli.syntax.proto.damage import with_place
+from hlo_cli.syntax.proto.literals import literal_of
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.scan import KIND, NUMBERS
+from hlo_cli.syntax.proto.texts import ELIDED, Texts
+from hlo_cli.syntax.proto.wire import bytes_in, read_fields
+from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.split import split_attributes
+from hlo_cli.syntax.values import readable_attributes
+from hlo_cli.syntax.written import typed_value
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.computation import Computation
+    from hlo_cli.ir.values import AttributeValue
+
+
+class ProtoReader:
+    """The instructions of one computation as they stand in a proto. A proto has no lines, so nothing has a place."""
+
+    __slots__ = ("_computation", "_data", "_texts", "by_number")
+
+    def __init__(
+        self, computation: Computation, data: Sequence[bytes], by_number: Mapping[int, Instruction], texts: Texts
+    ) -> None:
+        self._computation = computation
+        self._data = data
+        self.by_number = by_number
+        self._texts = texts
+
+    def read(self, index: int) -> InstructionText:
+        """Attributes and argument."""
+        argument, text = self.raw(index)
+        pairs = split_attributes(text)
+        if pairs is None:
+            found = readable_attributes(Scanner(Source("", text)))
+            pairs = [(attribute.name, attribute.value) for attribute in found]
+        return InstructionText(tuple(Attribute(name, value) for name, value in pairs), argument)
+
+    def raw(self, index: int) -> tuple[str, str]:
+        """The argument, and the attributes as XLA prints them."""
+        instruction = self._computation.instructions[index]
+        data = self._data[index]
+        try:
+            return self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
+        except HloError as error:
+            raise self._blamed(instruction, error) from None
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
+        return typed_value(opcode, attribute, text)
+
+    def span(self, index: int) -> None:
+        """Nowhere."""
+        return
+
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """Where the instruction comes from."""
+        try:
+            found = dict(read_fields(self._data[instruction.index]))
+            return self._texts.metadata[bytes_in(found, NUMBERS["metadata"])]
+        except HloError as error:
+            raise self._blamed(instruction, error) from None
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """The values of a constant; XLA may leave them out, as in text."""
+        try:
+            message = Message(KIND, self._data[instruction.index])
+            if not message.has("literal"):
+                return literal_at(Source("", ELIDED), Span(0, len(ELIDED)), instruction.shape)
+            return literal_of(message.message("literal"))
+        except HloError as error:
+            raise self._blamed(instruction, error) from None
+
+    def _name(self, number: int) -> str:
+        if (found := self.by_number.get(number)) is None:
+            raise HloError(f"an instruction of {self._computation.name} waits for {number}, which is not there")
+        return f"%{found.name}"
+
+    def _blamed(self, instruction: Instruction, error: HloError) -> HloError:
+        """The same error with the name of the instruction it is in or, where the file is damaged, with the place."""
+        named = HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)
+        return with_place(named, self._texts.file)

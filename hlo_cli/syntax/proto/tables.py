@@ -1,0 +1,187 @@
+"""The fields of XLA's messages as a table: name, number and type of each.
+
+Mirrors xla/service/hlo.proto and xla/xla_data.proto; the names of nested messages stand without those they are in.
+`*` marks repeated fields. What this tool never reads nor writes is `bytes`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MESSAGES: Final = """\
+HloProto 1:hlo_module:HloModuleProto 3:buffer_assignment:BufferAssignmentProto
+HloSnapshot 1:hlo:HloProto 2:arguments:*LiteralProto 3:result:LiteralProto 4:execution_platform:string
+HloUnoptimizedSnapshot 1:hlo_module:HloModuleProto 2:partitions:*bytes 3:version:int
+HloModuleProto 1:name:string 2:entry_computation_name:string 3:computations:*HloComputationProto
+  4:host_program_shape:ProgramShapeProto 5:id:int 6:entry_computation_id:int 7:schedule:HloScheduleProto
+  8:input_output_alias:HloInputOutputAliasProto 10:cross_program_prefetches:*CrossProgramPrefetch 11:is_dynamic:bool
+  12:spmd_output_sharding:OpSharding 13:profile_info:*bytes 14:spmd_parameters_shardings:*OpSharding
+  15:device_assignment:DeviceAssignmentProto 16:use_auto_spmd_partitioning:bool
+  17:stack_frame_index:StackFrameIndexProto 18:buffer_donor:HloBufferDonorProto
+  19:frontend_attributes:FrontendAttributes 20:original_value_recovery_table:OriginalValueRecoveryTableProto
+  21:device_type:string 22:payloads:*bytes 23:pjrt_id:int 24:debug_attributes:*DebugAttributeTableEntryProto
+  25:backend_config:bytes
+HloComputationProto 1:name:string 2:instructions:*HloInstructionProto 4:program_shape:ProgramShapeProto 5:id:int
+  6:root_id:int 7:is_fusion_computation:bool 8:execution_thread:string
+HloInstructionProto 1:name:string 2:opcode:string 3:shape:ShapeProto 7:metadata:OpMetadata 8:literal:LiteralProto
+  9:parameter_number:int 11:fusion_kind:string 13:tuple_index:int 14:dimensions:*int 15:window:Window
+  16:convolution_dimension_numbers:ConvolutionDimensionNumbers 17:slice_dimensions:*SliceDimensions
+  18:exponent_bits:int 19:mantissa_bits:int 20:dynamic_slice_sizes:*int 21:padding_config:PaddingConfig
+  22:outfeed_config:bytes 23:distribution:RandomDistribution 24:epsilon:float 25:feature_index:int 26:channel_id:int
+  27:infeed_config:bytes 28:custom_call_target:string 29:outfeed_shape:ShapeProto
+  30:dot_dimension_numbers:DotDimensionNumbers 31:fft_type:FftType 32:fft_length:*int
+  33:gather_dimension_numbers:GatherDimensionNumbers 34:gather_slice_sizes:*int 35:id:int 36:operand_ids:*int
+  37:control_predecessor_ids:*int 38:called_computation_ids:*int 40:sharding:OpSharding 43:backend_config:bytes
+  45:all_reduce_id:int 47:is_host_transfer:bool 48:scatter_dimension_numbers:ScatterDimensionNumbers
+  49:replica_groups:*ReplicaGroup 50:feature_group_count:int 51:precision_config:PrecisionConfig
+  52:source_target_pairs:*SourceTarget 54:domain_entry_sharding:OpSharding 55:domain_exit_sharding:OpSharding
+  56:constrain_layout:bool 57:operand_shapes_with_layout:*ShapeProto 58:batch_group_count:int
+  59:triangular_solve_options:TriangularSolveOptions 60:is_stable:bool 61:parameter_replication:ParameterReplication
+  62:cholesky_options:CholeskyOptions 63:comparison_direction:string 65:custom_call_has_side_effect:bool 66:delta:int
+  67:indices_are_sorted:bool 68:frontend_attributes:FrontendAttributes 69:unique_indices:bool
+  70:rng_algorithm:RandomAlgorithm 71:use_global_device_ids:bool 72:comparison_type:string
+  73:is_cross_program_prefetch:bool 74:output_operand_aliasing:*OutputOperandAliasing 75:padding_type:PaddingType
+  76:custom_call_schedule:CustomCallSchedule 77:custom_call_api_version:CustomCallApiVersion
+  79:async_execution_thread:string 80:cross_program_prefetch_index:int 81:k:int 82:statistics_viz:StatisticsViz
+  85:largest:bool 87:collective_device_list:CollectiveDeviceListProto 88:original_value:OriginalValueProto
+  89:is_composite:bool 90:ragged_dot_dimension_numbers:RaggedDotDimensionNumbers 91:result_accuracy:ResultAccuracy
+  92:iota_collective_device_list:IotaReplicaGroupListProto
+  93:mesh_axes_replica_group_list:MeshAxesReplicaGroupListProto 94:is_reverse:bool 95:num_carries:int
+  96:is_associative:TriState 97:conv_kind:ConvolutionKind 98:sparsity_config:SparsityConfig
+  99:backend_config_payload:Payload 100:has_dynamic_root:bool 102:comparison_order:string
+SliceDimensions 1:start:int 2:limit:int 3:stride:int
+HloScheduleProto 1:sequences:*SequencesEntry
+SequencesEntry 1:key:int 2:value:InstructionSequence
+InstructionSequence 1:instruction_ids:*int
+HloInputOutputAliasProto 1:entries:*AliasEntryProto
+AliasEntryProto 1:output_shape_index:*int 2:parameter_number:int 3:parameter_shape_index:*int 4:kind:AliasKind
+HloBufferDonorProto 1:entries:*BufferDonorEntryProto
+BufferDonorEntryProto 1:parameter_number:int 2:parameter_shape_index:*int
+CrossProgramPrefetch 1:parameter:int 2:index:*int 3:offset:int
+StackFrameIndexProto 1:file_names:*string 2:function_names:*string 3:file_locations:*FileLocation
+  4:stack_frames:*StackFrame
+FileLocation 1:file_name_id:int 2:function_name_id:int 3:line:int 4:column:int 5:end_line:int 6:end_column:int
+StackFrame 1:file_location_id:int 2:parent_frame_id:int
+DebugAttributeTableEntryProto 1:original_array:OriginalArrayProto 2:debug_attributes:*DebugAttributesProto
+DebugAttributesProto 1:log_mode:DebugLogMode 2:callback_id:int 3:op_id:int 4:partitioned:bool
+  5:operands_sharding:string
+OriginalValueRecoveryTableProto 1:entries:*Entry
+Entry 1:old_original_array:OriginalArrayProto 2:new_original_array:OriginalArrayProto 3:recovery_module:HloModuleProto
+BufferAssignmentProto 1:logical_buffers:*LogicalBufferProto 2:buffer_aliases:*BufferAlias
+  3:buffer_allocations:*BufferAllocationProto 4:heap_simulator_traces:*HeapSimulatorTrace 5:peak_buffers:*PeakBuffers
+BufferAlias 1:source_buffer_id:int 2:location:Location
+PeakBuffers 1:index:int 2:logical_buffer_ids:*int
+LogicalBufferProto 1:id:int 2:size:int 3:defined_at:Location 4:color:int
+Location 2:instruction_name:string 3:shape_index:*int 4:instruction_id:int
+BufferAllocationProto 1:index:int 2:size:int 3:is_thread_local:bool 5:is_entry_computation_parameter:bool
+  6:parameter_number:int 7:maybe_live_out:bool 8:color:int 9:assigned:*Assigned 10:parameter_shape_index:*int
+  11:is_tuple:bool 12:is_constant:bool 13:is_parameter_aliased_with_output:bool
+Assigned 1:logical_buffer_id:int 2:offset:int 3:size:int 4:element_type:PrimitiveType
+HeapSimulatorTrace 1:events:*Event 2:whole_module_simulation:bool 3:buffer_allocation_index:int
+Event 1:kind:EventKind 2:buffer_id:int 3:computation_name:string 4:instruction_name:string
+  5:share_with_canonical_id:int
+ShapeProto 2:element_type:PrimitiveType 3:dimensions:*int 4:tuple_shapes:*ShapeProto 5:layout:LayoutProto
+  6:is_dynamic_dimension:*bool
+LayoutProto 1:minor_to_major:*int 6:tiles:*TileProto 7:element_size_in_bits:int 8:memory_space:int
+  9:dim_level_types:*DimLevelType 10:physical_shape:ShapeProto 11:index_primitive_type:PrimitiveType
+  12:pointer_primitive_type:PrimitiveType 13:dim_unique:*bool 14:dim_ordered:*bool
+  15:dynamic_shape_metadata_prefix_bytes:int 16:tail_padding_alignment_in_elements:int
+  17:split_configs:*SplitConfigProto
+TileProto 1:dimensions:*int
+SplitConfigProto 1:dimension:int 2:split_indices:*int
+ProgramShapeProto 1:parameters:*ShapeProto 2:result:ShapeProto 3:parameter_names:*string
+LiteralProto 1:shape:ShapeProto 2:preds:*bool 3:u8s:bytes 4:s32s:*int 5:s64s:*int 6:u32s:*uint 7:u64s:*uint
+  8:f32s:*float 9:f64s:*double 10:tuple_literals:*LiteralProto 11:f16s:bytes 12:c64s:*float 13:bf16s:bytes
+  14:sparse_indices:*int 15:s8s:bytes 16:u16s:bytes 17:s16s:bytes 18:c128s:*double 19:f8e5m2s:bytes 20:f8e4m3fns:bytes
+  21:s4s:bytes 22:u4s:bytes 23:f8e4m3b11fnuzs:bytes 24:f8e5m2fnuzs:bytes 25:f8e4m3fnuzs:bytes 26:s2s:bytes
+  27:u2s:bytes 28:f8e4m3s:bytes 29:f8e3m4s:bytes 30:s1s:bytes 31:u1s:bytes 32:f4e2m1fns:bytes 33:f8e8m0fnus:bytes
+  34:dynamic_sizes:*int 35:f6e3m2fns:bytes 36:f6e2m3fns:bytes
+OpMetadata 1:op_type:string 2:op_name:string 3:source_file:string 4:source_line:int 5:profile_type:*ProfileType
+  8:size_of_generated_code_in_bytes:int 9:size_of_memory_working_set_in_bytes:int 10:profile_info:bytes
+  12:deduplicated_name:string 15:stack_frame_id:int 16:scheduling_name:string 17:source_end_line:int
+  18:source_column:int 19:source_end_column:int 20:metadata_payload:Payload
+Payload 1:value:bytes 2:id:int
+DeviceAssignmentProto 1:replica_count:int 2:computation_count:int 3:computation_devices:*ComputationDevice
+ComputationDevice 1:replica_device_ids:*int
+FrontendAttributes 1:map:*MapEntry
+MapEntry 1:key:string 2:value:string
+PaddingConfig 1:dimensions:*PaddingConfigDimension
+PaddingConfigDimension 1:edge_padding_low:int 2:edge_padding_high:int 3:interior_padding:int
+Window 1:dimensions:*WindowDimension
+WindowDimension 1:size:int 2:stride:int 3:padding_low:int 4:padding_high:int 5:window_dilation:int 6:base_dilation:int
+  7:window_reversal:bool
+GatherDimensionNumbers 1:offset_dims:*int 2:collapsed_slice_dims:*int 3:start_index_map:*int 4:index_vector_dim:int
+  5:operand_batching_dims:*int 6:start_indices_batching_dims:*int
+ScatterDimensionNumbers 1:update_window_dims:*int 2:inserted_window_dims:*int 3:scatter_dims_to_operand_dims:*int
+  4:index_vector_dim:int 5:input_batching_dims:*int 6:scatter_indices_batching_dims:*int
+ConvolutionDimensionNumbers 3:kernel_input_feature_dimension:int 4:kernel_output_feature_dimension:int
+  6:kernel_spatial_dimensions:*int 7:input_batch_dimension:int 8:input_feature_dimension:int
+  9:output_batch_dimension:int 10:output_feature_dimension:int 11:input_spatial_dimensions:*int
+  12:output_spatial_dimensions:*int
+DotDimensionNumbers 1:lhs_contracting_dimensions:*int 2:rhs_contracting_dimensions:*int 3:lhs_batch_dimensions:*int
+  4:rhs_batch_dimensions:*int
+RaggedDotDimensionNumbers 1:dot_dimension_numbers:DotDimensionNumbers 2:lhs_ragged_dimensions:*int
+  3:rhs_group_dimensions:*int
+SparsityConfig 1:lhs:TensorSparsityConfig 2:rhs:TensorSparsityConfig
+TensorSparsityConfig 1:num_non_zero:int 2:block_size:int 3:dimension:int 4:stride:int 5:idx:int
+TriangularSolveOptions 1:left_side:bool 2:lower:bool 3:unit_diagonal:bool 4:transpose_a:Transpose
+CholeskyOptions 1:lower:bool
+StatisticsViz 1:stat_index_to_visualize:int 2:statistics:*Statistic
+Statistic 1:stat_name:string 2:stat_val:double
+MeshProto 1:axes:*MeshAxis 2:device_ids:*int 3:iota_transform:IotaTransform
+MeshAxis 1:name:string 2:size:int
+IotaTransform 1:reshape_dims:*int 2:transpose_perm:*int
+AxisRefProto 1:mesh_axis_index:int 2:sub_axis_info:SubAxis
+SubAxis 1:pre_size:int 2:size:int
+OpSharding 1:type:ShardingType 2:tile_shape:ShapeProto 3:tile_assignment_dimensions:*int
+  4:tile_assignment_devices:*int 5:tuple_shardings:*OpSharding 6:replicate_on_last_tile_dim:bool
+  7:metadata:*OpMetadata 8:last_tile_dims:*ShardingType 9:iota_reshape_dims:*int 10:iota_transpose_perm:*int
+  11:is_shard_group:bool 12:shard_group_id:int 13:shard_group_type:ShardGroupType 14:named_sharding:NamedShardingProto
+NamedShardingProto 2:mesh:MeshProto 3:dim_shardings:*DimensionSharding 4:replicated_axes:*AxisRefProto
+  5:unreduced_axes:*AxisRefProto 6:metadata:*OpMetadata 7:manual_axes:*AxisRefProto 8:reduction_op:ReductionOpProto
+DimensionSharding 1:axes:*AxisRefProto 2:is_closed:bool
+ReplicaGroup 1:replica_ids:*int
+CollectiveDeviceListProto 1:replica_groups:*ReplicaGroup
+IotaReplicaGroupListProto 1:num_replica_groups:int 2:num_devices_per_group:int 3:iota_reshape_dims:*int
+  4:iota_transpose_perm:*int
+MeshAxesReplicaGroupListProto 1:mesh:MeshProto 2:axes:*AxisRefProto
+SourceTarget 1:source:int 2:target:int
+ResultAccuracy 1:mode:AccuracyMode 2:tolerance:Tolerance
+Tolerance 1:atol:double 2:rtol:double 3:ulps:int
+PrecisionConfig 1:operand_precision:*Precision 2:algorithm:Algorithm
+ParameterReplication 1:replicated_at_leaf_buffers:*bool
+OutputOperandAliasing 1:output_shape_index:*int 2:operand_index:int 3:operand_shape_index:*int
+OriginalValueProto 1:elements:*OriginalValueElementProto 2:is_synthetic_call:bool
+OriginalValueElementProto 1:shape_index:*int 2:original_array:OriginalArrayProto
+OriginalArrayProto 1:instruction_name:string 2:shape_index:*int
+"""
+"""One message a paragraph, further lines indented; each field is `number:name:type`."""
+
+ENUMS: Final = """\
+AccuracyMode default highest
+AliasKind undefined may-alias must-alias
+Algorithm unset dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32
+  dot_bf16_bf16_bf16 dot_bf16_bf16_f32 dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_tf32_tf32_f32
+  dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64 dot_bf16_bf16_f32_x9
+ConvolutionKind unset fprop dgrad wgrad
+CustomCallApiVersion API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING
+  API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI
+CustomCallSchedule SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST
+DebugLogMode none default fusion_debugger no_fusion guaranteed
+DimLevelType DIM_DENSE DIM_COMPRESSED DIM_SINGLETON DIM_LOOSE_COMPRESSED
+EventKind ALLOC FREE SHARE_WITH
+FftType FFT IFFT RFFT IRFFT
+PaddingType PADDING_INVALID PADDING_VALID PADDING_SAME
+Precision default high highest
+PrimitiveType invalid pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64 tuple opaque c64 bf16 token c128 f8e5m2 f8e4m3fn
+  s4 u4 f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz s2 u2 f8e4m3 f8e3m4 s1 u1 f4e2m1fn f8e8m0fnu buffer f6e3m2fn f6e2m3fn
+ProfileType INVALID WINDOW FLAG INTEGER
+RandomAlgorithm rng_default rng_three_fry rng_philox
+RandomDistribution rng_invalid rng_uniform rng_normal
+ReductionOpProto sum max min
+ShardGroupType as like
+ShardingType replicated maximal tuple other manual unknown unreduced
+Transpose TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT
+TriState unspecified true false
+"""
+"""The words of every enumeration as HLO text spells them, counted from 0."""

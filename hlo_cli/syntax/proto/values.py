@@ -1,0 +1,237 @@
+"""The values of attributes as protos hold them, to those of the IR. Each function mirrors the message of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.annotations import FrontendAttributes, Statistic, StatisticsViz
+from hlo_cli.ir.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    RaggedDotDimensionNumbers,
+    ScatterDimensionNumbers,
+)
+from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.window import (
+    PaddingConfig,
+    PaddingDimension,
+    Slice,
+    SliceDimension,
+    Window,
+    WindowDimension,
+)
+from hlo_cli.ir.words import ResultAccuracyMode
+from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.shapes import MAX_NESTING
+
+
+def window_of(message: Message) -> Window:
+    """A window.
+
+    >>> str(window_of(Message("Window", bytes.fromhex("0a0c080310021801200128013001"))))
+    '{size=3 stride=2 pad=1_1}'
+    """
+    return Window(tuple(map(_window_dimension, message.messages("dimensions"))))
+
+
+def _window_dimension(message: Message) -> WindowDimension:
+    return WindowDimension(
+        message.integer("size"),
+        message.integer("stride"),
+        message.integer("padding_low"),
+        message.integer("padding_high"),
+        message.integer("base_dilation"),
+        message.integer("window_dilation"),
+        message.flag("window_reversal"),
+    )
+
+
+def padding_config_of(message: Message) -> PaddingConfig:
+    """A padding."""
+    return PaddingConfig(
+        tuple(
+            PaddingDimension(
+                d.integer("edge_padding_low"), d.integer("edge_padding_high"), d.integer("interior_padding")
+            )
+            for d in message.messages("dimensions")
+        )
+    )
+
+
+def slice_of(dimensions: tuple[Message, ...]) -> Slice:
+    """What a slice takes; a stride of 0 stands for 1 in old protos."""
+    return Slice(
+        tuple(SliceDimension(d.integer("start"), d.integer("limit"), d.integer("stride") or 1) for d in dimensions)
+    )
+
+
+def dot_dimension_numbers_of(message: Message) -> DotDimensionNumbers:
+    """The dimensions of a dot."""
+    return DotDimensionNumbers(
+        message.integers("lhs_contracting_dimensions"),
+        message.integers("rhs_contracting_dimensions"),
+        message.integers("lhs_batch_dimensions"),
+        message.integers("rhs_batch_dimensions"),
+    )
+
+
+def ragged_dot_dimension_numbers_of(message: Message) -> RaggedDotDimensionNumbers:
+    """The dimensions of a ragged dot."""
+    return RaggedDotDimensionNumbers(
+        dot_dimension_numbers_of(message.message("dot_dimension_numbers")),
+        message.integers("lhs_ragged_dimensions"),
+        message.integers("rhs_group_dimensions"),
+    )
+
+
+def gather_dimension_numbers_of(message: Message) -> GatherDimensionNumbers:
+    """The dimensions of a gather."""
+    return GatherDimensionNumbers(
+        message.integers("offset_dims"),
+        message.integers("collapsed_slice_dims"),
+        message.integers("start_index_map"),
+        message.integer("index_vector_dim"),
+        message.integers("operand_batching_dims"),
+        message.integers("start_indices_batching_dims"),
+    )
+
+
+def scatter_dimension_numbers_of(message: Message) -> ScatterDimensionNumbers:
+    """The dimensions of a scatter."""
+    return ScatterDimensionNumbers(
+        message.integers("update_window_dims"),
+        message.integers("inserted_window_dims"),
+        message.integers("scatter_dims_to_operand_dims"),
+        message.integer("index_vector_dim"),
+        message.integers("input_batching_dims"),
+        message.integers("scatter_indices_batching_dims"),
+    )
+
+
+def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNumbers:
+    """The dimensions of a convolution; HloError for numbers that no convolution has."""
+    numbers = ConvolutionDimensionNumbers(
+        message.integer("input_batch_dimension"),
+        message.integer("input_feature_dimension"),
+        message.integers("input_spatial_dimensions"),
+        message.integer("kernel_input_feature_dimension"),
+        message.integer("kernel_output_feature_dimension"),
+        message.integers("kernel_spatial_dimensions"),
+        message.integer("output_batch_dimension"),
+        message.integer("output_feature_dimension"),
+        message.integers("output_spatial_dimensions"),
+    )
+    named = (
+        numbers.input_batch_dimension,
+        numbers.input_feature_dimension,
+        numbers.kernel_input_feature_dimension,
+        numbers.kernel_output_feature_dimension,
+        numbers.output_batch_dimension,
+        numbers.output_feature_dimension,
+        *numbers.input_spatial_dimensions,
+        *numbers.kernel_spatial_dimensions,
+        *numbers.output_spatial_dimensions,
+    )
+    if max(named) >= _MOST_DIMENSIONS:
+        raise HloError(f"a convolution has no dimension {max(named)}")
+    return numbers
+
+
+_MOST_DIMENSIONS = 1 << 10
+
+
+def sparsity_config_of(message: Message) -> SparsityConfig:
+    """How sparse the operands of a convolution are."""
+    sides = (_sparsity(message.message(side)) if message.has(side) else None for side in ("lhs", "rhs"))
+    return SparsityConfig(*sides)
+
+
+def _sparsity(message: Message) -> TensorSparsity:
+    fields = ("num_non_zero", "block_size", "dimension", "stride", "idx")
+    return TensorSparsity(*map(message.integer, fields))
+
+
+def output_operand_alias_of(message: Message) -> OutputOperandAlias:
+    """One element of the result that lies where an operand lay."""
+    return OutputOperandAlias(
+        message.integers("output_shape_index"),
+        message.integer("operand_index"),
+        message.integers("operand_shape_index"),
+    )
+
+
+def frontend_attributes_of(message: Message) -> FrontendAttributes:
+    """Texts by name."""
+    return FrontendAttributes(tuple((entry.text("key"), entry.text("value")) for entry in message.messages("map")))
+
+
+def statistics_of(message: Message) -> StatisticsViz:
+    """What tools measured."""
+    return StatisticsViz(
+        message.integer("stat_index_to_visualize"),
+        tuple(Statistic(s.text("stat_name"), s.decimal("stat_val")) for s in message.messages("statistics")),
+    )
+
+
+def result_accuracy_of(message: Message) -> ResultAccuracy:
+    """How exact a result is to be."""
+    if not message.has("tolerance"):
+        return ResultAccuracy(ResultAccuracyMode(message.word("mode")))
+    tolerance = message.message("tolerance")
+    return ResultAccuracy(Tolerance(tolerance.decimal("atol"), tolerance.decimal("rtol"), tolerance.integer("ulps")))
+
+
+def metadata_of(message: Message) -> Metadata:
+    """Where an instruction comes from."""
+    return Metadata(
+        message.text("op_type"),
+        message.text("op_name"),
+        message.text("source_file"),
+        message.integer("source_line"),
+        message.integer("source_end_line"),
+        message.integer("source_column"),
+        message.integer("source_end_column"),
+        message.integers("profile_type"),
+        message.text("deduplicated_name"),
+        message.text("scheduling_name"),
+        message.integer("stack_frame_id"),
+    )
+
+
+def original_array_of(message: Message) -> OriginalArray:
+    """An array that an instruction of the original program computed."""
+    return OriginalArray(message.text("instruction_name"), message.integers("shape_index"))
+
+
+def original_value_of(message: Message) -> OriginalValue:
+    """What a value is of the original program: its leaves as a tree."""
+    if message.flag("is_synthetic_call"):
+        return OriginalValue(None)
+    leaves = {
+        element.integers("shape_index"): original_array_of(element.message("original_array"))
+        for element in message.messages("elements")
+    }
+    return OriginalValue(_tree(leaves, ()))
+
+
+def _tree(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> OriginalArray | OriginalTuple:
+    if at in leaves:
+        return leaves[at]
+    if len(at) > MAX_NESTING:
+        raise HloError(f"an original value is nested more than {MAX_NESTING} deep")
+    below = {index: leaf for index, leaf in leaves.items() if index[: len(at)] == at}
+    return OriginalTuple(tuple(_children(below, at)))
+
+
+def _children(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> Iterator[OriginalArray | OriginalTuple]:
+    last = max((index[len(at)] for index in leaves), default=-1)
+    if last > len(leaves):
+        raise HloError("an original value has fewer leaves than its indices say")
+    for i in range(last + 1):
+        yield _tree(leaves, (*at, i))

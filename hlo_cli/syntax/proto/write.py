@@ -1,0 +1,217 @@
+"""A module as the bytes of a `HloModuleProto`, which XLA reads as the same module.
+
+Mirrors `HloModule::ToProto` and `HloComputation::ToProto` of xla/hlo/ir. What belongs to the configuration of the
+compiler has no place there: whether shardings may propagate, and which parameters pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Final
+
+from hlo_cli.ir.aliasing import BufferDonor, ComputationLayout
+from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.metadata import StackFrames
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.origin import DebuggedArray, Recovery, RecoveryTable
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.shapes import shape_draft
+from hlo_cli.syntax.proto.unique import unique_names
+from hlo_cli.syntax.proto.write_instructions import Numbers, instruction_draft
+
+_HELD: Final = frozenset(
+    """is_scheduled input_output_alias buffer_donor entry_computation_layout replica_count num_partitions
+    frontend_attributes origin_recovery_table debug_attributes backend_config""".split()
+)
+_LOCAL_BITS: Final = 32
+"""XLA counts instructions anew in each computation, whose number stands in the bits above."""
+
+
+def module_to_bytes(module: Module) -> bytes:
+    """The `HloModuleProto` of a module; HloError if it says something that no proto can hold.
+
+    >>> from hlo_cli.syntax.proto.read import read_proto
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"
+    >>> print(read_proto(module_to_bytes(parse_module(text)), Source("", "")).entry.root)
+    <negate n>
+    """
+    return _module(module).to_bytes()
+
+
+def lost_attributes(module: Module) -> tuple[str, ...]:
+    """The attributes of the header that are not written, because no `HloModuleProto` has a place for them.
+
+    >>> text = "HloModule m, alias_passthrough_params=true  ENTRY e { ROOT p = f32[] parameter(0) }"
+    >>> lost_attributes(parse_module(text))
+    ('alias_passthrough_params',)
+    """
+    return tuple(attribute.name for attribute in module.header if attribute.name not in _HELD)
+
+
+def _module(module: Module) -> Draft:
+    if module.errors:
+        raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
+    numbers = _numbers(module)
+    entry = numbers.computations[module.entry]
+    draft = Draft("HloModuleProto").add("name", module.name)
+    draft.add("entry_computation_name", numbers.names[module.entry]).add("entry_computation_id", entry)
+    draft.add("computations", [_computation(computation, numbers) for computation in module.computations])
+    draft.add("host_program_shape", _host_program_shape(module, numbers))
+    if module.is_scheduled:
+        draft.add("schedule", Draft("HloScheduleProto").add("sequences", _sequences(module, numbers)))
+    _add_aliases(draft, module)
+    draft.add("device_assignment", _device_assignment(module))
+    draft.add("stack_frame_index", _stack_frame_index(module.stack_frames))
+    attributes = module.header_value("frontend_attributes")
+    if isinstance(attributes, FrontendAttributes):
+        draft.add("frontend_attributes", frontend_attributes_draft(attributes))
+    table = module.header_value("origin_recovery_table")
+    if isinstance(table, RecoveryTable):
+        entries = [_recovery(entry) for entry in table.entries]
+        draft.add("original_value_recovery_table", Draft("OriginalValueRecoveryTableProto").add("entries", entries))
+    draft.add("debug_attributes", map(_debugged, module.debug_attributes))
+    config = module.header_value("backend_config")
+    return draft.add("backend_config", config.text if isinstance(config, BackendConfig) else None)
+
+
+def _numbers(module: Module) -> Numbers:
+    """Numbers for all computations and instructions: XLA prints by number what is called, and what has no schedule."""
+    computations = {computation: number for number, computation in enumerate(module.computations, 1)}
+    fused = _fusion_computations(module) if module.is_scheduled else computations
+    instructions = {
+        instruction: number << _LOCAL_BITS | local
+        for computation, number in computations.items()
+        for local, instruction in enumerate(_by_age(computation, computations, fused))
+    }
+    listed = list(module.instructions)
+    names: dict[Computation | Instruction, str] = {}
+    names.update(zip(module.computations, unique_names(c.name for c in module.computations), strict=True))
+    names.update(zip(listed, unique_names(i.name for i in listed), strict=True))
+    return Numbers(computations, instructions, names)
+
+
+def _by_age(
+    computation: Computation, computations: Mapping[Computation, int], fused: Container[Computation]
+) -> Iterable[Instruction]:
+    """The instructions in an order in which XLA, looking at what they call, finds the computations in their order."""
+    if computation in fused:
+        return computation.instructions
+    last_callee = {
+        i: max((computations[c] for c in i.called_computations), default=0) for i in computation.instructions
+    }
+    return sorted(computation.instructions, key=last_callee.__getitem__)
+
+
+def _fusion_computations(module: Module) -> frozenset[Computation]:
+    """The bodies of fusions, which have no schedule."""
+    return frozenset(c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations)
+
+
+def _computation(computation: Computation, numbers: Numbers) -> Draft:
+    if computation.root is None:
+        raise HloError(f"{computation.name} has no instructions")
+    program = Draft("ProgramShapeProto").add("parameters", [numbers.shape(p) for p in computation.parameters])
+    program.add("result", numbers.shape(computation.root), always=True)
+    program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
+    draft = Draft("HloComputationProto").add("name", numbers.names[computation])
+    draft.add("instructions", [instruction_draft(each, numbers) for each in computation.instructions])
+    draft.add("program_shape", program)
+    draft.add("id", numbers.computations[computation])
+    draft.add("root_id", numbers.instructions[computation.root])
+    thread = computation.execution_thread
+    return draft.add("execution_thread", thread if thread != "main" else None)
+
+
+def _host_program_shape(module: Module, numbers: Numbers) -> Draft:
+    layout = module.header_value("entry_computation_layout")
+    if isinstance(layout, ComputationLayout):
+        parameters, result = layout.parameters, layout.result
+    else:
+        assert module.entry.root is not None
+        parameters, result = tuple(p.shape for p in module.entry.parameters), module.entry.root.shape
+    known = dict(enumerate(numbers.names[parameter] for parameter in module.entry.parameters))
+    names = [known.get(index, "") for index in range(len(parameters))]
+    draft = Draft("ProgramShapeProto").add("parameters", map(shape_draft, parameters))
+    return draft.add("result", shape_draft(result)).add("parameter_names", names)
+
+
+def _sequences(module: Module, numbers: Numbers) -> Iterator[Draft]:
+    """The order of every computation but the bodies of fusions, which have none."""
+    fused = _fusion_computations(module)
+    for computation in module.computations:
+        if computation not in fused:
+            ids = [numbers.instructions[instruction] for instruction in computation.instructions]
+            sequence = Draft("InstructionSequence").add("instruction_ids", ids)
+            yield Draft("SequencesEntry").add("key", numbers.computations[computation]).add("value", sequence)
+
+
+def _add_aliases(draft: Draft, module: Module) -> None:
+    aliases = [
+        Draft("AliasEntryProto")
+        .add("output_shape_index", alias.output_index)
+        .add("parameter_number", alias.parameter_number)
+        .add("parameter_shape_index", alias.parameter_index)
+        .add("kind", alias.kind)
+        for alias in module.input_output_alias
+    ]
+    draft.add("input_output_alias", Draft("HloInputOutputAliasProto").add("entries", aliases))
+    listed = module.header_value("buffer_donor")
+    donors = [
+        Draft("BufferDonorEntryProto")
+        .add("parameter_number", donor.parameter_number)
+        .add("parameter_shape_index", donor.parameter_index)
+        for donor in (listed if isinstance(listed, tuple) else ())
+        if isinstance(donor, BufferDonor)
+    ]
+    draft.add("buffer_donor", Draft("HloBufferDonorProto").add("entries", donors))
+
+
+def _device_assignment(module: Module) -> Draft | None:
+    """How many copies and parts of the program there are, on as many devices in their order."""
+    replicas, parts = module.replica_count, module.num_partitions
+    if replicas * parts < 2:
+        return None
+    devices = [
+        Draft("ComputationDevice").add("replica_device_ids", [replica * parts + part for replica in range(replicas)])
+        for part in range(parts)
+    ]
+    draft = Draft("DeviceAssignmentProto").add("replica_count", replicas).add("computation_count", parts)
+    return draft.add("computation_devices", devices)
+
+
+def _stack_frame_index(tables: StackFrames) -> Draft | None:
+    """The four tables; text counts the parents of frames from 1, where 1 is none."""
+    if tables == StackFrames():
+        return None
+    draft = Draft("StackFrameIndexProto").add("file_names", tables.file_names)
+    draft.add("function_names", tables.function_names)
+    locations = []
+    for location in tables.file_locations:
+        row = Draft("FileLocation")
+        for name in ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column"):
+            row.add(name, getattr(location, name))
+        locations.append(row)
+    draft.add("file_locations", locations)
+    frames = [
+        Draft("StackFrame")
+        .add("file_location_id", frame.file_location_id)
+        .add("parent_frame_id", max(frame.parent_frame_id - 1, 0))
+        for frame in tables.frames
+    ]
+    return draft.add("stack_frames", frames)
+
+
+def _recovery(entry: Recovery) -> Draft:
+    draft = Draft("Entry").add("old_original_array", original_array_draft(entry.old))
+    draft.add("new_original_array", original_array_draft(entry.new))
+    return draft.add("recovery_module", _module(parse_module(Source("", entry.module))) if entry.module else None)
+
+
+def _debugged(entry: DebuggedArray) -> Draft:
+    draft = Draft("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
+    return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])

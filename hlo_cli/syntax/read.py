@@ -1,0 +1,28 @@
+"""A module from what an input holds, be it text or a proto."""
+
+from __future__ import annotations
+
+from hlo_cli.ir.module import Module
+from hlo_cli.source import Source
+from hlo_cli.syntax.omitted import Infer
+from hlo_cli.syntax.parser import parse_module
+
+
+def read_module(
+    source: Source, proto: bytes | None = None, *, strict: bool = False, infer: Infer | None = None
+) -> Module:
+    """The module in a source, or in the bytes of a proto that the source names; with `strict` as XLA's parser would.
+
+    `infer` gives the shapes that a text leaves out; protos leave out none.
+
+    A proto has no lines, so nothing in its module has a place; strictly, its text is what is read.
+
+    >>> read_module(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")).name
+    'm'
+    """
+    if proto is None:
+        return parse_module(source, strict=strict, infer=infer)
+    from hlo_cli.syntax.proto.read import read_proto
+
+    module = read_proto(proto, source)
+    return parse_module(Source(source.name, str(module)), strict=True, infer=infer) if strict else module

@@ -1,0 +1,167 @@
+"""Sugar spelled out: `slice-start` becomes an async-start of a computation, `%t#0` a get-tuple-element.
+
+Mirrors what `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc makes of sugared text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.ir.computation import Computation, free_name
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
+from hlo_cli.transform.copying import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.wrapping import (
+    OF_BOTH,
+    OF_THE_START,
+    THREAD,
+    chain_of,
+    is_start,
+    shared_attributes,
+    wrapped_shapes,
+)
+
+_ALIASING = "output_to_operand_aliasing"
+_ALIASES_ITSELF = ("custom-call", "fusion")
+
+
+def desugar(module: Module) -> Module:
+    """The module without sugar, as XLA has it in memory; the module itself if it has none.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = (f32[9], s8[]) parameter(0)  s = ((f32[9]), f32[2], u32[]) slice-start(p#0)"
+    >>> module = desugar(parse_module(text + ", slice={[0:2]}  ROOT d = f32[2] slice-done(s) }"))
+    >>> [(i.name, i.opcode) for i in module.instructions][2:]
+    [('p', 'parameter'), ('p_0', 'get-tuple-element'), ('s', 'async-start'), ('d', 'async-done')]
+    >>> print(module.computations[0].root, module.computations[0].root.attributes[0])
+    <slice slice> slice={[0:2]}
+    """
+    if any(map(_is_sugared, module.computations)):
+        return _Desugar(module).module_without()
+    return module
+
+
+def _is_sugared(computation: Computation) -> bool:
+    return bool(computation.operand_indices) or any(
+        i.opcode.endswith(("-start", "-update", "-done")) and wrapped_opcode(i.opcode) for i in computation.instructions
+    )
+
+
+@dataclass(slots=True)
+class _Desugar:
+    """A module while sugar is spelled out in it; `computations` are the new ones, wrapped ones before their users."""
+
+    module: Module
+    copies: dict[Computation, ComputationCopy] = field(init=False)
+    computations: list[Computation] = field(default_factory=list)
+    names: set[str] = field(init=False)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.copies = begin_copies(self.module)
+        self.names = {computation.name for computation in self.module.computations}
+
+    def module_without(self) -> Module:
+        """The new module."""
+        for computation in self.module.computations:
+            self._fill(self.copies[computation])
+        return with_computations(self.module, self.computations, self.copies)
+
+    def _fill(self, copy: ComputationCopy) -> None:
+        original = copy.original
+        users = users_of(original) if any(is_start(i.opcode) for i in original.instructions) else {}
+        elements = _Elements(copy)
+        for instruction in original.instructions:
+            operands = [elements.whole(operand, instruction) for operand in copy.operands(instruction)]
+            wrapped = wrapped_opcode(instruction.opcode)
+            called = copied_calls(instruction, self.copies)
+            if wrapped is None:
+                copy.copy(instruction, operands, called)
+            elif not is_start(instruction.opcode):
+                copy.copy(instruction, operands, called, opcode="async" + instruction.opcode.removeprefix(wrapped))
+            else:
+                self._start(copy, instruction, operands, wrapped, users)
+        self.computations.append(copy.finish(copy.copies[original.root] if original.root is not None else None))
+
+    def _start(
+        self, copy: ComputationCopy, start: Instruction, operands: list[Operand], wrapped: str, users: Users
+    ) -> None:
+        """The start of an asynchronous operation, and the computation that it calls; as it is if its shape is wrong."""
+        called = copied_calls(start, self.copies)
+        shapes = wrapped_shapes(start.shape, wrapped, start.called_computations)
+        if shapes is None:
+            copy.copy(start, operands, called)
+            return
+        thread = next((a.value for a in start.attributes if a.name == THREAD), None)
+        computation = self._wrapped(start, wrapped, shapes, chain_of(start, users))
+        computation.execution_thread = "main" if thread is None else thread.strip("\"'")
+        assert computation.root is not None
+        computation.root.called_computations = called
+        attributes = _of_the_start(start, wrapped, Attribute("calls", f"%{computation.name}"))
+        copy.copy(start, operands, (computation,), opcode="async-start", attributes=attributes)
+
+    def _wrapped(
+        self, start: Instruction, opcode: str, shapes: tuple[tuple[Shape, ...], Shape], chain: list[Instruction]
+    ) -> Computation:
+        """The computation that a start calls: parameters, and the operation that they are the operands of."""
+        name = free_name("async_wrapped", self.names, self.numbers)
+        self.names.add(name)
+        parameters, result = shapes
+        body = ComputationCopy(Computation("", reader=start.computation.reader), Computation(name))
+        operands: list[Operand] = []
+        for number, shape in enumerate(parameters):
+            text = InstructionText((), str(number), start.span)
+            wanted = "async_param" + (f".{number}" if number else "")
+            operands.append((body.add(wanted, shape, "parameter", (), source=start, text=text), ()))
+        shared = shared_attributes(chain)
+        source = shared["metadata"][1] if "metadata" in shared else start
+        own = [a for a in start.attributes if not _is_of_the_start(a.name, opcode) and a.name not in OF_BOTH]
+        both = [Attribute(attribute, value) for attribute, (value, _) in shared.items()]
+        text = InstructionText((*own, *both), span=start.span)
+        root = body.add(opcode, result, opcode, operands, source=source, text=text)
+        computation = body.finish(root)
+        computation.parameters = tuple(parameter for parameter, _ in operands)
+        self.computations.append(computation)
+        return computation
+
+
+def _is_of_the_start(attribute: str, wrapped: str) -> bool:
+    """Whether an attribute of a sugared start stays on it and is not the wrapped operation's."""
+    return attribute in OF_THE_START or (attribute == _ALIASING and wrapped not in _ALIASES_ITSELF)
+
+
+def _of_the_start(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:
+    """The attributes of the async-start, in the order in which XLA prints them."""
+    kept = [a for a in start.attributes if a.name in OF_BOTH or _is_of_the_start(a.name, wrapped)]
+    yield from (a for a in kept if a.name == THREAD)
+    yield calls
+    yield from (a for a in kept if a.name == _ALIASING)
+    yield from (a for a in kept if a.name not in (THREAD, _ALIASING))
+
+
+@dataclass(slots=True)
+class _Elements:
+    """The get-tuple-elements of one computation, each made once, before what first takes it."""
+
+    copy: ComputationCopy
+    made: dict[tuple[Instruction, int], Instruction] = field(default_factory=dict)
+
+    def whole(self, operand: Operand, user: Instruction) -> Operand:
+        """An operand of which no element is taken any more."""
+        value, index = operand
+        for number in index:
+            if (value, number) not in self.made:
+                self.made[value, number] = self._element(value, number, user)
+            value = self.made[value, number]
+        return value, ()
+
+    def _element(self, value: Instruction, number: int, user: Instruction) -> Instruction:
+        index: ShapeIndex = (number,)
+        shape = subshape(value.shape, index) or UnknownShape()
+        text = InstructionText((Attribute("index", str(number)),), span=user.span)
+        name = self.copy.free_name(f"{value.name}_{number}")
+        return self.copy.add(name, shape, "get-tuple-element", [(value, ())], source=user, text=text)

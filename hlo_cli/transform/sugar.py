@@ -1,0 +1,173 @@
+"""Sugar as XLA prints it: `slice-start` for an async-start that wraps one operation, `%t#0` for get-tuple-element.
+
+Mirrors `PrintInstruction` with syntax_sugar_async_ops, and `PrintOperands` with compact get-tuple-elements, of
+xla/hlo/ir/hlo_instruction.cc; unlike XLA it leaves alone what would not be read as the same module again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.transform.copying import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.wrapping import OF_BOTH, OF_THE_START, THREAD, chain_of, shared_attributes, wrapped_shapes
+
+_MEANT: Final = "frontend_attributes"
+"""What a wrapped operation shares with those outside and may not lose."""
+_FORGOTTEN: Final = ("index", "metadata")
+"""What a get-tuple-element may say to become sugar."""
+
+
+def sugar(module: Module, *, elements: bool = True) -> Module:
+    """The module with sugar for asynchronous operations and, unless `elements` is false, for elements of tuples.
+
+    Sugar forgets, as XLA's does, the names in wrapped computations, and of wrapped operations and get-tuple-elements
+    the metadata; of wrapped operations also a backend_config that differs from that of the operations outside.
+    jaxlib 0.10.2 reads sugar for operations, not yet that for elements. The module itself if nothing changes.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  w { a = f32[9] parameter(0)  ROOT r = f32[2] slice(a), slice={[0:2]} }"
+    >>> text += " ENTRY e { p = (f32[9], s8[]) parameter(0)  g = f32[9] get-tuple-element(p), index=0"
+    >>> text += "  s = ((f32[9]), f32[2], u32[]) async-start(g), calls=w  ROOT d = f32[2] async-done(s) }"
+    >>> print(sugar(parse_module(text)).to_string())
+    HloModule m
+    <BLANKLINE>
+    ENTRY %e (p: (f32[9], s8[])) -> f32[2] {
+      %p = (f32[9]{0}, s8[]) parameter(0)
+      %s = ((f32[9]{0}), f32[2]{0}, u32[]) slice-start(%p#0), slice={[0:2]}
+      ROOT %d = f32[2]{0} slice-done(%s)
+    }
+    <BLANKLINE>
+    <BLANKLINE>
+    """
+    return _Sugar(module, with_elements=elements).module_with()
+
+
+@dataclass(slots=True)
+class _Sugar:
+    """A module while it is sugared: `opcodes` are the new ones of asynchronous operations, `wrapped` by their start."""
+
+    module: Module
+    with_elements: bool
+    copies: dict[Computation, ComputationCopy] = field(init=False)
+    opcodes: dict[Instruction, str] = field(default_factory=dict)
+    wrapped: dict[Instruction, Instruction] = field(default_factory=dict)
+    elements: dict[Instruction, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.copies = begin_copies(self.module)
+
+    def module_with(self) -> Module:
+        """The new module."""
+        for computation in self.module.computations:
+            self._find(computation)
+        if not self.opcodes and not self.elements:
+            return self.module
+        unused = self._unused()
+        kept = [computation for computation in self.module.computations if computation not in unused]
+        return with_computations(self.module, [self._filled(self.copies[c]) for c in kept], self.copies)
+
+    def _find(self, computation: Computation) -> None:
+        """What becomes sugar in a computation."""
+        opcodes = {instruction.opcode for instruction in computation.instructions}
+        wanted = {"async-start"} | ({"get-tuple-element"} if self.with_elements else set())
+        if not opcodes & wanted:
+            return
+        users = users_of(computation)
+        pinned = _control_predecessors(computation)
+        for instruction in computation.instructions:
+            if instruction.opcode == "async-start":
+                self._find_start(instruction, users)
+            elif instruction.opcode == "get-tuple-element" and self.with_elements:
+                number = instruction.integer("index")
+                used = users[instruction] and not instruction.is_root and instruction.name not in pinned
+                if used and number is not None and {a.name for a in instruction.attributes} <= set(_FORGOTTEN):
+                    self.elements[instruction] = number
+
+    def _find_start(self, start: Instruction, users: Users) -> None:
+        wrapped = _single_operation(start)
+        chain = chain_of(start, users)
+        if wrapped is None or any(user not in chain for each in chain[:-1] for user in users[each]):
+            return
+        if chain[-1].opcode != "async-done" or not _can_be_read_again(start, wrapped, chain):
+            return
+        self.wrapped[start] = wrapped
+        self.opcodes |= {each: wrapped.opcode + each.opcode.removeprefix("async") for each in chain}
+
+    def _unused(self) -> set[Computation]:
+        """The wrapped computations that nothing calls any more."""
+        wrapped = {instruction.computation for instruction in self.wrapped.values()}
+        left = (i for i in self.module.instructions if i not in self.opcodes)
+        return wrapped - {called for instruction in left for called in instruction.called_computations}
+
+    def _filled(self, copy: ComputationCopy) -> Computation:
+        for instruction in copy.original.instructions:
+            if instruction in self.elements:
+                continue
+            operands = list(self._operands(instruction, copy))
+            opcode = self.opcodes.get(instruction)
+            if opcode is None:
+                copy.copy(instruction, operands, copied_calls(instruction, self.copies))
+                continue
+            wrapped = self.wrapped.get(instruction)
+            called = () if wrapped is None else copied_calls(wrapped, self.copies)
+            attributes = _attributes(instruction, wrapped)
+            copy.copy(instruction, operands, called, opcode=opcode, attributes=attributes)
+        root = copy.original.root
+        return copy.finish(None if root is None else copy.copies[root])
+
+    def _operands(self, instruction: Instruction, copy: ComputationCopy) -> Iterator[Operand]:
+        for position, operand in enumerate(instruction.operands):
+            index = instruction.operand_index(position)
+            while operand in self.elements:
+                index = (*operand.operand_index(0), self.elements[operand], *index)
+                operand = operand.operands[0]
+            yield copy.copies[operand], index
+
+
+def _control_predecessors(computation: Computation) -> set[str]:
+    """The names of instructions that others must wait for, which therefore must stay."""
+    waiting = [i for i in computation.instructions if "control-predecessors=" in i.raw[1]]
+    return {name for instruction in waiting for name in instruction.control_predecessors}
+
+
+def _single_operation(start: Instruction) -> Instruction | None:
+    """The operation that a start wraps, if its computation is that and its operands in their order."""
+    if len(start.called_computations) != 1:
+        return None
+    computation = start.called_computations[0]
+    root = computation.root
+    if root is None or wrapped_opcode(f"{root.opcode}-start") != root.opcode:
+        return None
+    is_all = len(computation.instructions) == len(root.operands) + 1
+    return root if is_all and root.operands == computation.parameters else None
+
+
+def _can_be_read_again(start: Instruction, wrapped: Instruction, chain: list[Instruction]) -> bool:
+    """Whether the sugar says all of what the wrapped operation is."""
+    parameters = tuple(operand.shape for operand in wrapped.operands)
+    if wrapped_shapes(start.shape, wrapped.opcode, wrapped.called_computations) != (parameters, wrapped.shape):
+        return False
+    said = shared_attributes(chain).get(_MEANT)
+    if wrapped.attribute(_MEANT) != (said[0] if said is not None else None):
+        return False
+    own = {attribute.name for attribute in wrapped.attributes}
+    names = {attribute.name for attribute in start.attributes} - {*OF_BOTH, "calls"}
+    return own.isdisjoint({*OF_THE_START, *names}) and not wrapped.computation.operand_indices
+
+
+def _attributes(instruction: Instruction, wrapped: Instruction | None) -> Iterator[Attribute]:
+    """The attributes of a sugared operation: a start has those of the operation that it wraps, behind its thread."""
+    own = [attribute for attribute in instruction.attributes if attribute.name != "calls"]
+    if wrapped is None:
+        yield from own
+        return
+    yield from (attribute for attribute in own if attribute.name == THREAD)
+    yield from (attribute for attribute in wrapped.attributes if attribute.name not in OF_BOTH)
+    yield from (attribute for attribute in own if attribute.name != THREAD)

@@ -1,0 +1,24 @@
+"""What the bench reads beyond instructions: every distinct value of every attribute."""
+
+from __future__ import annotations
+
+from hlo_cli.ir.module import Module
+from hlo_cli.syntax.lines import RowReader
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.split import split_tail
+from hlo_cli.syntax.typed import read_attribute_value, read_value_text
+
+
+def with_every_value(text: str) -> Module:
+    """The module of a text, each distinct value of its attributes read once, metadata and configurations too."""
+    read_value_text.cache_clear()
+    module = parse_module(text)
+    rows: set[tuple[str, str]] = set()
+    for computation in module.computations:
+        assert isinstance(computation.reader, RowReader), "the bench's dumps are regular"
+        opcodes = [instruction.opcode for instruction in computation.instructions]
+        rows.update(zip(opcodes, computation.reader.tails(), strict=True))
+    for opcode, tail in rows:
+        for name, value in split_tail(tail) or ():
+            read_attribute_value(opcode, name, value)
+    return module
