@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hlo_cli.analysis.buffers import Buffer, assignment_order
+from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.heap import place
 from hlo_cli.analysis.heap_events import heap_request
 from hlo_cli.analysis.heap_in_order import place_in_order
@@ -59,11 +60,20 @@ class _Draft:
     fragmentation: int = 0
 
 
+@dataclass(slots=True)
+class _Opened:
+    """The allocations that others may share, and when they are free."""
+
+    drafts: list[_Draft] = field(default_factory=list)
+    gaps: Gaps = field(default_factory=Gaps)
+
+
 def assign(
     module: Module, buffers: tuple[Buffer, ...], interference: Interference, target: Target | None
 ) -> tuple[Assigned, ...]:
     """The allocations of a module, temporary ones last."""
     drafts: list[_Draft] = []
+    opened = _Opened()
     left: list[int] = []
     home: dict[int, _Draft] = {}
     order = assignment_order(interference.dataflow, module, buffers)
@@ -74,7 +84,7 @@ def assign(
             continue
         draft = _own(module, buffer, interference, writable)
         if draft is None and target != "tpu":
-            draft = _shared(buffer, buffers, drafts, home, interference)
+            draft = _shared(buffer, opened, home, interference)
         if draft is None and buffer.is_live_out:
             draft = _Draft(buffer.size, buffer.space, "output", is_open=True)
         if draft is None:
@@ -82,14 +92,14 @@ def assign(
             continue
         if not draft.buffers:
             drafts.append(draft)
-        _put(draft, number, buffer, interference)
+        _put(draft, number, buffer, interference, opened)
         home.update(dict.fromkeys(buffer.values, draft))
     drafts.extend(_heaps(buffers, left, interference, target))
     for number in order:
         if buffers[number].is_local:
             role: Role = "constant" if buffers[number].is_constant else "thread-local"
             draft = _Draft(buffers[number].size, buffers[number].space, role)
-            _put(draft, number, buffers[number], interference)
+            _put(draft, number, buffers[number], interference, opened)
             drafts.append(draft)
     return tuple(_finished(draft) for draft in _combined(drafts, target))
 
@@ -116,13 +126,7 @@ def _own(
     return None
 
 
-def _shared(
-    buffer: Buffer,
-    buffers: tuple[Buffer, ...],
-    drafts: Sequence[_Draft],
-    home: dict[int, _Draft],
-    interference: Interference,
-) -> _Draft | None:
+def _shared(buffer: Buffer, opened: _Opened, home: dict[int, _Draft], interference: Interference) -> _Draft | None:
     """An allocation that is there already and may take the buffer: an operand's, else the newest."""
     dataflow = interference.dataflow
     places = dataflow.places
@@ -134,9 +138,10 @@ def _shared(
             draft = home.get(dataflow.value[places.operand_place(instruction, position)])
             if draft is not None and draft.is_open and _fits(buffer, draft, interference):
                 return draft
-    for draft in reversed(drafts):
-        if draft.is_open and _fits(buffer, draft, interference):
-            return draft
+    start, end = interference.ranges.start, interference.ranges.end
+    for value in (value for value in buffer.values if value in start):
+        around = (opened.drafts[number] for number in opened.gaps.around(start[value], end[value]))
+        return next((draft for draft in around if _fits(buffer, draft, interference)), None)
     return None
 
 
@@ -146,14 +151,16 @@ def _fits(buffer: Buffer, draft: _Draft, interference: Interference) -> bool:
     return draft.tenants is None or interference.is_free(draft.tenants, buffer.values)
 
 
-def _put(draft: _Draft, number: int, buffer: Buffer, interference: Interference) -> None:
+def _put(draft: _Draft, number: int, buffer: Buffer, interference: Interference, opened: _Opened) -> None:
     draft.buffers.append(number)
     draft.offsets.append(0)
     draft.slots.append(draft.buffers[0])
     draft.is_live_out = draft.is_live_out or buffer.is_live_out
     if draft.is_open:
-        draft.tenants = draft.tenants or Tenants()
-        interference.enter(draft.tenants, buffer.values)
+        if draft.tenants is None:
+            draft.tenants = Tenants([opened.gaps.open(len(opened.drafts))])
+            opened.drafts.append(draft)
+        interference.enter(draft.tenants, buffer.values, opened.gaps)
 
 
 def _heaps(

@@ -9,6 +9,7 @@ from typing import Literal
 
 from hlo_cli.analysis.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow import Dataflow
+from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.live_ranges import LiveRanges
 from hlo_cli.analysis.operand_sharing import OperandSharing
 
@@ -18,8 +19,12 @@ Release = Literal["0.10.2", "2026-08"]
 
 @dataclass(slots=True)
 class Tenants:
-    """The values that share one allocation, by start; as they follow each other, by end as well."""
+    """The values that share one allocation, by start; as they follow each other, by end as well.
 
+    `gaps` names the time before each value, and behind the last.
+    """
+
+    gaps: list[int]
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
@@ -72,7 +77,7 @@ class Interference:
                 return False
         return True
 
-    def enter(self, tenants: Tenants, values: Iterable[int]) -> None:
+    def enter(self, tenants: Tenants, values: Iterable[int], gaps: Gaps) -> None:
         """Puts values into an allocation."""
         start, end = self.ranges.start, self.ranges.end
         for value in values:
@@ -83,6 +88,7 @@ class Interference:
                 tenants.starts.insert(at, start[value])
                 tenants.ends.insert(at, end[value])
                 tenants.values.insert(at, value)
+                tenants.gaps.insert(at + 1, gaps.split(tenants.gaps[at], start[value], end[value]))
 
     def _takes_over(self, earlier: int, later: int) -> bool:
         places = self.dataflow.places

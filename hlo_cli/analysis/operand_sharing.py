@@ -19,13 +19,14 @@ from hlo_cli.ir.shape import ShapeIndex
 class OperandSharing:
     """Answers for the instructions of one module; what fused computations do is found out once."""
 
-    __slots__ = ("_dataflow", "_fused", "_in_place", "_target", "_users")
+    __slots__ = ("_dataflow", "_fused", "_in_place", "_target", "_users", "_uses")
 
     def __init__(self, dataflow: Dataflow, in_place: InPlace, target: Target | None) -> None:
         self._dataflow = dataflow
         self._in_place = in_place
         self._target = target
         self._users: dict[Computation, Users] = {}
+        self._uses: dict[int, list[tuple[Instruction, int]]] | None = None
         self._fused: dict[tuple[Computation, int, ShapeIndex], bool] = {}
 
     def may_share(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
@@ -113,16 +114,20 @@ class OperandSharing:
 
     def _call(self, call: Instruction, operand_place: int) -> bool:
         """Whether the call and an elementwise root of what it calls are the only two uses."""
-        value, root = self._dataflow.value[operand_place], call.called_computations[0].root
-        places = self._dataflow.places
-        uses = [
-            (user, n)
-            for user in places.instructions
-            for n in range(len(user.operands))
-            if self._dataflow.value[places.operand_place(user, n)] == value
-        ]
+        uses = self._uses_of(self._dataflow.value[operand_place])
+        root = call.called_computations[0].root
         found = [use for use in uses if use[0] is root and is_elementwise_on(*use)]
         return len(uses) == 2 and len(found) == 1 and any(user is call for user, _ in uses)
+
+    def _uses_of(self, value: int) -> list[tuple[Instruction, int]]:
+        """The instructions that use a value as a whole operand, found for all values at once; tuples do not count."""
+        if self._uses is None:
+            self._uses = {}
+            places, at = self._dataflow.places, self._dataflow.value
+            for user in places.instructions:
+                for n in range(len(user.operands)) if user.opcode != "tuple" else ():
+                    self._uses.setdefault(at[places.operand_place(user, n)], []).append((user, n))
+        return self._uses.get(value, [])
 
 
 def _only_at(user: Instruction, operand: Instruction) -> int | None:
