@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.heap import Heap, HeapGroup, place
 from hlo_cli.analysis.heap_in_order import place_in_order
 
@@ -91,3 +92,24 @@ def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
 
 def test_an_empty_heap_takes_nothing() -> None:
     assert place((), ALIGNMENT) == place_in_order((), ALIGNMENT) == Heap((), 0, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 4)), max_size=12),
+    st.integers(0, 14),
+    st.integers(0, 5),
+)
+def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: int, length: int) -> None:
+    """Allocations are found just if a value touches what lives there at most."""
+    gaps = Gaps()
+    names = {allocation: [gaps.open(allocation)] for allocation in range(4)}
+    held: dict[int, list[tuple[int, int]]] = {allocation: [] for allocation in range(4)}
+    for allocation, first, more in lives:
+        last = first + more
+        if all(end < first or begin > last for begin, end in held[allocation]):
+            at = sum(begin < first for begin, _ in held[allocation])
+            held[allocation].insert(at, (first, last))
+            names[allocation].insert(at + 1, gaps.split(names[allocation][at], first, last))
+    end = start + length
+    free = [a for a in held if all(last <= start or end <= first for first, last in held[a])]
+    assert gaps.around(start, end) == sorted(free, reverse=True)
