@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, Literal
 
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape
 
 Target = Literal["tpu", "gpu", "cpu"]
 
@@ -19,7 +19,7 @@ _LOOKED_AT: Final = 20_000
 _TPU = re.compile(r'"(?:flag_configs|scoped_memory_configs|dma_priority)"|custom_call_target="tpu_custom_call"')
 _GPU = re.compile(
     r'"(?:operation_queue_id|fusion_backend_config|triton_gemm_config|gemm_backend_config|collective_backend_config)"'
-    r'|custom_call_target="__(?:cublas|cudnn|gpu|triton)'
+    r'|custom_call_target="__(?:cublas|cudnn|gpu|triton)|fingerprint_before_lhs=|, kind=kInput,'
 )
 _CPU = re.compile(
     r'"(?:outer_dimension_partitions|onednn_[a-z_]++)"|custom_call_target="__(?:onednn|ynn|pocketfft)|%?ynn_fusion'
@@ -72,10 +72,10 @@ def space_name(space: int, target: str | None) -> str:
 
 
 def _arrays(module: Module) -> Iterator[ArrayShape]:
-    seen: set[Shape] = set()
+    seen: set[int] = set()  # by identity: a module's equal shapes are one object
     for instruction in module.instructions:
-        if instruction.shape not in seen:
-            seen.add(instruction.shape)
+        if id(instruction.shape) not in seen:
+            seen.add(id(instruction.shape))
             for _, leaf in instruction.shape.leaves:
                 if isinstance(leaf, ArrayShape):
                     yield leaf
