@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         multidimensional_index_to_linear_index,
     )
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
+    from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
+    from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from hlo_cli.syntax.shapes import parse_shape
 
 __all__ = [
+    "Allocation",
     "ArrayShape",
     "BufferShape",
     "Computation",
@@ -46,10 +49,13 @@ __all__ = [
     "HloError",
     "Instruction",
     "Layout",
+    "LiveValue",
+    "Memory",
     "Module",
     "OpaqueShape",
     "Shape",
     "Source",
+    "Space",
     "Span",
     "Tile",
     "TokenShape",
@@ -62,6 +68,7 @@ __all__ = [
     "linear_index",
     "linear_index_to_multidimensional_index",
     "load",
+    "memory_of",
     "multidimensional_index_to_linear_index",
     "padding_mask",
     "parse_module",
@@ -77,6 +84,8 @@ _HOMES = {
         "multidimensional_index_to_linear_index",
     ),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
+    "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
+    "hlo_cli.analysis.memory_of": ("memory_of",),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),

@@ -162,3 +162,10 @@ class Memory:
     def holders_of(self, value: LiveValue) -> tuple[LiveValue, ...]:
         """All values that must be the same memory as this one, by start, itself among them."""
         return tuple(other for other in self.values if other.buffer == value.buffer)
+
+    def allocation_of(self, value: LiveValue) -> Allocation | None:
+        """The allocation that holds a value; None where the compiler's assignment does not tell of it."""
+        at = value.allocation
+        if 0 <= at < len(self.allocations) and self.allocations[at].index == at:
+            return self.allocations[at]
+        return next((allocation for allocation in self.allocations if allocation.index == at), None)

@@ -186,7 +186,7 @@ def _spaces(
     totals = _totals(module, allocations, assigned, sizing)
     for number in sorted(inside.keys() | totals.keys()):
         found = inside.get(number, [])
-        timeline = _timeline(found, end)
+        timeline = timeline_of(found, end)
         offsets: Offsets = "exact" if target in ("cpu", "gpu") and module.is_scheduled else "estimated"
         if target == "tpu" and number:
             offsets = "unknown"
@@ -201,7 +201,7 @@ def _spaces(
         )
 
 
-def _timeline(values: Sequence[LiveValue], end: int) -> list[int]:
+def timeline_of(values: Sequence[LiveValue], end: int) -> list[int]:
     """The bytes alive at every position up to the end; where one value takes over from another, the new one counts."""
     change = [0] * (end + 2)
     before: dict[int, LiveValue] = {}
