@@ -73,7 +73,11 @@ class Interference:
                     return False
                 at += 1
             maker = places.instructions[places.owner[value]]
-            if maker.opcode == "copy" and self.dataflow.value[places.operand_place(maker, 0)] in tenants.values:
+            if (
+                maker.opcode == "copy"
+                and maker.operands
+                and self.dataflow.value[places.operand_place(maker, 0)] in tenants.values
+            ):
                 return False
         return True
 

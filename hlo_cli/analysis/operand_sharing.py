@@ -64,7 +64,9 @@ class OperandSharing:
         self, user: Instruction, position: int, operand_place: int, user_place: int, user_index: ShapeIndex
     ) -> bool:
         places = self._dataflow.places
-        called = user.called_computations[0]
+        called = _body(user, position)
+        if called is None:
+            return False
         key = (called, position, user_index)
         if key not in self._fused:
             given, made = places.shape(operand_place), places.shape(user_place)
@@ -92,7 +94,9 @@ class OperandSharing:
         return is_elementwise_on(user, position)
 
     def _fusion(self, fusion: Instruction, position: int) -> bool:
-        called = fusion.called_computations[0]
+        called = _body(fusion, position)
+        if called is None:
+            return False
         key = (called, position, ())
         if key not in self._fused:
             self._fused[key] = self._fusion_by_kind(fusion, called, position)
@@ -115,7 +119,8 @@ class OperandSharing:
     def _call(self, call: Instruction, operand_place: int) -> bool:
         """Whether the call and an elementwise root of what it calls are the only two uses."""
         uses = self._uses_of(self._dataflow.value[operand_place])
-        root = call.called_computations[0].root
+        body = _body(call)
+        root = body.root if body is not None else None
         found = [use for use in uses if use[0] is root and is_elementwise_on(*use)]
         return len(uses) == 2 and len(found) == 1 and any(user is call for user, _ in uses)
 
@@ -128,6 +133,12 @@ class OperandSharing:
                 for n in range(len(user.operands)) if user.opcode != "tuple" else ():
                     self._uses.setdefault(at[places.operand_place(user, n)], []).append((user, n))
         return self._uses.get(value, [])
+
+
+def _body(user: Instruction, position: int = -1) -> Computation | None:
+    """What a fusion or call runs, if it has a parameter for the operand at a position; broken modules may not."""
+    called = user.called_computations
+    return called[0] if called and position < len(called[0].parameters) else None
 
 
 def _only_at(user: Instruction, operand: Instruction) -> int | None:
