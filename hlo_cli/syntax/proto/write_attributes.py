@@ -20,6 +20,7 @@ from hlo_cli.ir.dimension_numbers import (
     scatter_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
 from hlo_cli.ir.named_sharding import NamedSharding
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.origin import OriginalValue
@@ -30,7 +31,6 @@ from hlo_cli.ir.values import AttributeValue
 from hlo_cli.ir.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.source import HloError
-from hlo_cli.syntax.literals import parse_literal
 from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.draft_shardings import add_replica_groups, sharding_draft
 from hlo_cli.syntax.proto.draft_values import (
@@ -141,8 +141,6 @@ def _add(draft: Draft, instruction: Instruction, name: str, value: AttributeValu
         return True
     field = _field(instruction.opcode, name)
     match name, value:
-        case "literal", UnreadText():
-            draft.add(field, literal_draft(parse_literal(value)))
         case _, UnreadText():
             return False
         case "is_associative", bool():
@@ -192,6 +190,8 @@ def _message(value: AttributeValue) -> Draft | list[Draft] | str | None:
             return sharding_draft(value)
         case Slice():
             return slice_drafts(value)
+        case ArrayLiteral() | TupleLiteral():
+            return literal_draft(value)
         case SparsityConfig():
             return sparsity_config_draft(value)
         case StatisticsViz():
