@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from operator import itemgetter
+from typing import Final
 
-from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of, number_of_word
+from hlo_cli.syntax.proto.fields import FLOATS, TEXTS, FieldType, fields_of, number_of_word
 from hlo_cli.syntax.proto.wire import field, fixed, packed
 
 
@@ -16,10 +18,9 @@ class Draft:
     '1003'
     """
 
-    __slots__ = ("_parts", "_types", "kind")
+    __slots__ = ("_parts", "_types")
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind
         self._types = fields_of(kind)
         self._parts: list[tuple[int, bytes]] = []
 
@@ -28,41 +29,50 @@ class Draft:
 
         A message is there even if it is empty, as long as it is given.
         """
-        kind = self._types[name]
-        if value is not None and (always or isinstance(value, Draft) or value):
-            self._parts.extend((kind.number, part) for part in _encoded(kind, value))
+        if value or (always and value is not None):
+            kind = self._types[name]
+            if kind.repeated:
+                self._parts.extend([(kind.number, part) for part in _all(kind, value)])
+            else:
+                self._parts.append((kind.number, _one(kind, value)))
+        return self
+
+    def include(self, other: Draft) -> Draft:
+        """The same draft with all that another one of its kind says."""
+        self._parts.extend(other._parts)
         return self
 
     def to_bytes(self) -> bytes:
         """The bytes of the message."""
-        return b"".join(part for _, part in sorted(self._parts, key=lambda part: part[0]))
+        self._parts.sort(key=_BY_NUMBER)
+        return b"".join([part for _, part in self._parts])
 
 
 Scalar = int | float | str | bytes | Draft
 """What one occurrence of a field may hold; a str stands for a word where the field is an enumeration."""
 Value = Scalar | Iterable[Scalar]
+_BY_NUMBER: Final = itemgetter(0)
 
 
-def _encoded(kind: FieldType, value: Value) -> Iterable[bytes]:
-    if not kind.repeated or isinstance(value, int | float | str | bytes | Draft):
-        yield _one(kind, value)
-    elif kind.is_number:
-        if numbers := packed(_as_number(kind, each) for each in value):
-            yield field(kind.number, numbers)
-    else:
-        yield from (_one(kind, each) for each in value)
+def _all(kind: FieldType, value: Value) -> Iterable[bytes]:
+    if isinstance(value, int | float | str | bytes | Draft):
+        return (_one(kind, value),)
+    if kind.is_number:
+        numbers = packed(_as_number(kind, each) for each in value)
+        return (field(kind.number, numbers),) if numbers else ()
+    return [_one(kind, each) for each in value]
 
 
 def _one(kind: FieldType, value: Value) -> bytes:
-    if isinstance(value, Draft):
-        return field(kind.number, value.to_bytes())
-    if isinstance(value, bytes):
-        return field(kind.number, value)
-    if kind.type in FLOATS:
-        assert isinstance(value, int | float)
-        return fixed(kind.number, struct.pack(FLOATS[kind.type], value))
-    if isinstance(value, str) and kind.type in ("string", "bytes"):
-        return field(kind.number, value.encode("utf-8", "surrogateescape"))
+    match value:
+        case bytes():
+            return field(kind.number, value)
+        case Draft():
+            return field(kind.number, value.to_bytes())
+        case str() if kind.type in TEXTS:
+            return field(kind.number, value.encode("utf-8", "surrogateescape"))
+        case int() | float() if kind.type in FLOATS:
+            return fixed(kind.number, struct.pack(FLOATS[kind.type], value))
     return field(kind.number, _as_number(kind, value))
 
 
