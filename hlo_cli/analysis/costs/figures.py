@@ -19,6 +19,11 @@ TRANSCENDENTALS: Final = "transcendentals"
 BYTES: Final = "bytes accessed"
 OUTPUT_BYTES: Final = "bytes accessedout{}"
 OPTIMAL_SECONDS: Final = "optimal_seconds"
+UNKNOWN: Final = "unknown"
+"""How many operations nobody knows the cost of; XLA has no such figure, and `Cost.figures` neither."""
+
+Figures = dict[str, Number]
+"""What is being counted, by XLA's names; what is not there is 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,170 @@
+"""One count of costs: its rules, its arithmetic, and what it has measured so far.
+
+Mirrors `HloCostAnalysis::Preprocess`, `GetShapeSize` and `HloCostAnalysis::DefaultShapeSize` of
+xla/service/hlo_cost_analysis.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ctypes import c_float
+from dataclasses import dataclass, field
+from typing import Final
+
+from hlo_cli.analysis.costs.figures import BYTES, OUTPUT_BYTES, Figures, Number, Rules, operand_key, utilization_key
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
+
+_POINTER_BYTES: Final = 8
+_SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
+_EXACT_IN_FLOAT64: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What matters of a shape: its bytes, those of its leaves, and its elements if it is an array.
+
+    A tuple's own bytes are those of its table of pointers.
+    """
+
+    shape: Shape
+    bytes: int
+    leaf_bytes: tuple[int, ...]
+    elements: int
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The sizes of an array; none for everything else."""
+        return self.shape.sizes if isinstance(self.shape, ArrayShape) else ()
+
+    def size(self, dimension: int) -> int:
+        """The size of one dimension, 1 where there is no such dimension."""
+        dimensions = self.dimensions
+        return dimensions[dimension] if -len(dimensions) <= dimension < len(dimensions) else 1
+
+
+@dataclass(slots=True)
+class Counting:
+    """A count under way. `totals` holds the sums of computations, and `reads` what fusions read of their parameters.
+
+    Callees are counted before their callers.
+    """
+
+    rules: Rules
+    totals: dict[Computation, Figures] = field(default_factory=dict)
+    reads: dict[Instruction, int] = field(default_factory=dict)
+    _measures: dict[int, Measure] = field(default_factory=dict)
+
+    def measure(self, shape: Shape) -> Measure:
+        """The measure of a shape; the same object, as many instructions share one, is measured once.
+
+        >>> from hlo_cli import parse_shape
+        >>> count = Counting(Rules())
+        >>> count.measure(parse_shape("(f32[3,5], u4[3]{0:E(4)}, (pred[7], token[]))")).leaf_bytes
+        (60, 2, 7, 0)
+        """
+        found = self._measures.get(id(shape))
+        if found is None:
+            found = self._measures[id(shape)] = measure(shape)  # holds on to the shape, so that its id stays its own
+        return found
+
+    def operand(self, instruction: Instruction, number: int) -> Measure:
+        """The measure of an operand; nothing where there is none, as in broken texts."""
+        if number >= len(instruction.operands):
+            return NOTHING
+        taken = instruction.computation.operand_indices
+        shape = instruction.operand_shape(number) if taken else instruction.operands[number].shape
+        return self.measure(shape)
+
+    def operands(self, instruction: Instruction) -> list[Measure]:
+        """The measures of all operands."""
+        return [self.operand(instruction, number) for number in range(len(instruction.operands))]
+
+    def sum(self, terms: Iterable[Number]) -> Number:
+        """The sum; each step of it is rounded where the rules want it.
+
+        >>> terms = (2**24, 1, 1)
+        >>> Counting(Rules()).sum(terms), Counting(Rules(float32=True)).sum(terms)
+        (16777218, 16777216.0)
+        """
+        if not self.rules.float32:
+            return sum(terms)
+        found = 0.0
+        for term in terms:
+            found = c_float(found + float32(term)).value
+        return found
+
+    def add(self, figures: Figures, more: Figures) -> None:
+        """Add figures to others in place."""
+        if self.rules.float32:
+            for name, value in more.items():
+                figures[name] = c_float(figures.get(name, 0.0) + value).value
+        else:
+            for name, value in more.items():
+                figures[name] = figures.get(name, 0) + value
+
+    def times(self, value: Number, count: int) -> Number:
+        """The product; both factors are rounded where the rules want it, and then the product."""
+        return float32(float32(value) * float32(count)) if self.rules.float32 else value * count
+
+    def finished(self, figures: Figures) -> Figures:
+        """The figures rounded as the rules want it, without those of 0."""
+        if not self.rules.float32:
+            return {name: value for name, value in figures.items() if value}
+        return {name: float32(value) for name, value in figures.items() if value}
+
+    def defaults(self, instruction: Instruction) -> Figures:
+        """What an operation costs that reads its operands and writes its result, and calculates nothing."""
+        result, operands = self.measure(instruction.shape), self.operands(instruction)
+        figures: Figures = {
+            OUTPUT_BYTES: self.sum(result.leaf_bytes),
+            BYTES: self.sum((*result.leaf_bytes, *[operand.bytes for operand in operands])),
+        }
+        for number, operand in enumerate(operands):
+            figures[operand_key(number)] = operand.bytes
+            figures[utilization_key(number)] = 1
+        return figures
+
+
+Handler = Callable[[Instruction, Figures, Counting], None]
+"""Corrects the defaults for one kind of operation."""
+
+
+def measure(shape: Shape) -> Measure:
+    """The measure of a shape. Tiles do not count, nor does padding.
+
+    >>> from hlo_cli import parse_shape
+    >>> measure(parse_shape("f32[<=3,5]{1,0:T(8,128)}")).bytes, measure(parse_shape("(f32[9], f32[])")).bytes
+    (68, 16)
+    """
+    elements = shape.elements if isinstance(shape, ArrayShape) else 0
+    if isinstance(shape, TupleShape):
+        return Measure(shape, _POINTER_BYTES * len(shape.elements), tuple(_bytes(leaf) for _, leaf in shape.leaves), 0)
+    return Measure(shape, _bytes(shape), (_bytes(shape),), elements)
+
+
+def _bytes(leaf: Shape) -> int:
+    match leaf:
+        case ArrayShape():
+            return leaf.logical_bytes + (_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
+        case BufferShape():
+            return _bytes(leaf.array)
+        case OpaqueShape():
+            return _POINTER_BYTES
+        case _:
+            return 0
+
+
+NOTHING: Final = measure(UnknownShape())
+
+
+def float32(value: Number) -> float:
+    """The nearest number that a C++ float holds; whole numbers are rounded once, not to a double first.
+
+    >>> float32(2**24 + 1), float32(2**54 + 2**30 + 1)
+    (16777216.0, 1.801440065696563e+16)
+    """
+    if isinstance(value, int) and abs(value) > _EXACT_IN_FLOAT64:
+        value = float(value >> 12 << 12 | bool(value & 0xFFF) << 12) if abs(value) < 1 << 63 else float(value)
+    return c_float(value).value
