@@ -161,3 +161,11 @@ def _printed(hlo: Any, module: Any, **chosen: bool) -> str:
         setattr(options, name, value)
     text: str = module.to_string(options)
     return text
+
+
+def test_calls_are_found_without_blanks() -> None:
+    text = "f { ROOT p = f32[] parameter(0) }\nENTRY e {\n  a = f32[] parameter(0)\n"
+    for call in ('call(a), backend_config="x",to_apply=f', "call(a),to_apply = f", "call(a) ,  to_apply=%f"):
+        module = parse_module(f"{text}  ROOT r = f32[] {call}\n}}\n")
+        assert module.entry.root is not None
+        assert module.entry.root.called_computations == (module.computation("f"),), call

@@ -35,17 +35,14 @@ def while_(instruction: Instruction, figures: Figures, count: Counting) -> None:
 
     A loop of unknown length counts once, and then among the operations of unknown cost.
     """
-    body, condition = _callee(instruction, count, 0), _callee(instruction, count, 1)
+    parts = (_callee(instruction, count, 0), _callee(instruction, count, 1))
+    trips = trip_count(instruction) if count.rules.trip_counts else None
     figures.clear()
-    if not count.rules.trip_counts:
-        count.add(figures, body)
-        count.add(figures, condition)
-        return
-    trips = trip_count(instruction)
-    runs = 1 if trips is None else trips
-    count.add(figures, {name: count.times(value, runs) for name, value in body.items()})
-    count.add(figures, {name: count.times(value, runs + 1) for name, value in condition.items()})
-    if trips is None:
+    for part, runs in zip(parts, (1, 1) if trips is None else (trips, trips + 1), strict=True):
+        count.add(
+            figures, {name: value if name == UNKNOWN else count.times(value, runs) for name, value in part.items()}
+        )
+    if trips is None and count.rules.trip_counts:
         figures[UNKNOWN] = figures.get(UNKNOWN, 0) + 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from ctypes import c_float
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hlo_cli.analysis.costs.figures import BYTES, OUTPUT_BYTES, Figures, Number, Rules, operand_key, utilization_key
@@ -69,13 +69,26 @@ class Counting:
             found = self._measures[id(shape)] = measure(shape)  # holds on to the shape, so that its id stays its own
         return found
 
+    def value(self, instruction: Instruction) -> Measure:
+        """The measure of what an instruction makes.
+
+        >>> from hlo_cli import parse_module
+        >>> constant = parse_module("c = s4[3]{0:E(4)} constant({1, 2, 3})").entry.root
+        >>> Counting(Rules()).value(constant).bytes, Counting(Rules(packed_constants=True)).value(constant).bytes
+        (3, 2)
+        """
+        shape = instruction.shape
+        if instruction.opcode == "constant" and not self.rules.packed_constants:
+            shape = _unpacked(shape)
+        return self.measure(shape)
+
     def operand(self, instruction: Instruction, number: int) -> Measure:
         """The measure of an operand; nothing where there is none, as in broken texts."""
         if number >= len(instruction.operands):
             return NOTHING
-        taken = instruction.computation.operand_indices
-        shape = instruction.operand_shape(number) if taken else instruction.operands[number].shape
-        return self.measure(shape)
+        if instruction.computation.operand_indices and instruction.operand_index(number):
+            return self.measure(instruction.operand_shape(number))
+        return self.value(instruction.operands[number])
 
     def operands(self, instruction: Instruction) -> list[Measure]:
         """The measures of all operands."""
@@ -142,6 +155,15 @@ def measure(shape: Shape) -> Measure:
     if isinstance(shape, TupleShape):
         return Measure(shape, _POINTER_BYTES * len(shape.elements), tuple(_bytes(leaf) for _, leaf in shape.leaves), 0)
     return Measure(shape, _bytes(shape), (_bytes(shape),), elements)
+
+
+def _unpacked(shape: Shape) -> Shape:
+    """The shape without `E(n)`; itself if it has none."""
+    if isinstance(shape, TupleShape):
+        return replace(shape, elements=tuple(map(_unpacked, shape.elements)))
+    if isinstance(shape, ArrayShape) and shape.layout.element_size_in_bits:
+        return replace(shape, layout=replace(shape.layout, element_size_in_bits=0))
+    return shape
 
 
 def _bytes(leaf: Shape) -> int:

@@ -33,6 +33,7 @@ class Rules:
     - `float32`: every sum is rounded as XLA rounds it, in the order in which XLA visits instructions.
     - `minus_one`: a custom call costs -1 flops and -1 bytes, as for XLA, which sums these like all others.
     - `call_markers_are_free`: custom calls that mark a call cost nothing, as since August 2026.
+    - `packed_constants`: constants take the bits that their layout says; XLA forgets `E(n)` when it reads their text.
     - `known_calls`: a custom call costs what its text tells, and reads its operands and writes its result in any case.
     - `trip_counts`: the body of a loop counts as often as it runs, where the text tells; XLA counts it once.
 
@@ -43,6 +44,7 @@ class Rules:
     float32: bool = False
     minus_one: bool = False
     call_markers_are_free: bool = False
+    packed_constants: bool = False
     known_calls: bool = False
     trip_counts: bool = False
 
@@ -53,7 +55,7 @@ EXACT: Final = Rules()
 XLA: Final = Rules(float32=True, minus_one=True)
 """XLA's figures to the last bit, as of jaxlib 0.10.2."""
 
-RUN: Final = Rules(known_calls=True, trip_counts=True)
+RUN: Final = Rules(packed_constants=True, known_calls=True, trip_counts=True)
 """The best guess at what one run costs."""
 
 

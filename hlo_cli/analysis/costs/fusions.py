@@ -43,7 +43,7 @@ def fusion(instruction: Instruction, figures: Figures, count: Counting) -> None:
     figures |= count.totals.get(body, {})
     figures[OPTIMAL_SECONDS] = 0
     terms = _written(instruction.shape, body, figures, count)
-    constants = (count.measure(i.shape) for i in body.instructions if i.opcode == "constant")
+    constants = (count.value(i) for i in body.instructions if i.opcode == "constant")
     terms += [constant.bytes for constant in constants if constant.elements > 1]
     terms += _read(body, figures, count)
     figures[BYTES] = count.sum(terms)
@@ -104,14 +104,13 @@ def _read(body: Computation, figures: Figures, count: Counting) -> list[Number]:
     users = users_of(body)
     read: list[Number] = []
     for number, parameter in enumerate(body.parameters):
-        size = _bytes_read(parameter, users, count)
+        size = count.reads[parameter] = _bytes_read(parameter, users, count)
         if isinstance(parameter.shape, TupleShape):
             size = 0
             for index, _ in parameter.shape.leaves:
                 taken = _bytes_read(_element(parameter, index, users), users, count)
                 figures[operand_key(number, index)] = taken
                 size += taken
-        count.reads[parameter] = size
         figures[operand_key(number)] = size
         figures[utilization_key(number)] = 1
         read.append(size)

@@ -85,7 +85,7 @@ def valid_taps(dimension: WindowDimension, inputs: int, kernel: int, outputs: in
         fewer, more = more, fewer
     places, step = fewer
     last = (inputs - 1) * dimension.base_dilation
-    starts = range(-dimension.padding_low, places * step - dimension.padding_low, step) if step else ()
+    starts = (i * step - dimension.padding_low for i in range(places))
     return sum(_multiples(start, more[1], more[0], dimension.base_dilation, last) for start in starts)
 
 
@@ -126,8 +126,7 @@ def _half(matrix: Measure) -> int | float:
 
 def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> int:
     """How many numbers start + i * step, 0 <= i < length, are multiples of a divisor from 0 to `last`."""
-    common = gcd(step, divisor)
-    if start % common or step <= 0 or last < 0:
+    if divisor <= 0 or step <= 0 or last < 0 or start % (common := gcd(step, divisor)):
         return 0
     period = divisor // common
     first = -start // common * pow(step // common, -1, period) % period
