@@ -79,16 +79,15 @@ def custom_call(instruction: Instruction, figures: Figures, count: Counting) -> 
     rules = count.rules
     if rules.call_markers_are_free and instruction.string("custom_call_target") in _CALL_MARKERS:
         free(instruction, figures, count)
+    elif rules.known_calls and (known := known_call(instruction, count)) is not None:
+        figures |= known
     elif rules.minus_one:
         figures |= {FLOPS: -1, BYTES: -1, OUTPUT_BYTES: -1, OPTIMAL_SECONDS: -1}
         figures |= {operand_key(number): -1 for number in range(len(instruction.operands))}
-    elif not rules.known_calls:
-        free(instruction, figures, count)
-        figures[UNKNOWN] = 1
-    elif (known := known_call(instruction, count)) is not None:
-        figures |= known
     else:
         figures[UNKNOWN] = 1
+        if not rules.known_calls:
+            free(instruction, figures, count)
 
 
 def _callee(instruction: Instruction, count: Counting, number: int) -> Figures:

@@ -11,12 +11,15 @@ from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hlo_cli.analysis.costs.figures import BYTES, OUTPUT_BYTES, Figures, Number, Rules, operand_key, utilization_key
+from hlo_cli.analysis.costs.figures import BYTES, EXACT, OUTPUT_BYTES, Figures, Number, Rules, operand_key, utilization_key
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
 
 _POINTER_BYTES: Final = 8
+_TPU_POINTER_BYTES: Final = 4
+_DEFAULT_TILE: Final = Tile((8, 128))
 _SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
 _EXACT_IN_FLOAT64: Final = 1 << 53
 
@@ -66,7 +69,7 @@ class Counting:
         """
         found = self._measures.get(id(shape))
         if found is None:
-            found = self._measures[id(shape)] = measure(shape)  # holds on to the shape, so that its id stays its own
+            found = self._measures[id(shape)] = measure(shape, self.rules)  # holds on to the shape, so that its id stays its own
         return found
 
     def value(self, instruction: Instruction) -> Measure:
@@ -144,17 +147,26 @@ Handler = Callable[[Instruction, Figures, Counting], None]
 """Corrects the defaults for one kind of operation."""
 
 
-def measure(shape: Shape) -> Measure:
-    """The measure of a shape. Tiles do not count, nor does padding.
+def measure(shape: Shape, rules: Rules = EXACT) -> Measure:
+    """The measure of a shape; tiles and padding count only where the rules want it.
 
     >>> from hlo_cli import parse_shape
     >>> measure(parse_shape("f32[<=3,5]{1,0:T(8,128)}")).bytes, measure(parse_shape("(f32[9], f32[])")).bytes
     (68, 16)
+    >>> measure(parse_shape("f32[3,5]{1,0:T(8,128)}"), Rules(padded=True)).bytes
+    4096
     """
-    elements = shape.elements if isinstance(shape, ArrayShape) else 0
     if isinstance(shape, TupleShape):
-        return Measure(shape, _POINTER_BYTES * len(shape.elements), tuple(_bytes(leaf) for _, leaf in shape.leaves), 0)
-    return Measure(shape, _bytes(shape), (_bytes(shape),), elements)
+        leaves = tuple(_bytes(leaf, rules) for _, leaf in shape.leaves)
+        return Measure(shape, _table_bytes(len(shape.elements), rules), leaves, 0)
+    size = _bytes(shape, rules)
+    return Measure(shape, size, (size,), shape.elements if isinstance(shape, ArrayShape) else 0)
+
+
+def _table_bytes(elements: int, rules: Rules) -> int:
+    if not rules.table_alignment:
+        return _POINTER_BYTES * elements
+    return -(-_TPU_POINTER_BYTES * elements // rules.table_alignment) * rules.table_alignment
 
 
 def _unpacked(shape: Shape) -> Shape:
@@ -166,16 +178,24 @@ def _unpacked(shape: Shape) -> Shape:
     return shape
 
 
-def _bytes(leaf: Shape) -> int:
+def _bytes(leaf: Shape, rules: Rules) -> int:
     match leaf:
         case ArrayShape():
+            if rules.padded:
+                return _padded_bytes(leaf)
             return leaf.logical_bytes + (_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
         case BufferShape():
-            return _bytes(leaf.array)
-        case OpaqueShape():
+            return _bytes(leaf.array, rules)
+        case OpaqueShape() if not rules.padded:
             return _POINTER_BYTES
         case _:
             return 0
+
+
+def _padded_bytes(array: ArrayShape) -> int:
+    if not array.layout.tiles:
+        array = replace(array, layout=replace(array.layout, tiles=(_DEFAULT_TILE,)))
+    return array.padded_bytes
 
 
 NOTHING: Final = measure(UnknownShape())

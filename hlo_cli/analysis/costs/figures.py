@@ -35,6 +35,8 @@ class Rules:
     - `call_markers_are_free`: custom calls that mark a call cost nothing, as since August 2026.
     - `packed_constants`: constants take the bits that their layout says; XLA forgets `E(n)` when it reads their text.
     - `known_calls`: a custom call costs what its text tells, and reads its operands and writes its result in any case.
+    - `padded`: arrays are as large as they are in a TPU's memory, those without tiles as if in tiles of (8,128).
+    - `table_alignment`: a tuple's table holds four bytes an element, rounded up to this; 0 is eight bytes an element.
     - `trip_counts`: the body of a loop counts as often as it runs, where the text tells; XLA counts it once.
 
     >>> Rules() == EXACT, XLA.float32, RUN.trip_counts
@@ -46,6 +48,8 @@ class Rules:
     call_markers_are_free: bool = False
     packed_constants: bool = False
     known_calls: bool = False
+    padded: bool = False
+    table_alignment: int = 0
     trip_counts: bool = False
 
 

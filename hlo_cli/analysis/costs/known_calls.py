@@ -15,13 +15,15 @@ from hlo_cli.ir.annotations import BackendConfig
 from hlo_cli.ir.instruction import Instruction
 
 _PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
+_KERNEL: Final = "tpu_custom_call"
 _FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
 def known_call(call: Instruction, count: Counting) -> Figures | None:
     """The figures that differ from those of an operation that reads its operands and writes its result.
 
-    None where nobody knows. Scratch memory, which stands behind a library's result, is not written.
+    None where nobody knows. Scratch memory, which stands behind a library's result, is not written. The TPU compiler
+    has no bytes for a kernel without an estimate, and -1 for operands of what is free.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost import cost_of
@@ -33,12 +35,15 @@ def known_call(call: Instruction, count: Counting) -> Figures | None:
     >>> cost.flops, cost.output_bytes, cost.bytes_accessed, cost.unknown
     (60, 40, 124, 0)
     """
-    if call.string("custom_call_target") in _FREE:
-        operands = {operand_key(number): 0 for number in range(len(call.operands))}
-        return {BYTES: 0, OUTPUT_BYTES: 0, **operands}
+    target, minus_one = call.string("custom_call_target"), count.rules.minus_one
+    if target in _FREE:
+        unread = {operand_key(number): -1 if minus_one else 0 for number in range(len(call.operands))}
+        return {BYTES: 0, OUTPUT_BYTES: 0, **unread}
     config = call.backend_config
     if config is not None and (estimate := _estimate(config)) is not None:
         return estimate
+    if target == _KERNEL and minus_one:
+        return {BYTES: 0}
     if (matmul := matmul_of(call)) is None:
         return None
     written = matmul.result.logical_bytes
