@@ -182,3 +182,11 @@ def test_operands_without_names_get_one_each() -> None:
     names = [instruction.name for instruction in module.instructions]
     assert names == ["constant.anon", "negate.anon", "negate.anon.1", "constant.anon.1", "r"]
     assert str(parse_module(str(module))) == str(module)
+
+
+def test_calls_are_found_without_blanks() -> None:
+    text = "f { ROOT p = f32[] parameter(0) }\nENTRY e {\n  a = f32[] parameter(0)\n"
+    for call in ('call(a), backend_config="x",to_apply=f', "call(a),to_apply = f", "call(a) ,  to_apply=%f"):
+        module = parse_module(f"{text}  ROOT r = f32[] {call}\n}}\n")
+        assert module.entry.root is not None
+        assert module.entry.root.called_computations == (module.computation("f"),), call

@@ -23,7 +23,7 @@ from hlo_cli.syntax.suggest import ONE_RESULT, defined_below
 from hlo_cli.syntax.written import WrittenReader
 
 _CALLING: Final = "|".join(CALLING_ATTRIBUTES)
-_CALLS = re.compile(rf"(?:,|\*/)[ \t]*+({_CALLING})=(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
+_CALLS = re.compile(rf"(?:,|\*/)\s*+({_CALLING})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
 _FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.\-]*+)(?![^,])")
 _INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
 _REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")

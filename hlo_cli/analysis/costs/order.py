@@ -1,0 +1,68 @@
+"""The orders in which costs are counted: callees before callers, and operands before users.
+
+Mirrors `HloComputation::Accept` of xla/hlo/ir/hlo_computation.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+_T = TypeVar("_T", Computation, Instruction)
+
+
+def callees_first(computations: Iterable[Computation]) -> Iterator[Computation]:
+    """These computations and all that they call, each behind its callees.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { ROOT p = f32[] parameter(0) }
+    ... ENTRY e { a = f32[] parameter(0)  ROOT r = f32[] call(a), to_apply=f }'''
+    >>> [computation.name for computation in callees_first([parse_module(text).entry])]
+    ['f', 'e']
+    """
+    return _depth_first(computations, lambda c: [called for i in c.instructions for called in i.called_computations])
+
+
+def post_order(computation: Computation) -> Iterator[Instruction]:
+    """What nobody uses with all before it, in the order of the text, then the root; operands come before their users.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { b = s8[] parameter(1)  a = s8[] parameter(0)  d = s8[] not(a)  ROOT r = s8[] add(a, b) }"
+    >>> [instruction.name for instruction in post_order(parse_module(text).entry)]
+    ['a', 'd', 'b', 'r']
+    """
+    controlled = _control_predecessors(computation)
+    root = computation.root
+    used = {operand for i in computation.instructions for operand in (*i.operands, *controlled.get(i, ()))}
+    ends = [i for i in computation.instructions if i not in used and i is not root]
+    return _depth_first([*ends, *([root] if root is not None else [])], lambda i: [*i.operands, *controlled.get(i, ())])
+
+
+def _control_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
+    held = [i for i in computation.instructions if "control-predecessors" in i.raw[1]]
+    if not held:
+        return {}
+    named = {i.name: i for i in computation.instructions}
+    return {i: [named[name] for name in i.control_predecessors if name in named] for i in held}
+
+
+def _depth_first(starts: Iterable[_T], below: Callable[[_T], list[_T]]) -> Iterator[_T]:
+    """Everything that starts lead to, each behind what it leads to; a circle is cut where it closes."""
+    seen: set[_T] = set()
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        open_ = [(start, iter(below(start)))]
+        while open_:
+            node, rest = open_[-1]
+            inner = next((other for other in rest if other not in seen), None)
+            if inner is None:
+                open_.pop()
+                yield node
+            else:
+                seen.add(inner)
+                open_.append((inner, iter(below(inner))))

@@ -1,0 +1,225 @@
+"""Costs against XLA's own analysis, to the last bit, and the laws that they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isnan
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.cost import cost_of, costs_of, module_cost
+from hlo_cli.analysis.costs.figures import EXACT, RUN, XLA, Cost, Number, Rules
+from hlo_cli.analysis.costs.products import valid_taps
+from hlo_cli.ir.window import WindowDimension
+from judge import ask_xla
+from random_instructions import Writer
+from random_programs import Program
+from strategies import dump_text, dumps, name_of
+
+_COSTS = """
+from jaxlib import _jax, xla_client
+client = xla_client.make_cpu_client()
+def costs(module):
+    return dict(_jax.hlo_module_cost_analysis(client, module))
+"""
+
+each_dump = pytest.mark.parametrize("text", [dump_text(p) for p in dumps()], ids=[name_of(p) for p in dumps()])
+
+
+def differences(cost: Cost, figures: object) -> dict[str, tuple[Number, Number]]:
+    """The figures that are not those of XLA."""
+    assert isinstance(figures, dict)
+    names = sorted({*cost.figures, *figures})
+    pairs = {name: (cost.figures.get(name, 0), figures.get(name, 0)) for name in names}
+    return {name: (a, b) for name, (a, b) in pairs.items() if a != b and not (isnan(a) and isnan(b))}
+
+
+def assert_like_xla(texts: list[str], *, least: int) -> None:
+    """Of those texts that XLA reads, which are not fewer than `least`, every figure is XLA's to the last bit."""
+    compared = 0
+    for text, figures in zip(texts, ask_xla(texts, "costs(module)", prelude=_COSTS), strict=True):
+        if isinstance(figures, dict):
+            compared += 1
+            assert differences(module_cost(parse_module(text), rules=XLA), figures) == {}, text
+    assert compared >= least
+
+
+@pytest.mark.oracle
+def test_dumps_cost_what_xla_says() -> None:
+    assert_like_xla([dump_text(path) for path in dumps()], least=len(dumps()) // 2)
+
+
+@pytest.mark.oracle
+def test_random_programs_cost_what_xla_says() -> None:
+    assert_like_xla([Program(Random(seed)).text() for seed in range(300)], least=250)
+
+
+@pytest.mark.oracle
+def test_random_instructions_cost_what_xla_says() -> None:
+    assert_like_xla([Writer(Random(seed)).text() for seed in range(500)], least=400)
+
+
+@pytest.mark.oracle
+def test_cases_that_dumps_seldom_have_cost_what_xla_says() -> None:
+    assert_like_xla(CASES, least=len(CASES))
+
+
+@each_dump
+def test_a_module_costs_what_its_instructions_do(text: str) -> None:
+    module = parse_module(text)
+    costs = costs_of(module)
+    total = sum_of(costs[instruction] for instruction in module.entry.instructions)
+    whole = module_cost(module)
+    assert whole.unknown == sum(costs[instruction].unknown for instruction in module.entry.instructions)
+    assert whole.figures == pytest.approx(total, rel=1e-12, nan_ok=True)
+
+
+@each_dump
+def test_exact_figures_are_whole_and_near_to_those_of_xla(text: str) -> None:
+    module = parse_module(text)
+    exact, rounded = module_cost(module), module_cost(module, rules=XLA)
+    for name, value in exact.figures.items():
+        assert isinstance(value, int) or name.startswith("utilization")
+    near = {name: value for name, value in rounded.figures.items() if name != "optimal_seconds"}
+    for name in {*near, *exact.figures}:
+        calls = len([i for i in module.instructions if i.opcode == "custom-call"])
+        assert near.get(name, 0) == pytest.approx(exact.figures.get(name, 0), rel=1e-5, abs=calls, nan_ok=True)
+
+
+@given(
+    st.builds(
+        WindowDimension,
+        size=st.integers(1, 5),
+        stride=st.integers(1, 4),
+        padding_low=st.integers(-3, 6),
+        padding_high=st.integers(0, 3),
+        base_dilation=st.integers(1, 4),
+        window_dilation=st.integers(1, 4),
+    ),
+    st.integers(0, 8),
+    st.integers(0, 9),
+)
+def test_valid_taps_are_those_that_a_search_finds(window: WindowDimension, inputs: int, outputs: int) -> None:
+    places = (
+        out * window.stride - window.padding_low + tap * window.window_dilation
+        for out in range(outputs)
+        for tap in range(window.size)
+    )
+    base = window.base_dilation
+    found = sum(place % base == 0 and 0 <= place // base < inputs for place in places)
+    assert valid_taps(window, inputs, window.size, outputs) == found
+
+
+def test_a_loop_costs_what_all_its_runs_do() -> None:
+    module = parse_module(LOOP)
+    loop = module.entry.root
+    assert loop is not None
+    assert cost_of(loop).flops == 10 + 1
+    assert cost_of(loop, rules=RUN).flops == 7 * 10 + 8
+    unknown = parse_module(LOOP.replace("known_trip_count", "other")).entry.root
+    assert unknown is not None
+    assert cost_of(unknown, rules=RUN).flops == 10 + 1
+    assert (cost_of(unknown, rules=RUN).unknown, cost_of(loop, rules=RUN).unknown) == (1, 0)
+
+
+def test_what_a_pallas_kernel_says_it_costs() -> None:
+    config = '{"custom_call_config":{"cost_estimate":{"flops":"70","transcendentals":"3","bytes_accessed":"99"}}}'
+    text = f'r = f32[2] custom-call(f32[2] a), custom_call_target="tpu_custom_call", backend_config={config}'
+    root = parse_module(text).entry.root
+    assert root is not None
+    cost = cost_of(root, rules=RUN)
+    assert (cost.flops, cost.transcendentals, cost.bytes_accessed, cost.unknown) == (70, 3, 99, 0)
+    assert (cost_of(root).flops, cost_of(root).unknown) == (0, 1)
+
+
+def test_markers_of_calls_are_free_since_august_2026() -> None:
+    text = 'r = f32[2] custom-call(f32[2] a), custom_call_target="__xla_internal_call_marker_before"'
+    root = parse_module(text).entry.root
+    assert root is not None
+    assert cost_of(root, rules=XLA).flops == -1
+    assert cost_of(root, rules=Rules(minus_one=True, call_markers_are_free=True)).flops == 0
+
+
+def test_broken_texts_cost_something() -> None:
+    for text in BROKEN:
+        module = parse_module(text)
+        for rules in (EXACT, XLA, RUN):
+            assert module_cost(module, rules=rules).flops >= 0
+
+
+def sum_of(costs: Iterable[Cost]) -> dict[str, Number]:
+    """All figures together, without those that are 0."""
+    total: dict[str, Number] = {}
+    for cost in costs:
+        for name, value in cost.figures.items():
+            total[name] = total.get(name, 0) + value
+    return {name: value for name, value in total.items() if value}
+
+
+_ADD = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }"
+
+
+def entry(root: str, *parameters: str, applied: str = _ADD) -> str:
+    """A module of parameters p0, p1 … and a root."""
+    lines = (f"p{i} = {shape} parameter({i})" for i, shape in enumerate(parameters))
+    return "\n".join(("HloModule m", applied, "ENTRY e {", *lines, f"ROOT r = {root}", "}"))
+
+
+_WHOLE = "reduce-window(p0, p1), to_apply=add, window="
+CASES = [
+    entry(f"f32[9,7] {_WHOLE}{{size=1x13 pad=0_0x6_6}}", "f32[9,7]", "f32[]"),
+    entry(f"f32[9,7] {_WHOLE}{{size=1x13 pad=0_0x12_0}}", "f32[9,7]", "f32[]"),
+    entry(f"f32[9,6] {_WHOLE}{{size=1x3 pad=0_0x1_1 stride=1x1}}", "f32[9,6]", "f32[]"),
+    entry("f32[9] slice(p0), slice={[0:0]}", "f32[0]"),
+    entry("f32[0] slice(p0), slice={[0:0]}", "f32[0]"),
+    entry("f32[4,5,5] cholesky(p0), lower=true", "f32[4,5,5]"),
+    entry("s8[3,3] cholesky(p0), lower=true", "s8[3,3]"),
+    entry("f32[5,2] triangular-solve(p0, p1), left_side=true", "f32[5,5]", "f32[5,2]"),
+    entry("c64[5,6] fft(p0), fft_type=FFT, fft_length={5,6}", "c64[5,6]"),
+    entry("(f32[3], token[]) infeed(p0)", "token[]"),
+    entry("token[] outfeed(p0, p1), outfeed_shape=(f32[3], s8[2])", "(f32[3], s8[2])", "token[]"),
+    entry("(f32[3], f32[5]) all-reduce(p0, p1), to_apply=add, replica_groups={}", "f32[3]", "f32[5]"),
+    entry("((f32[8]), f32[2], s32[]) slice-start(p0), slice={[0:2]}", "f32[8]"),
+    entry('((f32[8]), f32[2], s32[]) custom-call-start(p0), custom_call_target="f"', "f32[8]"),
+    entry("(f32[8], f32[8], u32[]) copy-start(p0)", "f32[8]"),
+    entry("(u64[2], u32[9]) rng-bit-generator(p0), algorithm=rng_default", "u64[2]"),
+    entry("f32[9] rng(p0, p1), distribution=rng_uniform", "f32[]", "f32[]"),
+    entry(
+        "f32[4,4] select-and-scatter(p0, p1, p2), window={size=2x2 stride=2x2}, select=ge, scatter=add",
+        *("f32[4,4]", "f32[2,2]", "f32[]"),
+        applied=_ADD
+        + "\nge { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = pred[] compare(x, y), direction=GE }",
+    ),
+    entry(
+        "f32[3,11,5] ragged-dot(p0, p1, p2), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+        "lhs_ragged_dims={0}, rhs_group_dims={0}",
+        *("f32[11,7]", "f32[3,7,5]", "s32[3]"),
+    ),
+    entry("s4[3]{0:E(4)} copy(p0)", "s4[3]"),
+    "HloModule m\nENTRY e { c = s4[3]{0:E(4)} constant({1, 2, 3})  ROOT r = s4[3]{0:E(4)} copy(c) }",
+]
+
+BROKEN = [
+    "r = f32[2] dot()",
+    "r = f32[2] dynamic-update-slice(f32[2] a)",
+    "r = f32[2] scatter(f32[2] a)",
+    "r = f32[2] reduce()",
+    "r = f32[2] fusion(f32[2] a), kind=kLoop",
+    "r = f32[1,2,1] convolution(f32[1,2,1] a, f32[1,1,1] b), window={size=1 stride=0}, dim_labels=b0f_0io->b0f",
+    "r = f32[1,2,1] convolution(f32[1,2,1] a, f32[1,1,1] b), window={size=1 lhs_dilate=0}, dim_labels=b0f_0io->b0f",
+    "r = (f32[2], s32[]) while(f32[2] a)",
+    "r = f32[2] transpose(), dimensions={0}",
+    "r = f32[2] slice-start(f32[2] a)",
+    "ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] call(a), to_apply=e }",
+]
+
+LOOP = """
+body { p = f32[10] parameter(0)  ROOT r = f32[10] negate(p) }
+condition { p = f32[10] parameter(0)  n = pred[] constant(false)  ROOT r = pred[] not(n) }
+ENTRY e { a = f32[10] parameter(0)
+  ROOT r = f32[10] while(a), condition=condition, body=body, backend_config={"known_trip_count":{"n":"7"}} }
+"""

@@ -1,0 +1,72 @@
+"""What chips can do in a second: every chip has numbers, they agree with jax's own, and files may bring others."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_cli import HloError
+from hlo_cli.analysis.chips import CHIPS
+from hlo_cli.analysis.throughput import THROUGHPUTS, read_throughputs, throughput_of
+
+_JAX_NAMES = {
+    "v2": "TPU_V2",
+    "v3": "TPU_V3",
+    "v4-core": "TPU_V4",
+    "v5e": "TPU_V5E",
+    "v5p": "TPU_V5P",
+    "v6e": "TPU_V6E",
+    "7x": "TPU_7X",
+}
+
+
+def test_every_chip_has_throughputs_with_sources() -> None:
+    assert set(THROUGHPUTS) == {chip.name for chip in CHIPS}
+    for throughput in THROUGHPUTS.values():
+        rates = [*throughput.flops.values(), throughput.memory, *([throughput.links] if throughput.links else [])]
+        assert all(rate.source.startswith("https://") and rate.per_second > 0 for rate in rates)
+        peak = throughput.flops_of("f16")
+        assert peak is not None
+        assert 25 < peak.per_second / throughput.memory.per_second < 700
+
+
+@pytest.mark.oracle
+def test_tpus_are_as_fast_as_jax_says() -> None:
+    info = pytest.importorskip("jax._src.pallas.mosaic.tpu_info")
+    for chip, name in _JAX_NAMES.items():
+        cores = {"v5p": 2}.get(chip, 1)
+        said = info._get_tpu_info_impl(info.ChipVersion[name], cores)
+        throughput = throughput_of(chip)
+        peaks = {"bf16": said.bf16_ops_per_second, "s8": said.int8_ops_per_second, "f8": said.fp8_ops_per_second}
+        for kind, peak in peaks.items():
+            if peak and kind in throughput.flops:
+                assert throughput.flops[kind].per_second == pytest.approx(peak * cores, rel=0.15), (chip, kind)
+        bandwidth = said.mem_bw_bytes_per_second * cores
+        assert throughput.memory.per_second == pytest.approx(bandwidth, rel=0.15), chip
+
+
+def test_a_file_goes_before_what_is_known() -> None:
+    own = read_throughputs("[chip.v5e]\nmemory = 1e12\nlinks = 5\n[chip.mine]\nmemory = 1\nflops = { s8 = 7 }")
+    assert throughput_of("TPU v5 lite", own).memory.per_second == 1e12
+    assert throughput_of("v5e", own).flops_of("bf16") is None
+    assert throughput_of("v5p", own) == THROUGHPUTS["v5p"]
+    rate = throughput_of("mine", own).flops_of("u4")
+    assert rate is not None
+    assert (rate.per_second, rate.source) == (7, "the given file")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[chip", "Expected ']'"),
+        ("chip = 3", "expected tables"),
+        ("[chip]\nmine = 3", "no table"),
+        ("[chip.mine]\nflops = {}", "number above 0 for memory, found None"),
+        ("[chip.mine]\nmemory = -1", "found -1"),
+        ("[chip.mine]\nmemory = true", "found True"),
+        ("[chip.mine]\nmemory = 1\nflops = 3", "table of flops"),
+        ("[chip.mine]\nmemory = 1\nspeed = 3", "has speed, expected"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said(text: str, message: str) -> None:
+    with pytest.raises(HloError, match=message):
+        read_throughputs(text, "chips.toml")
