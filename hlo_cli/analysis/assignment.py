@@ -16,6 +16,7 @@ from hlo_cli.analysis.heap import place
 from hlo_cli.analysis.heap_events import heap_request
 from hlo_cli.analysis.heap_in_order import place_in_order
 from hlo_cli.analysis.interference import Interference, Tenants
+from hlo_cli.analysis.places import Places
 from hlo_cli.analysis.target import Target
 from hlo_cli.ir.module import Module
 
@@ -77,12 +78,12 @@ def assign(
     left: list[int] = []
     home: dict[int, _Draft] = {}
     order = assignment_order(interference.dataflow, module, buffers)
-    writable = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
+    writable = _writable(module, interference.dataflow.places)
     for number in order:
         buffer = buffers[number]
         if buffer.is_local:
             continue
-        draft = _own(module, buffer, interference, writable)
+        draft = _own(buffer, writable)
         if draft is None and target != "tpu":
             draft = _shared(buffer, opened, home, interference)
         if draft is None and buffer.is_live_out:
@@ -109,17 +110,24 @@ def alignment(space: int, target: Target | None) -> int:
     return _TPU_ALIGNMENT.get(space, 1) if target == "tpu" and space else _ALIGNMENT[target]
 
 
-def _own(
-    module: Module, buffer: Buffer, interference: Interference, writable: set[tuple[int, tuple[int, ...]]]
-) -> _Draft | None:
+def _writable(module: Module, places: Places) -> set[int]:
+    """The places of arguments that the result overwrites."""
+    parameters, found = module.entry.parameters, set[int]()
+    for alias in module.input_output_alias:
+        if alias.parameter_number < len(parameters):
+            parameter = parameters[alias.parameter_number]
+            given = places.parts(parameter).ordinals.get(alias.parameter_index)
+            if given is not None:
+                found.add(places.first_of(parameter) + given)
+    return found
+
+
+def _own(buffer: Buffer, writable: set[int]) -> _Draft | None:
     """The allocation of a buffer that must have its own."""
     if buffer.is_constant:
         return _Draft(buffer.size, buffer.space, "constant", is_live_out=buffer.is_live_out)
     if buffer.parameter is not None:
-        places = interference.dataflow.places
-        parameter = places.instructions[places.owner[buffer.parameter]]
-        key = (module.entry.parameters.index(parameter), places.index(buffer.parameter))
-        is_open = key in writable and not buffer.is_tuple
+        is_open = buffer.parameter in writable and not buffer.is_tuple
         return _Draft(buffer.size, buffer.space, "parameter", buffer.parameter, buffer.is_live_out, is_open)
     if buffer.is_tuple:
         return _Draft(buffer.size, buffer.space, "output" if buffer.is_live_out else "temporary")

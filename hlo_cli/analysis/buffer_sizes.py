@@ -51,7 +51,7 @@ def generation_of(module: Module) -> Generation:
         return "v2"
     if _SPARSE_CORE in module.source.text:
         return "v6e"
-    return "v4" if _CMEM.search(module.source.text) else "v5e"
+    return "v4" if "S(3)" in module.source.text and _CMEM.search(module.source.text) else "v5e"
 
 
 @lru_cache(maxsize=8192)

@@ -52,8 +52,11 @@ def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     >>> place((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
     Heap(offsets=(0, 8, 0), size=12, held=12)
     """
-    by_size = _placed(groups, alignment, _spatial)
-    by_life = _placed(groups, alignment, _temporal)
+    held = most_held(groups)
+    by_size = _placed(groups, alignment, _spatial, held)
+    if by_size.size == held:
+        return by_size  # as good as any
+    by_life = _placed(groups, alignment, _temporal, held)
     return by_life if by_life.size < by_size.size else by_size
 
 
@@ -67,7 +70,9 @@ def _temporal(group: HeapGroup) -> tuple[int, int]:
     return start - end, -group.size
 
 
-def _placed(groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]]) -> Heap:
+def _placed(
+    groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]], held: int
+) -> Heap:
     offsets = [0] * len(groups)
     placed = _Placed(alignment)
     size = 0
@@ -76,7 +81,7 @@ def _placed(groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGr
         offset = offsets[number] = placed.smallest_gap(times, largest)
         placed.add(times, offset, offset + largest)
         size = max(size, offset + largest)
-    return Heap(tuple(offsets), size, most_held(groups))
+    return Heap(tuple(offsets), size, held)
 
 
 def _joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:

@@ -55,13 +55,10 @@ class _Free:
 
     def take(self, size: int) -> tuple[int, int]:
         """A chunk for so many bytes, together with what alignment leaves empty before them."""
-        best: tuple[int, int] | None = None
-        for n, (start, end) in enumerate(zip(self._starts, self._ends, strict=True)):
-            room = end - self.aligned(start)
-            if room >= size:
-                grains = -(-room >> _GRAIN_BITS)
-                if best is None or grains < best[0]:
-                    best = grains, n
+        step = self._alignment
+        rooms = (end + -start // step * step for start, end in zip(self._starts, self._ends, strict=True))
+        fitting = ((-(-room >> _GRAIN_BITS), n) for n, room in enumerate(rooms) if room >= size)
+        best = min(fitting, default=None)
         if best is None:
             return self._grown(size)
         start, end = self._starts[best[1]], self._ends[best[1]]

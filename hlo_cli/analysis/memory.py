@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from hlo_cli.analysis.buffer_sizes import Generation
-from hlo_cli.analysis.flat_schedule import Run
-from hlo_cli.analysis.interference import Release
-from hlo_cli.analysis.target import Target
 from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
+
+if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
+    from hlo_cli.analysis.buffer_sizes import Generation
+    from hlo_cli.analysis.flat_schedule import Run
+    from hlo_cli.analysis.interference import Release
+    from hlo_cli.analysis.target import Target
 
 Order = Literal["schedule", "text"]
 """Where the order of execution comes from: the module is scheduled, or the order of its text is taken for one."""

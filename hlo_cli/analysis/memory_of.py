@@ -24,6 +24,7 @@ from hlo_cli.analysis.operand_sharing import OperandSharing
 from hlo_cli.analysis.places import places_of
 from hlo_cli.analysis.subshapes import subshapes_of
 from hlo_cli.analysis.target import Target, space_name, target_of
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape
 
@@ -31,6 +32,7 @@ _THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
 _THROUGH = frozenset(("bitcast",))
 
 
+@no_garbage_collection()
 def memory_of(
     module: Module,
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.footprint import data_values, orders_of
@@ -18,6 +19,7 @@ from hlo_cli.commands.where import rows_where
 from hlo_cli.render.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
 from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track
@@ -158,7 +160,7 @@ def _timeline(memory: Memory, spaces: Sequence[Space], fit: Fit | None, step: in
         Track(
             space.name,
             space.timeline,
-            tuple(_band(memory, value) for value in space.values),
+            Lazy(len(space.values), partial(_bands, memory, space)),
             limit_bytes=fit.limit_bytes if fit is not None and fit.space == space.number else None,
             marks=marks,
         )
@@ -166,6 +168,11 @@ def _timeline(memory: Memory, spaces: Sequence[Space], fit: Fit | None, step: in
     )
     names = tuple(instruction.name for instruction in memory.sequence)
     return Timeline("timeline", tracks, tuple(_loops(memory)), instructions=names)
+
+
+def _bands(memory: Memory, space: Space) -> Iterator[Band]:
+    """The values of a space as what is drawn; a chart of totals alone reads none of them."""
+    return (_band(memory, value) for value in space.values)
 
 
 def _band(memory: Memory, value: LiveValue) -> Band:
