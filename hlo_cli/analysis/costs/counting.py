@@ -11,7 +11,16 @@ from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hlo_cli.analysis.costs.figures import BYTES, EXACT, OUTPUT_BYTES, Figures, Number, Rules, operand_key, utilization_key
+from hlo_cli.analysis.costs.figures import (
+    BYTES,
+    EXACT,
+    OUTPUT_BYTES,
+    Figures,
+    Number,
+    Rules,
+    operand_key,
+    utilization_key,
+)
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
@@ -69,7 +78,9 @@ class Counting:
         """
         found = self._measures.get(id(shape))
         if found is None:
-            found = self._measures[id(shape)] = measure(shape, self.rules)  # holds on to the shape, so that its id stays its own
+            found = self._measures[id(shape)] = measure(
+                shape, self.rules
+            )  # holds on to the shape, so that its id stays its own
         return found
 
     def value(self, instruction: Instruction) -> Measure:
