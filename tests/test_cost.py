@@ -149,6 +149,7 @@ def test_broken_texts_cost_something() -> None:
         module = parse_module(text)
         for rules in (EXACT, XLA, RUN):
             assert module_cost(module, rules=rules).flops >= 0
+            assert set(costs_of(module, rules=rules)) == set(module.instructions)
 
 
 def sum_of(costs: Iterable[Cost]) -> dict[str, Number]:
@@ -214,6 +215,9 @@ BROKEN = [
     "r = (f32[2], s32[]) while(f32[2] a)",
     "r = f32[2] transpose(), dimensions={0}",
     "r = f32[2] slice-start(f32[2] a)",
+    "r = f32[2] slice(f32[9999999999,9999999999,9999999999] a), slice={[0:2]}",
+    "r = f32[9999999999,9999999999,9999999999] slice(f32[2] a), slice={[0:2]}",
+    "ENTRY e { b = f32[2] negate(a)  a = f32[2] negate(b)  ROOT r = f32[2] add(a, b) }",
     "ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] call(a), to_apply=e }",
 ]
 
