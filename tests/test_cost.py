@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost import cost_of, costs_of, module_cost
+from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.costs.figures import EXACT, RUN, XLA, Cost, Number, Rules
 from hlo_cli.analysis.costs.products import valid_taps
+from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.window import WindowDimension
 from judge import ask_xla
 from random_instructions import Writer
@@ -149,6 +151,7 @@ def test_broken_texts_cost_something() -> None:
         module = parse_module(text)
         for rules in (EXACT, XLA, RUN):
             assert module_cost(module, rules=rules).flops >= 0
+            assert set(costs_of(module, rules=rules)) == set(module.instructions)
 
 
 def sum_of(costs: Iterable[Cost]) -> dict[str, Number]:
@@ -200,6 +203,42 @@ CASES = [
         *("f32[11,7]", "f32[3,7,5]", "s32[3]"),
     ),
     entry("s4[3]{0:E(4)} copy(p0)", "s4[3]"),
+    entry("f32[3] add-dependency(p0, p1)", "f32[3]", "token[]"),
+    entry("f32[3] collective-broadcast(p0), replica_groups={{0,1}}", "f32[3]"),
+    entry("f32[<=3] dynamic-reshape(p0, p1)", "f32[3]", "s32[]"),
+    entry('f32[3] domain(p0), domain={kind="sharding", entry={replicated}, exit={replicated}}', "f32[3]"),
+    entry("u32[] replica-id()"),
+    entry("u64[2] rng-get-and-update-state(), delta=4096"),
+    entry(
+        "f32[9] ragged-all-to-all(p0, p1, p2, p2, p2, p2), replica_groups={{0,1}}",
+        *("f32[9]", "f32[9]", "s32[2]"),
+    ),
+    entry(
+        "f32[2,5] scaled-dot(p0, p1, p2, p3), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        *("f8e4m3fn[2,32]", "f8e8m0fnu[2,1]", "f8e4m3fn[32,5]", "f8e8m0fnu[1,5]"),
+    ),
+    entry(
+        "(f32[9,2], f32[2]) scan(p0, p1), dimensions={0}, num_carries=1, to_apply=step",
+        *("f32[9,2]", "f32[2]"),
+        applied="step { x = f32[2] parameter(0)  c = f32[2] parameter(1)  s = f32[2] add(x, c)  ROOT t = tuple(s, s) }",
+    ),
+    *(
+        entry(
+            f"f32[1,2,1] convolution(p0, p1), window={{size=1 {rare}}}, dim_labels=b0f_0io->b0f",
+            "f32[1,2,1]",
+            "f32[1,1,1]",
+        )
+        for rare in ("stride=0", "lhs_dilate=0", "rhs_dilate=0", "pad=3_-3")
+    ),
+    *(
+        entry(f"f32[5] {opcode}({arguments[OPCODE_ARITY[opcode] or 1]}){more.get(opcode, '')}", "f32[5]")
+        for arguments in [{1: "p0", 2: "p0, p0", 3: "p0, p0, p0"}]
+        for more in [{"reduce-precision": ", exponent_bits=5, mantissa_bits=9", "compare": ", direction=LT"}]
+        for opcode in sorted(FLOP_OPCODES | TRANSCENDENTAL_OPCODES)
+    ),
+    "HloModule m\nbody { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }\nENTRY e { a = f32[9] parameter(0)\n"
+    "  s = ((f32[9]), f32[9], s32[]) async-start(a), calls=body  u = ((f32[9]), f32[9], s32[]) async-update(s)\n"
+    "  ROOT d = f32[9] async-done(u) }",
     "HloModule m\nENTRY e { c = s4[3]{0:E(4)} constant({1, 2, 3})  ROOT r = s4[3]{0:E(4)} copy(c) }",
 ]
 
@@ -214,6 +253,9 @@ BROKEN = [
     "r = (f32[2], s32[]) while(f32[2] a)",
     "r = f32[2] transpose(), dimensions={0}",
     "r = f32[2] slice-start(f32[2] a)",
+    "r = f32[2] slice(f32[9999999999,9999999999,9999999999] a), slice={[0:2]}",
+    "r = f32[9999999999,9999999999,9999999999] slice(f32[2] a), slice={[0:2]}",
+    "ENTRY e { b = f32[2] negate(a)  a = f32[2] negate(b)  ROOT r = f32[2] add(a, b) }",
     "ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] call(a), to_apply=e }",
 ]
 

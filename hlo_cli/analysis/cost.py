@@ -19,9 +19,9 @@ from hlo_cli.analysis.costs.elementwise import (
     one_flop_an_element,
     one_transcendental_an_element,
 )
-from hlo_cli.analysis.costs.figures import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, Figures, Rules
+from hlo_cli.analysis.costs.figures import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, Figures, Rules, utilization_key
 from hlo_cli.analysis.costs.fusions import fusion
-from hlo_cli.analysis.costs.moves import all_reduce, free, infeed, outfeed, transpose, tuple_
+from hlo_cli.analysis.costs.moves import all_reduce, infeed, outfeed, transpose, tuple_
 from hlo_cli.analysis.costs.order import callees_first, post_order
 from hlo_cli.analysis.costs.products import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
 from hlo_cli.analysis.costs.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
@@ -31,11 +31,10 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import TupleShape
 
-_FREE: Final = "add-dependency after-all bitcast constant domain get-tuple-element parameter".split()
+_FREE: Final = frozenset("add-dependency after-all bitcast constant domain get-tuple-element parameter".split())
 _HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
     **dict.fromkeys((*TRANSCENDENTAL_OPCODES, "rng", "rng-bit-generator"), one_transcendental_an_element),
-    **dict.fromkeys(_FREE, free),
     "all-reduce": all_reduce,
     "all-reduce-start": all_reduce,
     "async-start": async_start,
@@ -87,8 +86,9 @@ def costs_of(module: Module, *, rules: Rules = EXACT) -> Mapping[Instruction, Co
     >>> {instruction.opcode: cost.flops for instruction, cost in costs_of(module).items()}
     {'parameter': 0, 'add': 4}
     """
-    count = _counted(module.computations, rules)
-    return {instruction: _cost(_figures_of(instruction, count)) for instruction in module.instructions}
+    each: dict[Instruction, Figures] = {}
+    _counted(module.computations, rules, each)
+    return {instruction: _cost(each[instruction]) for instruction in module.instructions}
 
 
 def computation_cost(computation: Computation, *, rules: Rules = EXACT) -> Cost:
@@ -108,13 +108,18 @@ def module_cost(module: Module, *, rules: Rules = EXACT) -> Cost:
     return computation_cost(module.entry, rules=rules)
 
 
-def _counted(computations: Iterable[Computation], rules: Rules) -> Counting:
-    """A count in which these computations, and all that they call, have their sums."""
+def _counted(
+    computations: Iterable[Computation], rules: Rules, each: dict[Instruction, Figures] | None = None
+) -> Counting:
+    """A count in which these computations, and all that they call, have their sums; `each` keeps what is summed."""
     count = Counting(rules)
     for computation in callees_first(computations):
         total: Figures = {}
         for instruction in _visited(computation, rules):
-            count.add(total, _figures_of(instruction, count))
+            figures = _figures_of(instruction, count)
+            count.add(total, figures)
+            if each is not None:
+                each[instruction] = figures
         count.totals[computation] = {name: value for name, value in total.items() if value}
     return count
 
@@ -125,6 +130,8 @@ def _visited(computation: Computation, rules: Rules) -> Iterator[Instruction]:
 
 
 def _figures_of(instruction: Instruction, count: Counting) -> Figures:
+    if instruction.opcode in _FREE:  # half of all instructions
+        return {utilization_key(number): 1 for number in range(len(instruction.operands))}
     figures = count.defaults(instruction)
     handler = _HANDLERS.get(instruction.opcode)
     if handler is not None:

@@ -159,7 +159,7 @@ Handler = Callable[[Instruction, Figures, Counting], None]
 
 
 def measure(shape: Shape, rules: Rules = EXACT) -> Measure:
-    """The measure of a shape; tiles and padding count only where the rules want it.
+    """The measure of a shape; tiles and padding count only where the rules want it. What cannot be has no size.
 
     >>> from hlo_cli import parse_shape
     >>> measure(parse_shape("f32[<=3,5]{1,0:T(8,128)}")).bytes, measure(parse_shape("(f32[9], f32[])")).bytes
@@ -170,6 +170,8 @@ def measure(shape: Shape, rules: Rules = EXACT) -> Measure:
     if isinstance(shape, TupleShape):
         leaves = tuple(_bytes(leaf, rules) for _, leaf in shape.leaves)
         return Measure(shape, _table_bytes(len(shape.elements), rules), leaves, 0)
+    if isinstance(shape, ArrayShape) and shape.problem is not None:  # no array can be so
+        return Measure(shape, 0, (0,), 0)
     size = _bytes(shape, rules)
     return Measure(shape, size, (size,), shape.elements if isinstance(shape, ArrayShape) else 0)
 

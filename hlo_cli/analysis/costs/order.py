@@ -38,7 +38,8 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
     root = computation.root
     used = {operand for i in computation.instructions for operand in (*i.operands, *controlled.get(i, ()))}
     ends = [i for i in computation.instructions if i not in used and i is not root]
-    return _depth_first([*ends, *([root] if root is not None else [])], lambda i: [*i.operands, *controlled.get(i, ())])
+    last = computation.instructions if root is None else (root, *computation.instructions)  # circles have no end
+    return _depth_first((*ends, *last), lambda i: [*i.operands, *controlled.get(i, ())])
 
 
 def _control_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:

@@ -86,7 +86,7 @@ def valid_taps(dimension: WindowDimension, inputs: int, kernel: int, outputs: in
     places, step = fewer
     last = (inputs - 1) * dimension.base_dilation
     starts = (i * step - dimension.padding_low for i in range(places))
-    return sum(_multiples(start, more[1], more[0], dimension.base_dilation, last) for start in starts)
+    return sum(_multiples(start, more[1], more[0], max(dimension.base_dilation, 1), last) for start in starts)
 
 
 def fft(instruction: Instruction, figures: Figures, count: Counting) -> None:
@@ -126,8 +126,10 @@ def _half(matrix: Measure) -> int | float:
 
 def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> int:
     """How many numbers start + i * step, 0 <= i < length, are multiples of a divisor from 0 to `last`."""
-    if divisor <= 0 or step <= 0 or last < 0 or start % (common := gcd(step, divisor)):
+    if step < 0 or last < 0 or start % (common := gcd(step, divisor)):
         return 0
+    if not step:
+        return length if 0 <= start <= last else 0
     period = divisor // common
     first = -start // common * pow(step // common, -1, period) % period
     lowest, highest = max(-(start // step), 0), min((last - start) // step, length - 1)
