@@ -306,6 +306,23 @@ def test_xla_reads_what_is_written(path: Path) -> None:
         assert [c.name for c in printed.computations] == [c.name for c in read(module_to_bytes(module)).computations]
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "line",
+    ["a = f32[4] parameter(0)  ROOT r = (f32[2], s32[2]) topk(a), k=2"]
+    + [
+        "a = f32[4] parameter(0)  b = f32[] parameter(1)  ROOT r = (f32[4], f32[]) scan(a, b), dimensions={0}, "
+        f"num_carries=1, to_apply=f{associative}"
+        for associative in ("", ", is_associative=true")
+    ],
+)
+def test_what_xla_adds_to_attributes_is_written(line: str) -> None:
+    function = "f { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT t = (f32[], f32[]) tuple(x, y) }"
+    text = f"HloModule m  {function}  ENTRY e {{ {line} }}"
+    read = _hlo().HloModule.from_serialized_hlo_module_proto
+    assert read(module_to_bytes(parse_module(text))).to_string() == read(_theirs(text)).to_string()
+
+
 _CONSTANT = re.compile(r"(?m)^(.*) (constant\(.*?\))(?=, [a-z_]+=|$)")
 
 

@@ -9,10 +9,12 @@ from hypothesis import given
 
 from hlo_cli.analysis.calls import kinds_of
 from hlo_cli.analysis.values import values_of
+from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.library import load
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.sugar import sugar
@@ -223,3 +225,13 @@ def test_xla_reads_a_dump_with_sugar_as_the_same_module() -> None:
     assert any(each is not module for each, module in zip(sweet, asynchronous, strict=True))
     for printed, after in zip(before, ask_xla([str(module) for module in sweet], _CANONICAL), strict=True):
         assert printed == after
+
+
+def test_commands_spell_sugar_out_in_protos(tmp_path: Path) -> None:
+    """Protos have no short forms; `hlo parse -o m.pb` writes what `--desugar` prints."""
+    text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2], u32[]) negate-start(p)"
+    source, proto = tmp_path / "m.hlo", tmp_path / "m.pb"
+    source.write_text(text + "  ROOT d = f32[2] negate-done(s) }", encoding="utf-8")
+    assert main(["parse", str(source), "-o", str(proto)], standalone=False) == 0
+    opcodes = [instruction.opcode for instruction in load(proto).entry.instructions]
+    assert opcodes == ["parameter", "async-start", "async-done"]

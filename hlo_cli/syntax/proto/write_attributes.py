@@ -126,6 +126,10 @@ def _add_groups(draft: Draft, instruction: Instruction) -> None:
         draft.add("triangular_solve_options", options)
     if opcode in ("convolution", "reduce-window", "select-and-scatter") and instruction.window is None:
         draft.add("window", Draft("Window"))
+    if opcode == "topk" and instruction.attribute("largest") is None:
+        draft.add("largest", True)
+    if opcode == "scan" and instruction.attribute("is_associative") is None:
+        draft.add("is_associative", "false")
     if opcode == "custom-call" and instruction.attribute("api_version") is None:
         draft.add("custom_call_api_version", str(CustomCallApiVersion.ORIGINAL))
     precisions = instruction.items_of("operand_precision", str)
