@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, get_args
 
+from hlo_cli.analysis.buffer_sizes import Generation
 from hlo_cli.analysis.target import Target
 from hlo_cli.source import HloError, nearest
 
@@ -45,6 +46,18 @@ class Chip:
     target: Target
     memories: Mapping[int, Capacity]
     usable: Capacity | None = None
+
+    @property
+    def generation(self) -> Generation | None:
+        """Which TPU it is, as far as sizes of buffers depend on that; None for others.
+
+        >>> find_chip("v4-core").generation, find_chip("7x").generation, find_chip("h100").generation
+        ('v4', 'v7x', None)
+        """
+        if self.target != "tpu":
+            return None
+        bare = self.name.removeprefix("v").removesuffix("-core")
+        return next(known for known in get_args(Generation) if known == f"v{bare}")
 
     @property
     def nominal(self) -> Capacity:

@@ -52,12 +52,11 @@ def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     >>> place((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
     Heap(offsets=(0, 8, 0), size=12, held=12)
     """
-    held = most_held(groups)
-    by_size = _placed(groups, alignment, _spatial, held)
-    if by_size.size == held:
-        return by_size  # as good as any
-    by_life = _placed(groups, alignment, _temporal, held)
-    return by_life if by_life.size < by_size.size else by_size
+    heap = Heap((), _NO_GAP, most_held(groups))
+    for order in (_spatial, _temporal):
+        if heap.size > heap.held:
+            heap = _placed(groups, alignment, order, heap)
+    return heap
 
 
 def _spatial(group: HeapGroup) -> tuple[int, int]:
@@ -71,8 +70,9 @@ def _temporal(group: HeapGroup) -> tuple[int, int]:
 
 
 def _placed(
-    groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]], held: int
+    groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]], other: Heap
 ) -> Heap:
+    """The groups placed in an order; the other heap as soon as this one is not smaller."""
     offsets = [0] * len(groups)
     placed = _Placed(alignment)
     size = 0
@@ -81,7 +81,9 @@ def _placed(
         offset = offsets[number] = placed.smallest_gap(times, largest)
         placed.add(times, offset, offset + largest)
         size = max(size, offset + largest)
-    return Heap(tuple(offsets), size, held)
+        if size >= other.size:
+            return other
+    return Heap(tuple(offsets), size, other.held)
 
 
 def _joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -158,29 +160,32 @@ class _Placed:
 class _Rows:
     """Chunks by offset: when each begins and ends to be taken, its offset, and where memory is free again behind it."""
 
-    __slots__ = ("_columns", "_count")
+    __slots__ = ("_chunks", "_count", "_times")
 
     def __init__(self) -> None:
-        times, chunks = np.zeros((2, 16), dtype=np.int32), np.zeros((2, 16), dtype=np.int64)
-        self._columns: list[IntArray] = [*times, *chunks]
+        self._times: IntArray = np.zeros((2, 64), dtype=np.int32)
+        self._chunks: IntArray = np.zeros((2, 64), dtype=np.int64)
         self._count = 0
 
     def add(self, first: int, last: int, offset: int, free: int) -> None:
         """Enters a row where its offset belongs."""
         count = self._count
-        if count == len(self._columns[0]):
-            self._columns = [np.concatenate((column, column)) for column in self._columns]
-        at = int(self._columns[2][:count].searchsorted(offset))
-        for column, value in zip(self._columns, (first, last, offset, free), strict=True):
-            column[at + 1 : count + 1] = column[at:count]
-            column[at] = value
+        if count == self._times.shape[1]:
+            self._times = np.concatenate((self._times, self._times), axis=1)
+            self._chunks = np.concatenate((self._chunks, self._chunks), axis=1)
+        at = int(self._chunks[0, :count].searchsorted(offset))
+        for columns, row in ((self._times, (first, last)), (self._chunks, (offset, free))):
+            columns[:, at + 1 : count + 1] = columns[:, at:count]
+            columns[:, at] = row
         self._count += 1
 
     def met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
         """Offsets and ends of the rows that are taken at any of these times."""
-        start, end, offset, free = (column[: self._count] for column in self._columns)
-        met = np.zeros(self._count, dtype=bool)
+        start, end = self._times[:, : self._count]
+        found: NDArray[np.bool_] | None = None
         for first, last in times:
-            met |= (start <= last) & (end >= first)
-        where = met.nonzero()[0]
-        return offset[where], free[where]
+            met = start <= last
+            met &= end >= first
+            found = met if found is None else found | met
+        where = found.nonzero()[0] if found is not None else _NOTHING
+        return self._chunks[0][where], self._chunks[1][where]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from hlo_cli.analysis.chips import find_chip
+from hlo_cli.analysis.chips import Chip, find_chip
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import LiveValue, Memory, Space
 from hlo_cli.analysis.peak_advice import Suggestion, suggestions
@@ -33,7 +33,8 @@ _NAMED = 2
 def report_of_memory(loaded: Loaded, memory: Memory, wish: Wish, argument: str) -> Report:
     """The spaces, what is alive at the peak of one of them or where the user asks, the chart, and advice."""
     step = None if wish.at is None else step_of(memory, wish.at)
-    fits = fits_of(memory, wish.limit_bytes, find_chip(wish.chip) if wish.chip is not None else None)
+    chip = find_chip(wish.chip) if wish.chip is not None else None
+    fits = fits_of(memory, wish.limit_bytes, chip)
     fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
     spaces = chosen_spaces(memory, wish.space or too_large)
@@ -43,7 +44,7 @@ def report_of_memory(loaded: Loaded, memory: Memory, wish: Wish, argument: str) 
         numbers=_numbers(memory, fit),
         parts=_parts(memory, spaces, fit, wish, step),
         next=_next(memory, spaces, argument),
-        notes=(*_notes(memory), *notes_of(loaded)),
+        notes=(*_notes(memory, chip), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -232,7 +233,9 @@ def _next(memory: Memory, spaces: Sequence[Space], argument: str) -> tuple[str, 
     return (f"hlo memspace {argument} --value {alive[0]}", *more)
 
 
-def _notes(memory: Memory) -> tuple[Diagnostic, ...]:
-    if memory.order == "schedule":
-        return ()
-    return (Diagnostic("note", "the module is not scheduled: lives are those of the order of its text"),)
+def _notes(memory: Memory, chip: Chip | None) -> Iterator[Diagnostic]:
+    if memory.order == "text":
+        yield Diagnostic("note", "the module is not scheduled: lives are those of the order of its text")
+    if chip is not None and memory.target not in (None, chip.target):
+        other = f"{chip.name} is a {chip.target.upper()}, but the dump is for a {memory.target.upper()}"
+        yield Diagnostic("note", f"{other}: sizes are those of the latter")

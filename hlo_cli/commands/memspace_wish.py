@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.report.choice import not_among
@@ -11,6 +12,18 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
 
 EVERY_SPACE = "all"
+
+_QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
+_LIMITS: Final = ("limit", "chip")
+_VIEWS: Final = ("space", "where")
+_GO_WITH: Final[dict[str, tuple[str, ...]]] = {
+    "at": ("at", "space", "where", "by", "limit", "chip"),
+    "value": ("value",),
+    "traffic": ("traffic", "where"),
+    "compare": ("compare", "chip"),
+    "oom": ("oom",),
+}
+"""Which options each question listens to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +41,13 @@ class Wish:
 
 def wish_of(options: dict[str, object]) -> Wish:
     """The options of the command that are its own, taken out of them."""
+    _refuse_two(options)
     limit = options.pop("limit")
     taken = {name: options.pop(name) for name in ("space", "at", "value", "grouping", "where", "chip")}
     texts = {name: value if isinstance(value, str) else None for name, value in taken.items()}
-    if texts["at"] is not None and texts["value"] is not None:
-        raise HloError("--at and --value are two questions", hint="ask them one after the other")
-    if limit is not None and texts["chip"] is not None:
-        raise HloError("--limit and --chip are two limits", hint="give one of them")
+    limit_bytes = parse_size(limit) if isinstance(limit, str) else None
+    if limit_bytes == 0:
+        raise HloError("nothing fits into a limit of 0", hint="--limit 16GiB")
     return Wish(
         space=texts["space"],
         at=texts["at"],
@@ -42,8 +55,26 @@ def wish_of(options: dict[str, object]) -> Wish:
         grouping=texts["grouping"] or "value",
         where=texts["where"],
         chip=texts["chip"],
-        limit_bytes=parse_size(limit) if isinstance(limit, str) else None,
+        limit_bytes=limit_bytes,
     )
+
+
+def _refuse_two(options: dict[str, object]) -> None:
+    """An error where an option would be passed over, as it belongs to another question than the one answered."""
+    by = () if options["grouping"] == "value" else ("by",)
+    given = (*(name for name in (*_QUESTIONS, *_LIMITS, *_VIEWS) if options[name]), *by)
+    questions = [name for name in given if name in _QUESTIONS]
+    limits = [name for name in given if name in _LIMITS]
+    if len(questions) > 1:
+        raise HloError(f"--{questions[0]} and --{questions[1]} are two questions", hint="ask them one after the other")
+    if len(limits) > 1:
+        raise HloError("--limit and --chip are two limits", hint="give one of them")
+    for question in questions:
+        for name in given:
+            if name not in _GO_WITH[question]:
+                raise HloError(
+                    f"--{question} says nothing of --{name}", hint=f"hlo memspace DUMP --{name} … without it"
+                )
 
 
 def chosen_spaces(memory: Memory, wanted: str | None) -> tuple[Space, ...]:

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from synthetic import FIXTURES, synthetic, text_of
+from synthetic import FIXTURES, overwriting, synthetic, text_of
 
 from hlo_cli.syntax.parser import parse_module
 
@@ -133,6 +133,26 @@ def memory(rounds: int) -> Iterator[Measured]:
         )
 
 
+def analyses(rounds: int) -> Iterator[Measured]:
+    """Time to find what fills memory, as a multiple of the time to read the module."""
+    from hlo_cli.analysis.memory_of import memory_of
+
+    for what, text in (
+        *((f"synthetic, {size} MB", _large(size)) for size in (4, 40)),
+        *(
+            (f"{kept:,} values kept, {made:,} made", overwriting(kept, made))
+            for kept, made in ((100, 2000), (1000, 20_000))
+        ),
+    ):
+        module = parse_module(text)
+        times = [
+            (_seconds(lambda: memory_of(module)), _seconds(lambda: parse_module(text)))  # noqa: B023
+            for _ in range(max(2, rounds // 2))
+        ]
+        budget = 5.0 if what.startswith("synthetic") else None
+        yield _times(f"memory ÷ parse, {what}", min(our for our, _ in times), min(their for _, their in times), budget)
+
+
 def start(rounds: int) -> Iterator[Measured]:
     """Time of the answers that must come at once, and what is imported for them."""
     for arguments, budget in (("--version", 5.0), ("--help", 5.0)):
@@ -153,7 +173,7 @@ def commands(rounds: int) -> Iterator[Measured]:
         large, small = Path(folder, "large.txt"), Path(folder, "small.txt")
         large.write_text(_large(4), encoding="utf-8")
         small.write_text("HloModule m\n\nENTRY %e {\n  ROOT %p = f32[2]{0} parameter(0)\n}\n", encoding="utf-8")
-        for command in (("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json")):
+        for command in (("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json"), ("memspace",)):
             if _code([*_hlo(), *command, str(small)]) > 1:
                 yield Measured(f"hlo {' '.join(command)}", "does not run", "")
                 continue
@@ -191,6 +211,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "values": values,
     "growth": growth,
     "memory": memory,
+    "analyses": analyses,
     "start": start,
     "commands": commands,
     "addresses": addresses,

@@ -54,3 +54,19 @@ def synthetic(megabytes: float, seed: str = SEED) -> str:
         last = "ROOT " if n == len(copies) - 1 else ""
         lines.append(f"  {last}%step.{n} = {root[1]} call({arguments}), to_apply=%{entry}.c{n}")
     return head + "".join(copies) + "\n".join([*lines, "}", "", ""])
+
+
+def overwriting(kept: int, made: int) -> str:
+    """A module in which the result overwrites all arguments, while values that may lie in their place come and go."""
+    aliases = ", ".join(f"{{{n}}}: ({n}, {{}}, may-alias)" for n in range(kept))
+    lines = [f"HloModule overwriting, is_scheduled=true, input_output_alias={{ {aliases} }}", "", "ENTRY %e {"]
+    lines += [f"  %p.{n} = f32[4096]{{0}} parameter({n})" for n in range(kept)]
+    last = "p.0"
+    for n in range(made):
+        lines.append(
+            f'  %t.{n} = f32[{16 << n % 3}]{{0}} custom-call(%{last}, %p.{n % kept}), custom_call_target="step"'
+        )
+        last = f"t.{n}"
+    lines += [f'  %r.{n} = f32[4096]{{0}} custom-call(%p.{n}, %{last}), custom_call_target="end"' for n in range(kept)]
+    shapes, results = ", ".join(["f32[4096]{0}"] * kept), ", ".join(f"%r.{n}" for n in range(kept))
+    return "\n".join([*lines, f"  ROOT %r = ({shapes}) tuple({results})", "}", ""])
