@@ -32,8 +32,8 @@ lint: $(VENV)/.dev ## format, lint, types
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy --no-error-summary
 
-oracle: $(ORACLE)/.oracle ## run every test, those that ask XLA itself through jaxlib too
-	@$(ORACLE)/bin/python -m pytest -q $(ARGS)
+oracle: $(ORACLE)/.oracle ## run the tests that ask XLA itself through jaxlib, and the slow ones
+	@$(ORACLE)/bin/python -m pytest -q -m "oracle or slow" $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)

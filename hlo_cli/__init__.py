@@ -29,16 +29,24 @@ if TYPE_CHECKING:
         multidimensional_index_to_linear_index,
     )
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
+    from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
+    from hlo_cli.analysis.memory_of import memory_of
+    from hlo_cli.analysis.shape_inference import inferred_shape
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
-    from hlo_cli.library import load, parse_module
+    from hlo_cli.library import load, module_from_bytes, parse_module
     from hlo_cli.source import Diagnostic, HloError, Source, Span
+    from hlo_cli.syntax.proto.write import module_to_bytes
     from hlo_cli.syntax.shapes import parse_shape
+    from hlo_cli.transform.desugar import desugar
+    from hlo_cli.transform.extract import extract
+    from hlo_cli.transform.sugar import sugar
 
 __all__ = [
+    "Allocation",
     "ArrayShape",
     "BufferShape",
     "Computation",
@@ -46,10 +54,13 @@ __all__ = [
     "HloError",
     "Instruction",
     "Layout",
+    "LiveValue",
+    "Memory",
     "Module",
     "OpaqueShape",
     "Shape",
     "Source",
+    "Space",
     "Span",
     "Tile",
     "TokenShape",
@@ -57,15 +68,22 @@ __all__ = [
     "UnknownShape",
     "__version__",
     "address_map",
+    "desugar",
     "element_at",
+    "extract",
+    "inferred_shape",
     "inverse_map",
     "linear_index",
     "linear_index_to_multidimensional_index",
     "load",
+    "memory_of",
+    "module_from_bytes",
+    "module_to_bytes",
     "multidimensional_index_to_linear_index",
     "padding_mask",
     "parse_module",
     "parse_shape",
+    "sugar",
 ]
 
 _HOMES = {
@@ -77,6 +95,9 @@ _HOMES = {
         "multidimensional_index_to_linear_index",
     ),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
+    "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
+    "hlo_cli.analysis.memory_of": ("memory_of",),
+    "hlo_cli.analysis.shape_inference": ("inferred_shape",),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),
@@ -90,9 +111,13 @@ _HOMES = {
         "TupleShape",
         "UnknownShape",
     ),
-    "hlo_cli.library": ("load", "parse_module"),
+    "hlo_cli.library": ("load", "module_from_bytes", "parse_module"),
     "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
+    "hlo_cli.syntax.proto.write": ("module_to_bytes",),
     "hlo_cli.syntax.shapes": ("parse_shape",),
+    "hlo_cli.transform.desugar": ("desugar",),
+    "hlo_cli.transform.extract": ("extract",),
+    "hlo_cli.transform.sugar": ("sugar",),
 }
 
 if not TYPE_CHECKING:

@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "parse": ("hlo_cli.commands.parse", "what is in a dump; one instruction taken apart"),
     "layout": ("hlo_cli.commands.layout", "what a layout means; what padding costs"),
     "tile-index": ("hlo_cli.commands.tile_index", "where an element lies, and what lies at an address"),
+    "memspace": ("hlo_cli.commands.memspace", "what fills each memory, and when"),
     "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
@@ -29,6 +30,7 @@ QUESTIONS: Final = (
     ("What does this layout mean?", "hlo layout SHAPE"),
     ("What is padding, and what would not be?", "hlo layout DUMP"),
     ("Where in memory is element (37,5)?", "hlo tile-index SHAPE 37,5"),
+    ("What fills the memory?", "hlo memspace DUMP"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"

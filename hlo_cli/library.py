@@ -1,4 +1,4 @@
-"""`load` and `parse_module`: from a path or a text to a module in one call."""
+"""`load`, `parse_module` and `module_from_bytes`: from a path, a text or a proto to a module in one call."""
 
 from __future__ import annotations
 
@@ -40,3 +40,14 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     pred[2]{0}
     """
     return parser.parse_module(text, strict=strict, infer=omitted_shape)
+
+
+def module_from_bytes(data: bytes) -> Module:
+    """The module in a `HloModuleProto`, `HloProto` or snapshot, as compilers hand it on; `load` reads such files too.
+
+    >>> from hlo_cli import module_to_bytes
+    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0), sharding={replicated} }")
+    >>> print(module_from_bytes(module_to_bytes(module)).entry.root.sharding)
+    {replicated}
+    """
+    return read_module(Source("", ""), data)

@@ -30,6 +30,7 @@ from hlo_cli.ir.sharding import AnySharding, Domain, ShardGroup, Sharding, Shard
 from hlo_cli.ir.values import AttributeValue, Name
 from hlo_cli.ir.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.syntax.attributes import Kind
+from hlo_cli.syntax.literals import parse_literal
 from hlo_cli.syntax.shapes import parse_shape
 from strategies import an_array as array_shape
 
@@ -264,6 +265,9 @@ def _statistics(random: Random) -> StatisticsViz:
     return StatisticsViz(random.randrange(3), several(random, statistic))
 
 
+_LITERALS = ("f32[] 0.1", "s32[2]{0} {1, 2}", "pred[2,1]{1,0} { {1}, {0} }", "( s4[] -3, ( f32[] -inf ), (  ) )")
+
+
 def _name(random: Random) -> Name:
     return Name(random.choice(_NAMES))
 
@@ -285,6 +289,7 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.STRING_OR_JSON: lambda random: BackendConfig(random.choice(_TEXTS)),
     Kind.SHAPE: shape_value,
     Kind.SHAPES: lambda random: several(random, shape_value),
+    Kind.LITERAL: lambda random: parse_literal(random.choice(_LITERALS)),
     Kind.COMPUTATION: _name,
     Kind.COMPUTATIONS: lambda random: several(random, _name),
     Kind.INSTRUCTIONS: lambda random: several(random, _name),
@@ -325,4 +330,3 @@ MAKERS: dict[Kind, Callable[[Random], AttributeValue]] = {
     Kind.TYPE: a_word(words.ComparisonType),
     Kind.WINDOW: a_window,
 }
-"""All kinds but literals, which stay text."""

@@ -21,12 +21,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from hlo_cli.analysis.footprint import data_values, orders_of
+from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.peak_advice import suggestions
+from hlo_cli.analysis.shape_inference import inferred_shape
+from hlo_cli.analysis.transfers import transfers_of
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.transform.desugar import desugar
 from protos import PROTOS
 from strategies import dump_text, dumps
 
@@ -237,6 +244,7 @@ def exercise(text: str) -> None:
                 instruction.shape.logical_bytes,
             )
             look_at_literal(instruction, text)
+        analyse(module)
         printed = module.to_string()
         if not module.errors:
             again = parse_module(printed)
@@ -244,6 +252,20 @@ def exercise(text: str) -> None:
     for line in text.splitlines()[:20]:
         with suppress(HloError):
             parse_shape(line.partition(" = ")[2].partition(" ")[0])
+
+
+def analyse(module: Module) -> None:
+    """Ask every analysis and transform that takes a whole module; HloError is an answer."""
+    memory = memory_of(module)
+    transfers_of(memory.sequence)
+    for space in memory.spaces:
+        suggestions(space, orders_of(module, data_values(module)))
+        assert sum(value.padded_bytes for value in space.alive_at(space.peak)) == space.peak_bytes
+    with suppress(HloError):
+        desugar(module)
+    for instruction in module.instructions:
+        with suppress(HloError):
+            inferred_shape(instruction, module)
 
 
 def exercise_proto(data: bytes) -> None:

@@ -236,12 +236,11 @@ CASES = [
         for more in [{"reduce-precision": ", exponent_bits=5, mantissa_bits=9", "compare": ", direction=LT"}]
         for opcode in sorted(FLOP_OPCODES | TRANSCENDENTAL_OPCODES)
     ),
-    """HloModule m
-    body { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }
-    ENTRY e { a = f32[9] parameter(0)
-      s = ((f32[9]), f32[9], s32[]) async-start(a), calls=body
-      u = ((f32[9]), f32[9], s32[]) async-update(s)
-      ROOT d = f32[9] async-done(u) }""",
+    (
+        "HloModule m\nbody { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }\nENTRY e { a = f32[9] parameter(0)\n"
+        "  s = ((f32[9]), f32[9], s32[]) async-start(a), calls=body  u = ((f32[9]), f32[9], s32[]) async-update(s)\n"
+        "  ROOT d = f32[9] async-done(u) }"
+    ),
     "HloModule m\nENTRY e { c = s4[3]{0:E(4)} constant({1, 2, 3})  ROOT r = s4[3]{0:E(4)} copy(c) }",
 ]
 

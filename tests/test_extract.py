@@ -13,6 +13,8 @@ from hlo_cli.analysis.neighbours import reached, users_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.extract import KEPT_OF_OPERANDS, extract
 from strategies import Model, dump_text, dumps, models, name_of, seeds
 
@@ -36,6 +38,17 @@ def test_a_part_prints_as_it_reads(path: Path) -> None:
         again = parse_module(text)
         assert again.errors == ()
         assert str(again) == text
+
+
+@each_dump
+def test_a_part_says_what_its_text_says(path: Path) -> None:
+    for _, _, _, part in parts(parse_module(dump_text(path)), 4, 6):
+        for copy, read in zip(part.entry.instructions, parse_module(str(part)).entry.instructions, strict=True):
+            assert [copy.value(a.name) for a in copy.attributes] == [read.value(a.name) for a in read.attributes]
+            assert copy.metadata == read.metadata
+            assert str(copy.literal) == str(read.literal)
+        if desugar(part) is part:
+            assert module_to_bytes(part) == module_to_bytes(parse_module(str(part)))
 
 
 @given(models(), seeds)

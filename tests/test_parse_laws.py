@@ -163,6 +163,27 @@ def _printed(hlo: Any, module: Any, **chosen: bool) -> str:
     return text
 
 
+@pytest.mark.parametrize("comma", [",", ",  ", ",\t", " , ", ", /*here*/ ", ",/*there*/"])
+def test_attributes_are_found_however_the_commas_before_them_are_spaced(comma: str) -> None:
+    body = "HloModule m\n\nf {\n  ROOT n = f32[2]{0} parameter(0)\n}\n\nENTRY e {\n  a = f32[2]{0} parameter(0)\n"
+    attributes = ("", 'frontend_attributes={a="b"}', "kind=kLoop", "calls=f", 'metadata={op_name="c"}')
+    module = parse_module(f"{body}  ROOT r = f32[2]{{0}} fusion(a){comma.join(attributes)}\n}}\n")
+    assert module.errors == ()
+    assert module.entry.root is not None
+    assert module.entry.root.called_computations == module.computations[:1]
+    assert module.entry.root.metadata.op_name == "c"
+    assert len(module.entry.root.attributes) == len(attributes) - 1
+
+
+def test_operands_without_names_get_one_each() -> None:
+    module = parse_module(
+        "ENTRY e { ROOT r = f32[] add(f32[] negate(f32[] negate(f32[] constant(1))), f32[] constant(2)) }"
+    )
+    names = [instruction.name for instruction in module.instructions]
+    assert names == ["constant.anon", "negate.anon", "negate.anon.1", "constant.anon.1", "r"]
+    assert str(parse_module(str(module))) == str(module)
+
+
 def test_calls_are_found_without_blanks() -> None:
     text = "f { ROOT p = f32[] parameter(0) }\nENTRY e {\n  a = f32[] parameter(0)\n"
     for call in ('call(a), backend_config="x",to_apply=f', "call(a),to_apply = f", "call(a) ,  to_apply=%f"):

@@ -80,6 +80,13 @@ def tables(draw: st.DrawFn) -> Table:
     )
 
 
+def test_spans_are_no_labels_and_have_no_sum() -> None:
+    columns = (Column("n", "n", "count", total="sum"), Column("when", "step", "span", total="sum", steps=9))
+    table = Table("t", columns, ((1, (0, 3, True)), (2, (4, 8, False))))
+    assert table.label_index(range(2)) is None
+    assert table.total_of(table.rows) == (3, None)
+
+
 @settings(deadline=None)
 @given(tables(), texts, st.integers(40, 250), st.booleans())
 def test_whatever_a_table_holds_it_fits_and_harms_nothing(

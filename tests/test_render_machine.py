@@ -17,7 +17,7 @@ from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.report import Report
-from hlo_cli.report.rows import LazyRows
+from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.report.tree import Branch, Tree
@@ -158,7 +158,7 @@ def test_unknown_formats_are_errors() -> None:
 
 @pytest.mark.parametrize("name", ["table", "json", "jsonl", "csv", "tsv"])
 def test_rows_are_written_as_they_are_made(name: str) -> None:
-    rows = LazyRows(10**12, lambda: ((n,) for n in count()))
+    rows = Lazy(10**12, lambda: ((n,) for n in count()))
     report = Report("tile-index", "many", parts=(Table("slots", (Column("slot", "slot", "count"),), rows),))
     begun = list(islice(renderer(name, person=False)(report, Style()), 30))
     assert any("7" in chunk for chunk in begun)

@@ -115,6 +115,7 @@ def test_shapes_left_out_come_back(path: Path) -> None:
         assert compatible(found.shape, written.shape), found
 
 
+@pytest.mark.oracle
 def test_shapes_left_out_are_those_that_xla_infers() -> None:
     whole = [dump_text(path) for path in dumps()]
     texts = [stripped(text)[0] for text, said in zip(whole, ask_xla(whole), strict=True) if said]
@@ -145,6 +146,7 @@ def test_what_is_wrong_is_said(instruction: str, message: str) -> None:
     assert message in complaint(TEXT.replace("INSTRUCTION", instruction))
 
 
+@pytest.mark.oracle
 def test_xla_rejects_what_is_wrong() -> None:
     texts = [TEXT.replace("INSTRUCTION", instruction) for instruction, _ in WITHOUT_SHAPE]
     said = ask_xla([TEXT.replace("INSTRUCTION", "add(a, a)"), *texts])
@@ -152,6 +154,7 @@ def test_xla_rejects_what_is_wrong() -> None:
     assert not [wrong[0] for wrong, answer in zip(WITHOUT_SHAPE, said[1:], strict=True) if answer]
 
 
+@pytest.mark.oracle
 def test_stablehlo_rejects_what_is_wrong() -> None:
     texts = [TEXT.replace("INSTRUCTION", instruction) for instruction, _ in WRITTEN]
     good = TEXT.replace("INSTRUCTION", "f32[2,3] add(a, a)")
@@ -186,6 +189,7 @@ def test_errors_have_a_place() -> None:
     assert caught.value.diagnostic.span == root.span is not None
 
 
+@pytest.mark.oracle
 def test_types_are_those_that_xla_allows() -> None:
     unary = [opcode for opcode in sorted(INFERRED) if OPCODE_ARITY[opcode] == 1 and RULES[opcode] in UNARY_RULES]
     binary = [
@@ -200,6 +204,7 @@ def test_types_are_those_that_xla_allows() -> None:
     assert_like_xla(texts)
 
 
+@pytest.mark.oracle
 def test_random_instructions_have_the_shape_that_xla_infers() -> None:
     assert_like_xla([Writer(Random(seed)).text() for seed in range(500)])
 

@@ -83,7 +83,8 @@ def orders_of(module: Module, values: Iterable[Value]) -> Orders:
     """The orders that the given values have, and the tiles that the module's target gives by default."""
     known: dict[tuple[int, ...], dict[Order, None]] = {}
     for value in values:
-        known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
+        if value.shape.problem is None:
+            known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
     generation = "v2" if is_old_tpu(module) else "v5e"
     return Orders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
 

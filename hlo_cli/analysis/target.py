@@ -5,24 +5,33 @@ Memory spaces follow xla/layout.h and the colours that TPU and GPU compilers pri
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal
 
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape
 
 Target = Literal["tpu", "gpu", "cpu"]
 
 _LOOKED_AT: Final = 20_000
-_TPU = re.compile(r'"(?:flag_configs|scoped_memory_configs|dma_priority)"|custom_call_target="tpu_custom_call"')
-_GPU = re.compile(
-    r'"(?:operation_queue_id|fusion_backend_config|triton_gemm_config|gemm_backend_config|collective_backend_config)"'
-    r'|custom_call_target="__(?:cublas|cudnn|gpu|triton)'
+_CALLS = 'custom_call_target="'
+_TPU: Final = ('"flag_configs"', '"scoped_memory_configs"', '"dma_priority"', f'{_CALLS}tpu_custom_call"')
+_GPU: Final = (
+    '"operation_queue_id"',
+    '"fusion_backend_config"',
+    '"triton_gemm_config"',
+    '"gemm_backend_config"',
+    '"collective_backend_config"',
+    *(f"{_CALLS}__{library}" for library in ("cublas", "cudnn", "gpu", "triton")),
+    "fingerprint_before_lhs=",
+    ", kind=kInput,",
 )
-_CPU = re.compile(
-    r'"(?:outer_dimension_partitions|onednn_[a-z_]++)"|custom_call_target="__(?:onednn|ynn|pocketfft)|%?ynn_fusion'
+_CPU: Final = (
+    '"outer_dimension_partitions"',
+    '"onednn_',
+    *(f"{_CALLS}__{library}" for library in ("onednn", "ynn", "pocketfft")),
+    "ynn_fusion",
 )
 
 _SPACES: Final[dict[str | None, dict[int, str]]] = {
@@ -45,11 +54,11 @@ def target_of(module: Module) -> Target | None:
     if any(shape.layout.tiles for shape in islice(_arrays(module), _LOOKED_AT)):
         return "tpu"
     text = module.source.text
-    if _TPU.search(text):
+    if _holds_any(text, _TPU):
         return "tpu"
-    if _GPU.search(text):
+    if _holds_any(text, _GPU):
         return "gpu"
-    if module.is_scheduled or _CPU.search(text):
+    if module.is_scheduled or _holds_any(text, _CPU):
         return "cpu"
     return None
 
@@ -71,11 +80,16 @@ def space_name(space: int, target: str | None) -> str:
     return _SPACES.get(target, _SPACES[None]).get(space, f"S({space})")
 
 
+def _holds_any(text: str, marks: tuple[str, ...]) -> bool:
+    """Whether one of the marks stands in a text; looking for each by itself is ten times faster than for a pattern."""
+    return any(mark in text for mark in marks)
+
+
 def _arrays(module: Module) -> Iterator[ArrayShape]:
-    seen: set[Shape] = set()
+    seen: set[int] = set()  # by identity: a module's equal shapes are one object
     for instruction in module.instructions:
-        if instruction.shape not in seen:
-            seen.add(instruction.shape)
+        if id(instruction.shape) not in seen:
+            seen.add(id(instruction.shape))
             for _, leaf in instruction.shape.leaves:
                 if isinstance(leaf, ArrayShape):
                     yield leaf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -76,10 +77,11 @@ Once, in the shell's start-up file:
   fish   _HLO_COMPLETE=fish_source hlo | source      in ~/.config/fish/config.fish
 """
 
-TOPICS: Final[dict[str, tuple[str, str]]] = {
-    "dump": ("how to make a dump", DUMP),
-    "where": ("how to choose instructions: the language of --where", WHERE),
-    "completion": ("how to let the shell complete commands and options", COMPLETION),
+TOPICS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
+    "dump": ("how to make a dump", lambda: DUMP),
+    "where": ("how to choose instructions: the language of --where", lambda: WHERE),
+    "chips": ("the chips that --chip knows, and their memories", lambda: _chips()),
+    "completion": ("how to let the shell complete commands and options", lambda: COMPLETION),
 }
 
 
@@ -102,7 +104,7 @@ def _text(context: click.Context, topic: str | None) -> str:
         rows = [f"  hlo help {name:<12}{summary}" for name, (summary, _) in TOPICS.items()]
         return "\n".join([*rows, "  hlo help COMMAND     the same as hlo COMMAND --help"])
     if topic in TOPICS:
-        return TOPICS[topic][1]
+        return TOPICS[topic][1]()
     parent = context.parent
     assert parent is not None
     assert isinstance(parent.command, click.Group)
@@ -112,3 +114,20 @@ def _text(context: click.Context, topic: str | None) -> str:
     meant = nearest(topic, known)
     question = f"; did you mean {meant}?" if meant else ""
     raise HloError(f"no topic {topic}{question}", hint=None if meant else "hlo help lists the topics")
+
+
+def _chips() -> str:
+    from hlo_cli.analysis.chips import CHIPS
+    from hlo_cli.analysis.target import space_name
+    from hlo_cli.render.numbers import bytes_in_words
+
+    lines = ["The memory of one device as XLA counts devices, and who says so."]
+    for chip in CHIPS:
+        lines += ["", f"{chip.name}   also {', '.join(chip.aliases)}"]
+        for space, capacity in chip.memories.items():
+            lines.append(
+                f"  {space_name(space, chip.target):<7}{bytes_in_words(capacity.bytes):>10}  {capacity.source}"
+            )
+        if chip.usable is not None:
+            lines.append(f"  usable {bytes_in_words(chip.usable.bytes):>10}  {chip.usable.source}")
+    return "\n".join(lines)

@@ -18,7 +18,7 @@ from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.rows import LazyRows
+from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
@@ -164,7 +164,7 @@ def _places(before: ArrayShape, after: ArrayShape, by: Correspondence, asked: Se
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
 
     count = sum(selection.count for selection in asked)
-    return Table("places", columns, LazyRows(count, rows), noun="elements")
+    return Table("places", columns, Lazy(count, rows), noun="elements")
 
 
 def _tuple(numbers: Sequence[int]) -> str:

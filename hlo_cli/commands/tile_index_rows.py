@@ -10,7 +10,7 @@ from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.rows import LazyRows
+from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.syntax.indices import Selection
 
@@ -42,7 +42,7 @@ def addresses_table(shape: ArrayShape, asked: Sequence[Selection], *, bits: int,
             yield _row(place_of(shape, index, element_bits=bits), tiles, base)
 
     count = sum(selection.count for selection in asked)
-    made = LazyRows(count, rows) if count > _FEW else tuple(rows())
+    made = Lazy(count, rows) if count > _FEW else tuple(rows())
     return Table("addresses", columns, made, noun="elements")
 
 
@@ -66,7 +66,7 @@ def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bi
                     yield _slot_row(shape, number, slot, (slot * bits + prefix) // 8)
 
     count = sum(map(len, asked))
-    made = LazyRows(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
+    made = Lazy(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
     return Table("slots", columns, made, noun="slots")
 
 

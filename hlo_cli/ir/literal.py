@@ -43,10 +43,15 @@ class ArrayLiteral:
     [[1, 2], [3, 4]]
     >>> literal.to_string(), literal.is_elided
     ('{ { 1, 2 }, { 3, 4 } }', False)
+    >>> print(literal)
+    s32[2,2]{1,0} { { 1, 2 }, { 3, 4 } }
     """
 
     shape: ArrayShape
     values: LiteralValues | None
+
+    def __str__(self) -> str:
+        return f"{self.shape} {self.to_string()}"
 
     @property
     def is_elided(self) -> bool:
@@ -88,6 +93,9 @@ class TupleLiteral:
 
     shape: TupleShape
     elements: tuple[Literal, ...]
+
+    def __str__(self) -> str:
+        return "( " + ", ".join(map(str, self.elements)) + " )"
 
     @property
     def is_elided(self) -> bool:

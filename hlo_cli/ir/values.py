@@ -13,6 +13,7 @@ from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout, OutputOpe
 from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
 from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.named_sharding import NamedSharding
 from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
@@ -38,6 +39,7 @@ class Name:
 
 Scalar = (
     bool | int | float | str | StrEnum | Name
+    | ArrayLiteral | TupleLiteral
     | ArrayShape | BufferShape | OpaqueShape | TokenShape | TupleShape | UnknownShape
     | Alias | BufferDonor | ComputationLayout | DebuggedArray | OutputOperandAlias
     | CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList

@@ -87,7 +87,7 @@ class Table:
         """Of the given columns the one that says what a row is: the first that names something, else the first text."""
         among = tuple(indices)
         named = [i for i in among if self.columns[i].unit in NAMING]
-        texts = [i for i in among if not self.columns[i].is_numeric and self.columns[i].unit != "change"]
+        texts = [i for i in among if not self.columns[i].is_numeric and self.columns[i].unit not in ("change", "span")]
         return next(iter(named or texts), None)
 
     @property
@@ -114,6 +114,8 @@ def _order(rows: Sequence[Row], at: int) -> Callable[[int], tuple[int, object]]:
 
 def _total(column: Column, sum_of: Callable[[str], Cell]) -> Cell:
     match column.total:
+        case _ if column.unit == "span":
+            return None
         case "sum":
             return sum_of(column.name)
         case Share(part=part, whole=whole) as share:

@@ -82,7 +82,7 @@ class Track:
 
     name: str
     totals: Sequence[int]
-    bands: tuple[Band, ...] = ()
+    bands: Sequence[Band] = ()
     _: KW_ONLY
     limit_bytes: int | None = None
     marks: tuple[Mark, ...] = ()

@@ -69,6 +69,9 @@ class Kind(Enum):
     TYPE = auto()
     WINDOW = auto()
 
+    __hash__ = object.__hash__
+    """Kinds are looked up with every value that is read, and the hash of the name would take longer than the rest."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeRule:

@@ -22,9 +22,8 @@ from hlo_cli.syntax.statements import OperandText, Statement, read_operands
 from hlo_cli.syntax.suggest import ONE_RESULT, defined_below
 from hlo_cli.syntax.written import WrittenReader
 
-_CALLS = re.compile(
-    rf",\s*+({'|'.join(CALLING_ATTRIBUTES)})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)"
-)
+_CALLING: Final = "|".join(CALLING_ATTRIBUTES)
+_CALLS = re.compile(rf"(?:,|\*/)\s*+({_CALLING})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
 _FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.\-]*+)(?![^,])")
 _INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
 _REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
@@ -209,8 +208,8 @@ class Builder:
         """The instruction of a statement, appended behind those that are nested in its operands."""
         for operand in statement.operands:
             if operand.nested is not None:
-                operand.nested.name = operand.name = free_name(f"{operand.nested.opcode}.anon", named, self.copies)
-                self._instruction(computation, operand.nested, named, instructions)
+                operand.name = self._instruction(computation, operand.nested, named, instructions).name
+        statement.name = statement.name or free_name(f"{statement.opcode}.anon", named, self.copies)
         text = InstructionText(
             tuple(statement.attributes),
             statement.argument,

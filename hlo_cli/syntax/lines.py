@@ -67,7 +67,7 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
     return rows
 
 
-_METADATA: Final = ", metadata="
+_METADATA: Final = "metadata="
 _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
 
 
@@ -135,7 +135,8 @@ class RowReader:
         at = text.find(_METADATA, start, end)
         if at < 0:
             return NO_METADATA
-        if _is_outside(text, start, at) and (value := _BRACED.match(text, at + len(_METADATA))) is not None:
+        plain = text.startswith(", ", at - 2) and _is_outside(text, start, at)
+        if plain and (value := _BRACED.match(text, at + len(_METADATA))) is not None:
             return parse_metadata(value[0])
         written = instruction.attribute("metadata")
         return NO_METADATA if written is None else parse_metadata(written)

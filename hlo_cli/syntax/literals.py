@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from hlo_cli.syntax.strict.literals import LiteralText
+    from hlo_cli.syntax.strict.tokens import Tokens
 
 _SHAPE_AGAIN: Final = re.compile(r"[ \t\n\r]*+[a-z][a-z0-9]*+\[[0-9,]*+\][ \t\n\r]++(?=\{)")
 
@@ -66,7 +67,19 @@ def parse_literal(text: str) -> Literal:
         ...
     hlo_cli.source.HloError: 1:6: error: 256 is no value of u8, which has 0 to 255
     """
-    return _read(Source("", text), Span(0, len(text)))
+    from hlo_cli.syntax.strict.tokens import END, Tokens
+
+    tokens = Tokens(Source("", text))
+    literal = read_shaped_literal(tokens)
+    tokens.expect(END, "behind the literal")
+    return literal
+
+
+def read_shaped_literal(tokens: Tokens) -> Literal:
+    """A literal with its shape before it, as far as it goes."""
+    from hlo_cli.syntax.strict.literals import read_literal
+
+    return _literal_of(tokens.source, read_literal(tokens))
 
 
 def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
@@ -83,7 +96,7 @@ def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
     raise _no_literal(shape, source, span)
 
 
-def _read(source: Source, span: Span, shape: Shape | None = None) -> Literal:
+def _read(source: Source, span: Span, shape: Shape) -> Literal:
     """A literal whose parts must be found first, which takes reading all of it."""
     from hlo_cli.syntax.strict.literals import read_literal
     from hlo_cli.syntax.strict.tokens import END, Tokens

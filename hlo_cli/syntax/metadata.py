@@ -34,13 +34,11 @@ def parse_metadata(value: str) -> Metadata:
     """
     fields: dict[str, str | int | tuple[int, ...]] = {}
     for key, text in _FIELD.findall(value):
-        kind = _KINDS.get(key)
-        if text[:1] in ('"', "'"):
-            if kind is str:
-                fields[key] = unquote(text)
-        elif text[:1] == "{":
-            if kind is tuple:
-                fields[key] = tuple(map(int, _NUMBER.findall(text)))
-        elif text and kind is int:
+        kind, first = _KINDS.get(key), text[:1]
+        if kind is str and (first == '"' or first == "'"):
+            fields[key] = unquote(text)
+        elif kind is int and (first == "-" or first.isdigit()):
             fields[key] = int(text[:18])
+        elif kind is tuple and first == "{":
+            fields[key] = tuple(map(int, _NUMBER.findall(text)))
     return Metadata(**fields)  # type: ignore[arg-type]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from hlo_cli.ir.computation import NO_TEXT, Computation, free_name
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows
-from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
 from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
 from hlo_cli.syntax.lines import read_rows

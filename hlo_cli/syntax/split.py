@@ -21,13 +21,23 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
     >>> split_attributes(", dimensions={0,1") is None
     True
     """
-    before, found, rest = text.partition(", metadata={")
-    if found and (metadata := _METADATA_REST.match(rest)) is not None:
-        first, last = _split(before), _split(rest[metadata.end() :])
-        if first is not None and last is not None:
-            return [*first, ("metadata", f"{{{metadata[0]}"), *last]
+    if (cut := _cut(text)) is not None:
+        before, metadata, behind = cut
+        return [*(_split(before) or ()), ("metadata", metadata), *(_split(behind) or ())]
     pairs = _split(text)
     return None if pairs is None else list(pairs)
+
+
+def without_metadata(text: str) -> tuple[str, str]:
+    """Attributes without their metadata, which most lines have and few share, and its value; all of them if it is odd.
+
+    >>> without_metadata(', a=1, metadata={op_name="f"}, b=2')
+    (', a=1, b=2', '{op_name="f"}')
+    """
+    if (cut := _cut(text)) is None:
+        return text, ""
+    before, metadata, behind = cut
+    return before + behind, metadata
 
 
 def split_tail(tail: str) -> list[tuple[str, str]] | None:
@@ -41,6 +51,17 @@ def split_tail(tail: str) -> list[tuple[str, str]] | None:
         if not found or "=" in before:
             return None
     return pairs
+
+
+def _cut(text: str) -> tuple[str, str, str] | None:
+    """The attributes before the metadata, its value and those behind it, if it is there and plain."""
+    before, found, rest = text.partition(", metadata={")
+    if not found or (metadata := _METADATA_REST.match(rest)) is None:
+        return None
+    behind = rest[metadata.end() :]
+    if _split(before) is None or _split(behind) is None:
+        return None
+    return before, f"{{{metadata[0]}", behind
 
 
 @lru_cache(maxsize=1 << 12)

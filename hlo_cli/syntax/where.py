@@ -15,17 +15,10 @@ import pyparsing as pp
 
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Operator, Text, Where
 from hlo_cli.source import HloError, Source, Span, nearest
+from hlo_cli.syntax.sizes import UNITS, unit_meant
 
 MOST_NESTED: Final = 20
 LONGEST: Final = 20_000
-
-UNITS: Final[dict[str, int]] = {
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},
-    "KB": 1000,
-    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
-}
-"""The units of bytes: kB is 1000 bytes, KiB 1024."""
 
 _FUNCTIONS: Final = ("uses", "calls", "depends_on", "feeds", "has")
 _BRACKETS: Final = r"\[[^\[\]\"']*+\]|\{(?:[^{}\"']|\{[^{}\"']*+\})*+\}"
@@ -156,8 +149,7 @@ def _number(match: re.Match[str], span: Span) -> Number:
     if unit == "%":
         return Number(value / 100, "percent", match[0], span)
     if unit and unit not in UNITS:
-        close = next((known for known in UNITS if known.lower() in (unit.lower(), f"{unit}ib".lower())), None)
-        meant = close or nearest(unit, UNITS)
+        meant = unit_meant(unit)
         question = f"; did you mean {meant}?" if meant else ""
         units = f"units are {', '.join(UNITS)} and %; text that begins with a digit needs quotes"
         raise _wrong(match, f"no unit {unit}{question}", Span(*match.span(2)), units)

@@ -6,15 +6,20 @@ Nothing of XLA's does quite this; `ExtractModule` of xla/hlo/tools/hlo_extractor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.neighbours import Users, reached, users_of
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.computation import Computation, NoText
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
+from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.literal import Literal
+    from hlo_cli.ir.values import AttributeValue
 
 KEPT_OF_OPERANDS: Final = ("sharding", "metadata")
 """The attributes of an instruction that also hold for the parameter in its place."""
@@ -57,6 +62,7 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
         module.is_scheduled,
         stack_tables=module.stack_tables if _need_frames((*called, entry)) else "",
         read_stack_tables=module.read_stack_tables,
+        read_header_value=module.read_header_value,
     )
 
 
@@ -95,6 +101,26 @@ def _need_frames(computations: Iterable[Computation]) -> bool:
     return any("stack_frame_id=" in i.raw[1] for computation in computations for i in computation.instructions)
 
 
+@dataclass(frozen=True, slots=True)
+class _PartReader(NoText):
+    """Reads copied instructions as those of their computation are read; `originals` stand at the places of copies."""
+
+    reader: TextReader
+    originals: Sequence[Instruction]
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
+        return self.reader.value(opcode, attribute, text)
+
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """What the metadata attribute says, if it was copied too."""
+        return instruction.value_of("metadata", Metadata) or NO_METADATA
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """The values of a constant."""
+        return self.reader.literal(self.originals[instruction.index])
+
+
 @dataclass(slots=True)
 class _Copy:
     """The entry of the new module while it is made: the kept instructions, and parameters for what they take."""
@@ -102,6 +128,7 @@ class _Copy:
     original: Computation
     kept: dict[Instruction, None]
     copies: dict[Instruction, Instruction] = field(default_factory=dict)
+    originals: list[Instruction] = field(default_factory=list)
     parameters: list[Instruction] = field(default_factory=list)
     elements: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
     names: frozenset[str] = field(init=False)
@@ -110,7 +137,8 @@ class _Copy:
     def __post_init__(self) -> None:
         self.names = frozenset(instruction.name for instruction in self.kept)
         thread = self.original.execution_thread
-        self.computation = Computation(self.original.name, is_entry=True, execution_thread=thread)
+        reader = _PartReader(self.original.reader, self.originals)
+        self.computation = Computation(self.original.name, is_entry=True, execution_thread=thread, reader=reader)
 
     def entry(self) -> Computation:
         """The computation, complete."""
@@ -157,6 +185,7 @@ class _Copy:
             instruction.name, instruction.shape, opcode, operands, self.computation, len(self.copies), text
         )
         self.copies[instruction] = copy
+        self.originals.append(instruction)
         return copy
 
     def _attributes(self, instruction: Instruction) -> Iterator[Attribute]:

@@ -18,7 +18,6 @@ def with_every_value(text: str) -> Module:
         assert isinstance(computation.reader, RowReader), "the bench's dumps are regular"
         opcodes = [instruction.opcode for instruction in computation.instructions]
         rows.update(zip(opcodes, computation.reader.tails(), strict=True))
-    for opcode, tail in rows:
-        for name, value in split_tail(tail) or ():
-            read_attribute_value(opcode, name, value)
+    for opcode, name, value in {(opcode, *pair) for opcode, tail in rows for pair in split_tail(tail) or ()}:
+        read_attribute_value(opcode, name, value)
     return module

@@ -99,7 +99,7 @@ def ending_of(column: Column, total: Cell, words: str, writing: Writing, style: 
     >>> ending_of(column, 3412, "", writing_of(column, ()), Style()).text
     '3,412'
     """
-    if words or (column.total is None and total is None):
+    if words or (total is None and (column.total is None or column.unit == "span")):
         return Entry(style.show(words), fixed=True)
     return Entry(style.show(cell_text(total, writing)), fixed=True)
 

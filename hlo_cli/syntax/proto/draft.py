@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from operator import itemgetter
+from typing import Final
 
-from hlo_cli.syntax.proto.fields import FLOATS, FieldType, fields_of, number_of_word
-from hlo_cli.syntax.proto.wire import field, fixed, packed
+from hlo_cli.syntax.proto.fields import FLOATS, TEXTS, FieldType, fields_of, number_of_word
+from hlo_cli.syntax.proto.wire import BYTES, VARINT, fixed, packed, varint
 
 
 class Draft:
@@ -16,11 +20,10 @@ class Draft:
     '1003'
     """
 
-    __slots__ = ("_parts", "_types", "kind")
+    __slots__ = ("_parts", "_places")
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._types = fields_of(kind)
+        self._places = _places(kind)
         self._parts: list[tuple[int, bytes]] = []
 
     def add(self, name: str, value: Value | None, *, always: bool = False) -> Draft:
@@ -28,46 +31,86 @@ class Draft:
 
         A message is there even if it is empty, as long as it is given.
         """
-        kind = self._types[name]
-        if value is not None and (always or isinstance(value, Draft) or value):
-            self._parts.extend((kind.number, part) for part in _encoded(kind, value))
+        if value or (always and value is not None):
+            place = self._places[name]
+            if place.repeated:
+                self._parts.extend([(place.number, part) for part in _all(place, value)])
+            else:
+                self._parts.append((place.number, _one(place, value)))
+        return self
+
+    def include(self, other: Draft) -> Draft:
+        """The same draft with all that another one of its kind says."""
+        self._parts.extend(other._parts)
         return self
 
     def to_bytes(self) -> bytes:
         """The bytes of the message."""
-        return b"".join(part for _, part in sorted(self._parts, key=lambda part: part[0]))
+        self._parts.sort(key=_BY_NUMBER)
+        return b"".join([part for _, part in self._parts])
 
 
 Scalar = int | float | str | bytes | Draft
 """What one occurrence of a field may hold; a str stands for a word where the field is an enumeration."""
 Value = Scalar | Iterable[Scalar]
+_BY_NUMBER: Final = itemgetter(0)
 
 
-def _encoded(kind: FieldType, value: Value) -> Iterable[bytes]:
-    if not kind.repeated or isinstance(value, int | float | str | bytes | Draft):
-        yield _one(kind, value)
-    elif kind.is_number:
-        if numbers := packed(_as_number(kind, each) for each in value):
-            yield field(kind.number, numbers)
-    else:
-        yield from (_one(kind, each) for each in value)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a field goes, and how: what is the same for all its values."""
+
+    number: int
+    type: str
+    repeated: bool
+    is_number: bool
+    is_text: bool
+    float_format: str
+    number_tag: bytes
+    bytes_tag: bytes
 
 
-def _one(kind: FieldType, value: Value) -> bytes:
-    if isinstance(value, Draft):
-        return field(kind.number, value.to_bytes())
+@cache
+def _places(message: str) -> dict[str, _Place]:
+    return {name: _place(kind) for name, kind in fields_of(message).items()}
+
+
+def _place(kind: FieldType) -> _Place:
+    return _Place(
+        kind.number,
+        kind.type,
+        kind.repeated,
+        kind.is_number,
+        kind.type in TEXTS,
+        FLOATS.get(kind.type, ""),
+        varint(kind.number << 3 | VARINT),
+        varint(kind.number << 3 | BYTES),
+    )
+
+
+def _all(place: _Place, value: Value) -> Iterable[bytes]:
+    if isinstance(value, int | float | str | bytes | Draft):
+        return (_one(place, value),)
+    if place.is_number:
+        numbers = packed([_as_number(place, each) for each in value])
+        return (_one(place, numbers),) if numbers else ()
+    return [_one(place, each) for each in value]
+
+
+def _one(place: _Place, value: Value) -> bytes:
+    if isinstance(value, str) and place.is_text:
+        value = value.encode("utf-8", "surrogateescape")
+    elif isinstance(value, Draft):
+        value = value.to_bytes()
     if isinstance(value, bytes):
-        return field(kind.number, value)
-    if kind.type in FLOATS:
-        assert isinstance(value, int | float)
-        return fixed(kind.number, struct.pack(FLOATS[kind.type], value))
-    if isinstance(value, str) and kind.type in ("string", "bytes"):
-        return field(kind.number, value.encode("utf-8", "surrogateescape"))
-    return field(kind.number, _as_number(kind, value))
+        return place.bytes_tag + varint(len(value)) + value
+    if place.float_format:
+        return fixed(place.number, struct.pack(place.float_format, value))
+    return place.number_tag + varint(_as_number(place, value))
 
 
-def _as_number(kind: FieldType, value: object) -> int:
+def _as_number(place: _Place, value: object) -> int:
     if isinstance(value, str):
-        return number_of_word(kind.type, value)
+        return number_of_word(place.type, value)
     assert isinstance(value, int)
-    return int(value)
+    return value

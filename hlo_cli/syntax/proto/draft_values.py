@@ -44,7 +44,8 @@ def fieldwise_draft(kind: str, value: Fieldwise) -> Draft:
     """
     draft = Draft(kind)
     for name in fields_of(kind):
-        draft.add(name, getattr(value, name, None))
+        if said := getattr(value, name, None):
+            draft.add(name, said)
     return draft
 
 

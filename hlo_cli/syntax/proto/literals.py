@@ -57,13 +57,6 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
     return literal_from_bytes(shape, message.packed(field_of(shape.element_type)))
 
 
-def shaped_text(literal: Literal) -> str:
-    """A literal with its shape before it, as the attribute `literal` has it; the elements of a tuple have theirs."""
-    if isinstance(literal, TupleLiteral):
-        return "( " + ", ".join(map(shaped_text, literal.elements)) + " )"
-    return f"{literal.shape} {literal.to_string()}"
-
-
 def literal_draft(literal: Literal) -> Draft:
     """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
     draft = Draft("LiteralProto").add("shape", shape_draft(_without_tiles(literal.shape)))

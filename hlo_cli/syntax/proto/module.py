@@ -12,6 +12,7 @@ from typing import Final
 
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
@@ -19,7 +20,6 @@ from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.values import value_text
 from hlo_cli.ir.words import DebugLogMode
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.fields import fields_of

@@ -12,6 +12,7 @@ them are never looked at.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -23,7 +24,6 @@ from hlo_cli.syntax.proto.damage import NO_MODULE, with_place
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
-from hlo_cli.syntax.proto.printed import PrintedSource
 from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.wire import WireError, all_bytes, read_fields
 
@@ -84,3 +84,30 @@ def _holds_instructions(module: Message) -> bool:
             for instruction in all_bytes(read_fields(computation), _INSTRUCTIONS):
                 return _OPCODE.fullmatch(Message(KIND, instruction).data("opcode")) is not None
     return False
+
+
+class PrintedSource(Source):
+    """A source whose text is made on first use; nothing in the module has a place in it.
+
+    >>> source = PrintedSource("m.hlo.pb", lambda: "HloModule m")
+    >>> source.text
+    'HloModule m'
+    """
+
+    __slots__ = ("_print", "_printed")
+
+    def __init__(self, name: str, print_: Callable[[], str]) -> None:
+        self._print = print_
+        self._printed: str | None = None
+        super().__init__(name, "")
+
+    @property
+    def text(self) -> str:
+        """The text of the module as XLA prints it."""
+        if self._printed is None:
+            self._printed = self._print()
+        return self._printed
+
+    @text.setter
+    def text(self, _: str) -> None:
+        """There is no other text than that of the module."""

@@ -13,7 +13,7 @@ from hlo_cli.ir.sharding import Domain
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.values import AttributeValue
 from hlo_cli.ir.words import Precision, PrecisionAlgorithm
-from hlo_cli.syntax.proto.literals import literal_of, shaped_text
+from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.shardings import replica_groups_of, sharding_of
@@ -100,9 +100,7 @@ def _aliasing(message: Message, _: Shape | None) -> AttributeValue | None:
 
 
 def _literal(message: Message, _: Shape | None) -> AttributeValue | None:
-    if not message.has("literal"):
-        return None
-    return UnreadText(shaped_text(literal_of(message.message("literal"))))
+    return literal_of(message.message("literal")) if message.has("literal") else None
 
 
 def _pairs(message: Message, _: Shape | None) -> AttributeValue | None:

@@ -150,6 +150,7 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+@lru_cache(maxsize=1 << 16)
 def varint(value: int) -> bytes:
     """A number as a varint; a negative one as its two's complement in 64 bits.
 
@@ -157,8 +158,6 @@ def varint(value: int) -> bytes:
     ('9601', 10)
     """
     value &= (1 << 64) - 1
-    if value < 128:
-        return _SMALL[value]
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)
@@ -186,6 +185,3 @@ def fixed(number: int, value: bytes) -> bytes:
 def packed(values: Iterable[int]) -> bytes:
     """Numbers as the bytes of a packed field."""
     return b"".join(map(varint, values))
-
-
-_SMALL: Final = tuple(bytes((value,)) for value in range(128))

@@ -6,13 +6,13 @@ compiler has no place there: whether shardings may propagate, and which paramete
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.ir.aliasing import BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.metadata import StackFrames
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.origin import DebuggedArray, Recovery, RecoveryTable
@@ -20,16 +20,14 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
-from hlo_cli.syntax.proto.unique import unique_names
-from hlo_cli.syntax.proto.write_instructions import Numbers, instruction_draft
+from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
 
 _HELD: Final = frozenset(
     """is_scheduled input_output_alias buffer_donor entry_computation_layout replica_count num_partitions
     frontend_attributes origin_recovery_table debug_attributes backend_config""".split()
 )
-_LOCAL_BITS: Final = 32
-"""XLA counts instructions anew in each computation, whose number stands in the bits above."""
 
 
 def module_to_bytes(module: Module) -> bytes:
@@ -40,7 +38,8 @@ def module_to_bytes(module: Module) -> bytes:
     >>> print(read_proto(module_to_bytes(parse_module(text)), Source("", "")).entry.root)
     <negate n>
     """
-    return _module(module).to_bytes()
+    with no_garbage_collection():
+        return _module(module).to_bytes()
 
 
 def lost_attributes(module: Module) -> tuple[str, ...]:
@@ -56,11 +55,12 @@ def lost_attributes(module: Module) -> tuple[str, ...]:
 def _module(module: Module) -> Draft:
     if module.errors:
         raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
-    numbers = _numbers(module)
+    numbers = numbers_of(module)
+    writing = Writing(numbers)
     entry = numbers.computations[module.entry]
     draft = Draft("HloModuleProto").add("name", module.name)
     draft.add("entry_computation_name", numbers.names[module.entry]).add("entry_computation_id", entry)
-    draft.add("computations", [_computation(computation, numbers) for computation in module.computations])
+    draft.add("computations", [_computation(computation, writing) for computation in module.computations])
     draft.add("host_program_shape", _host_program_shape(module, numbers))
     if module.is_scheduled:
         draft.add("schedule", Draft("HloScheduleProto").add("sequences", _sequences(module, numbers)))
@@ -79,47 +79,15 @@ def _module(module: Module) -> Draft:
     return draft.add("backend_config", config.text if isinstance(config, BackendConfig) else None)
 
 
-def _numbers(module: Module) -> Numbers:
-    """Numbers for all computations and instructions: XLA prints by number what is called, and what has no schedule."""
-    computations = {computation: number for number, computation in enumerate(module.computations, 1)}
-    fused = _fusion_computations(module) if module.is_scheduled else computations
-    instructions = {
-        instruction: number << _LOCAL_BITS | local
-        for computation, number in computations.items()
-        for local, instruction in enumerate(_by_age(computation, computations, fused))
-    }
-    listed = list(module.instructions)
-    names: dict[Computation | Instruction, str] = {}
-    names.update(zip(module.computations, unique_names(c.name for c in module.computations), strict=True))
-    names.update(zip(listed, unique_names(i.name for i in listed), strict=True))
-    return Numbers(computations, instructions, names)
-
-
-def _by_age(
-    computation: Computation, computations: Mapping[Computation, int], fused: Container[Computation]
-) -> Iterable[Instruction]:
-    """The instructions in an order in which XLA, looking at what they call, finds the computations in their order."""
-    if computation in fused:
-        return computation.instructions
-    last_callee = {
-        i: max((computations[c] for c in i.called_computations), default=0) for i in computation.instructions
-    }
-    return sorted(computation.instructions, key=last_callee.__getitem__)
-
-
-def _fusion_computations(module: Module) -> frozenset[Computation]:
-    """The bodies of fusions, which have no schedule."""
-    return frozenset(c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations)
-
-
-def _computation(computation: Computation, numbers: Numbers) -> Draft:
+def _computation(computation: Computation, writing: Writing) -> Draft:
     if computation.root is None:
         raise HloError(f"{computation.name} has no instructions")
-    program = Draft("ProgramShapeProto").add("parameters", [numbers.shape(p) for p in computation.parameters])
-    program.add("result", numbers.shape(computation.root), always=True)
+    numbers = writing.numbers
+    program = Draft("ProgramShapeProto").add("parameters", [writing.shape(p) for p in computation.parameters])
+    program.add("result", writing.shape(computation.root), always=True)
     program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
     draft = Draft("HloComputationProto").add("name", numbers.names[computation])
-    draft.add("instructions", [instruction_draft(each, numbers) for each in computation.instructions])
+    draft.add("instructions", [instruction_draft(each, writing) for each in computation.instructions])
     draft.add("program_shape", program)
     draft.add("id", numbers.computations[computation])
     draft.add("root_id", numbers.instructions[computation.root])
@@ -142,7 +110,7 @@ def _host_program_shape(module: Module, numbers: Numbers) -> Draft:
 
 def _sequences(module: Module, numbers: Numbers) -> Iterator[Draft]:
     """The order of every computation but the bodies of fusions, which have none."""
-    fused = _fusion_computations(module)
+    fused = fusion_computations(module)
     for computation in module.computations:
         if computation not in fused:
             ids = [numbers.instructions[instruction] for instruction in computation.instructions]

@@ -7,105 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
-from hlo_cli.ir.aliasing import OutputOperandAlias
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-    dot_dimension_numbers,
-    gather_dimension_numbers,
-    ragged_dot_dimension_numbers,
-    scatter_dimension_numbers,
-)
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.metadata import NO_METADATA
-from hlo_cli.ir.named_sharding import NamedSharding
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, wrapped_opcode
-from hlo_cli.ir.origin import OriginalValue
-from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
-from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue
-from hlo_cli.ir.window import PaddingConfig, Slice, Window
-from hlo_cli.ir.words import CustomCallApiVersion
+from hlo_cli.ir.metadata import NO_METADATA, Metadata
+from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.source import HloError
-from hlo_cli.syntax.literals import parse_literal
+from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_shardings import add_replica_groups, sharding_draft
-from hlo_cli.syntax.proto.draft_values import (
-    fieldwise_draft,
-    frontend_attributes_draft,
-    original_value_draft,
-    output_operand_alias_draft,
-    padding_config_draft,
-    ragged_dot_dimension_numbers_draft,
-    result_accuracy_draft,
-    slice_drafts,
-    sparsity_config_draft,
-    statistics_draft,
-    window_draft,
-)
-from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.draft_values import fieldwise_draft
 from hlo_cli.syntax.proto.literals import literal_draft
+from hlo_cli.syntax.proto.numbers import Numbers
 from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_draft
-
-_FIELDS: Final = {
-    "api_version": "custom_call_api_version",
-    "convolution_kind": "conv_kind",
-    "dim_labels": "convolution_dimension_numbers",
-    "direction": "comparison_direction",
-    "index": "tuple_index",
-    "inferred_dimension": "dimensions",
-    "iota_dimension": "dimensions",
-    "kind": "fusion_kind",
-    "operand_layout_constraints": "operand_shapes_with_layout",
-    "order": "comparison_order",
-    "origin": "original_value",
-    "output_to_operand_aliasing": "output_operand_aliasing",
-    "padding": "padding_config",
-    "schedule": "custom_call_schedule",
-    "slice": "slice_dimensions",
-    "statistics": "statistics_viz",
-    "type": "comparison_type",
-}
-"""The fields of attributes that have another name."""
-_ELSEWHERE: Final = frozenset((*CALLING_ATTRIBUTES, "metadata", "control-predecessors", "mode"))
-"""Attributes that say what the IR knows already, and one that XLA reads and forgets."""
-_GROUPED: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        ("dot", "scaled-dot", "ragged-dot"),
-        frozenset(
-            """lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims lhs_ragged_dims
-            rhs_group_dims""".split()
-        ),
-    ),
-    "gather": frozenset(
-        """offset_dims collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims
-        index_vector_dim""".split()
-    ),
-    "scatter": frozenset(
-        """update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims
-        scatter_indices_batching_dims index_vector_dim""".split()
-    ),
-    "triangular-solve": frozenset("left_side lower unit_diagonal transpose_a".split()),
-    "cholesky": frozenset(("lower",)),
-}
-"""Attributes that are written together, as one message."""
+from hlo_cli.syntax.proto.write_attributes import add_attributes
+from hlo_cli.syntax.split import without_metadata
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """The numbers by which a proto calls computations and instructions, and their names, which differ."""
+class Writing:
+    """What instructions are written with: the numbers of all, and what many share, made once.
 
-    computations: Mapping[Computation, int]
-    instructions: Mapping[Instruction, int]
-    names: Mapping[Computation | Instruction, str]
+    They share shapes, metadata, and whatever does not depend on other instructions.
+    """
+
+    numbers: Numbers
     _shapes: dict[int, bytes] = field(default_factory=dict)
+    _metadata: dict[str, Draft] = field(default_factory=dict)
+    _shared: dict[tuple[str, int, str, str], Draft] = field(default_factory=dict)
+    _named: dict[Computation, Mapping[str, Instruction]] = field(default_factory=dict)
 
     def shape(self, instruction: Instruction) -> bytes:
         """The `ShapeProto` of an instruction's shape. Most shapes come often, and as the same object."""
@@ -114,168 +44,61 @@ class Numbers:
             known = self._shapes[id(shape)] = shape_draft(shape).to_bytes()
         return known
 
+    def metadata(self, text: str) -> Draft:
+        """An instruction with nothing but the metadata that this is the text of."""
+        if (known := self._metadata.get(text)) is None:
+            known = self._metadata[text] = _metadata_draft(parse_metadata(text))
+        return known
 
-def instruction_draft(instruction: Instruction, numbers: Numbers) -> Draft:
+    def shared(self, instruction: Instruction, argument: str, attributes: str) -> Draft:
+        """What any instruction of this opcode and shape says that has these texts."""
+        key = instruction.opcode, id(instruction.shape), argument, attributes
+        if (known := self._shared.get(key)) is None:
+            known = self._shared[key] = _shared_draft(instruction, self.shape(instruction))
+        return known
+
+    def predecessors(self, instruction: Instruction) -> list[int]:
+        """The numbers of the instructions that must have run before."""
+        computation = instruction.computation
+        if computation not in self._named:
+            self._named[computation] = {each.name: each for each in computation.instructions}
+        named = self._named[computation]
+        return [self.numbers.instructions[named[name]] for name in instruction.control_predecessors]
+
+
+def instruction_draft(instruction: Instruction, writing: Writing) -> Draft:
     """An instruction; HloError if it says something that no proto can hold, or that is not known."""
     if wrapped_opcode(instruction.opcode) is not None or instruction.index in instruction.computation.operand_indices:
         raise HloError(
             f"{instruction.name} is written in a short form that protos do not have",
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
         )
-    draft = Draft(KIND).add("name", numbers.names[instruction]).add("opcode", instruction.opcode)
-    draft.add("shape", numbers.shape(instruction), always=True)
-    draft.add("id", numbers.instructions[instruction], always=True)
+    argument, text = instruction.raw
+    attributes, metadata = without_metadata(text)
+    numbers = writing.numbers
+    draft = Draft(KIND).include(writing.shared(instruction, argument, attributes))
+    draft.add("name", numbers.names[instruction]).add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
     draft.add("called_computation_ids", [numbers.computations[c] for c in instruction.called_computations])
-    if (metadata := instruction.metadata) != NO_METADATA:
-        draft.add("metadata", fieldwise_draft("OpMetadata", metadata))
-    if predecessors := instruction.control_predecessors:
-        named = {i.name: i for i in instruction.computation.instructions}
-        draft.add("control_predecessor_ids", [numbers.instructions[named[name]] for name in predecessors])
-    _add_argument(draft, instruction)
-    _add_groups(draft, instruction)
-    for attribute in instruction.attributes:
-        if attribute.name not in _ELSEWHERE and attribute.name not in _GROUPED.get(instruction.opcode, ()):
-            value = instruction.value(attribute.name)
-            if value is None or not _add(draft, instruction, attribute.name, value):
-                raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
+    if metadata:
+        draft.include(writing.metadata(metadata))
+    elif "metadata=" in attributes:
+        draft.include(_metadata_draft(instruction.metadata))
+    if "control-predecessors" in attributes:
+        draft.add("control_predecessor_ids", writing.predecessors(instruction))
     return draft
 
 
-def _add_argument(draft: Draft, instruction: Instruction) -> None:
-    """Add a parameter's number, or the values of a constant: XLA takes constants without, as dumps leave them out."""
+def _metadata_draft(metadata: Metadata) -> Draft:
+    return Draft(KIND).add("metadata", fieldwise_draft("OpMetadata", metadata) if metadata != NO_METADATA else None)
+
+
+def _shared_draft(instruction: Instruction, shape: bytes) -> Draft:
+    """What an instruction says by itself: XLA takes constants without their values, as dumps leave them out."""
+    draft = Draft(KIND).add("opcode", instruction.opcode).add("shape", shape, always=True)
     if (literal := instruction.literal) is not None:
         draft.add("literal", literal_draft(literal) if not literal.is_elided else None)
     elif instruction.opcode == "parameter":
         draft.add("parameter_number", instruction.parameter_number)
-
-
-def _add_groups(draft: Draft, instruction: Instruction) -> None:
-    """Add the messages that several attributes make up, and those that XLA wants even where text has none."""
-    opcode = instruction.opcode
-    if opcode == "ragged-dot":
-        if (ragged := ragged_dot_dimension_numbers(instruction)) is not None:
-            draft.add("ragged_dot_dimension_numbers", ragged_dot_dimension_numbers_draft(ragged))
-    elif (dot := dot_dimension_numbers(instruction)) is not None:
-        draft.add("dot_dimension_numbers", fieldwise_draft("DotDimensionNumbers", dot))
-    elif (gather := gather_dimension_numbers(instruction)) is not None:
-        draft.add("gather_dimension_numbers", fieldwise_draft("GatherDimensionNumbers", gather))
-    elif (scatter := scatter_dimension_numbers(instruction)) is not None:
-        draft.add("scatter_dimension_numbers", fieldwise_draft("ScatterDimensionNumbers", scatter))
-    elif opcode == "cholesky":
-        draft.add("cholesky_options", Draft("CholeskyOptions").add("lower", instruction.flag("lower")))
-    elif opcode == "triangular-solve":
-        options = Draft("TriangularSolveOptions").add("transpose_a", instruction.string("transpose_a"))
-        for name in ("left_side", "lower", "unit_diagonal"):
-            options.add(name, instruction.flag(name))
-        draft.add("triangular_solve_options", options)
-    if opcode in ("convolution", "reduce-window", "select-and-scatter") and instruction.window is None:
-        draft.add("window", Draft("Window"))
-    if opcode == "custom-call" and instruction.attribute("api_version") is None:
-        draft.add("custom_call_api_version", str(CustomCallApiVersion.ORIGINAL))
-    precisions = instruction.items_of("operand_precision", str)
-    algorithm = instruction.string("algorithm") if opcode != "rng-bit-generator" else None
-    if precisions or algorithm is not None:
-        config = Draft("PrecisionConfig").add("operand_precision", precisions).add("algorithm", algorithm)
-        draft.add("precision_config", config)
-
-
-def _add(draft: Draft, instruction: Instruction, name: str, value: AttributeValue) -> bool:
-    """Add what one attribute says; whether that could be done."""
-    if name == "operand_precision" or (name == "algorithm" and instruction.opcode != "rng-bit-generator"):
-        return True
-    field = _field(instruction.opcode, name)
-    match name, value:
-        case "literal", UnreadText():
-            draft.add(field, literal_draft(parse_literal(value)))
-        case _, UnreadText():
-            return False
-        case "is_associative", bool():
-            draft.add(field, "true" if value else "false")
-        case "cross_program_prefetch_index", int():
-            draft.add(field, value, always=True)
-        case (("iota_dimension" | "inferred_dimension"), int()):
-            draft.add(field, (value,))
-        case _, CollectiveDeviceList() | IotaReplicaGroupList() | MeshAxesReplicaGroupList():
-            add_replica_groups(draft, value)
-        case _, Domain():
-            draft.add("domain_entry_sharding", sharding_draft(value.exit))
-            draft.add("domain_exit_sharding", sharding_draft(value.entry))
-        case _ if (message := _message(value)) is not None:
-            draft.add(field, message)
-        case _, tuple():
-            return _add_list(draft, name, field, value)
-        case _ if field in fields_of(KIND):
-            draft.add(field, value if isinstance(value, bool | int | float) else str(value))
-        case _:
-            return False
-    return True
-
-
-def _field(opcode: str, name: str) -> str:
-    if name == "slice_sizes":
-        return "gather_slice_sizes" if opcode == "gather" else "dynamic_slice_sizes"
-    return "rng_algorithm" if name == "algorithm" else _FIELDS.get(name, name)
-
-
-def _message(value: AttributeValue) -> Draft | list[Draft] | str | None:
-    """A value that has a message of its own, or several."""
-    match value:
-        case BackendConfig():
-            return value.text
-        case ConvolutionDimensionNumbers():
-            return fieldwise_draft("ConvolutionDimensionNumbers", value)
-        case FrontendAttributes():
-            return frontend_attributes_draft(value)
-        case OriginalValue():
-            return original_value_draft(value)
-        case PaddingConfig():
-            return padding_config_draft(value)
-        case ResultAccuracy():
-            return result_accuracy_draft(value)
-        case Sharding() | NamedSharding() | TupleSharding():
-            return sharding_draft(value)
-        case Slice():
-            return slice_drafts(value)
-        case SparsityConfig():
-            return sparsity_config_draft(value)
-        case StatisticsViz():
-            return statistics_draft(value)
-        case Window():
-            return window_draft(value)
-    return shape_draft(value) if isinstance(value, Shape) else None
-
-
-def _add_list(draft: Draft, name: str, field: str, values: tuple[AttributeValue, ...]) -> bool:
-    """Add what an attribute lists."""
-    if name == "parameter_replication":
-        flags = [value is True for value in values]
-        draft.add(field, Draft("ParameterReplication").add("replicated_at_leaf_buffers", flags))
-    elif name == "operand_layout_constraints":
-        draft.add("constrain_layout", True)
-        draft.add(field, [shape_draft(value) for value in values if isinstance(value, Shape)])
-    elif name == "output_to_operand_aliasing":
-        aliases = (value for value in values if isinstance(value, OutputOperandAlias))
-        draft.add(field, map(output_operand_alias_draft, aliases))
-    elif name == "source_target_pairs":
-        draft.add(field, [Draft("SourceTarget").add("source", a).add("target", b) for a, b in _pairs(values)])
-    elif name == "slice_sizes" or field in fields_of(KIND):
-        draft.add(field, _flat(values))
-    else:
-        return False
-    return True
-
-
-def _pairs(values: tuple[AttributeValue, ...]) -> list[tuple[int, int]]:
-    lists = [_flat(value) for value in values if isinstance(value, tuple)]
-    return [(pair[0], pair[1]) for pair in lists if len(pair) == len(("source", "target"))]
-
-
-def _flat(values: tuple[AttributeValue, ...]) -> list[int]:
-    found: list[int] = []
-    for value in values:
-        if isinstance(value, tuple):
-            found.extend(_flat(value))
-        elif isinstance(value, int):
-            found.append(value)
-    return found
+    add_attributes(draft, instruction)
+    return draft

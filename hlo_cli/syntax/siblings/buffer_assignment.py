@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.ir.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import Source, Span
-from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.siblings.reading import (
     INDEX,
     NAME,

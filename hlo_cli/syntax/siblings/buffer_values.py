@@ -12,9 +12,9 @@ from typing import Final
 
 from hlo_cli.ir.buffer_values import UsedValue, UsedValues, ValueUse
 from hlo_cli.ir.buffers import BufferPlace
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.garbage import no_garbage_collection
 from hlo_cli.syntax.siblings.reading import INDEX, NAME, NUMBER, Places, cut_short, lines_outside, unknown_lines
 
 _WHAT: Final = "a list of values"

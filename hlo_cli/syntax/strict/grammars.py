@@ -16,8 +16,8 @@ from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
 from hlo_cli.ir.sharding import AnySharding, Domain
 from hlo_cli.ir.values import AttributeValue
 from hlo_cli.syntax.attributes import Kind
+from hlo_cli.syntax.literals import read_shaped_literal
 from hlo_cli.syntax.strict import metadata, values, words
-from hlo_cli.syntax.strict.literals import read_shaped_literal
 from hlo_cli.syntax.strict.tokens import Tokens
 
 ValueReader = Callable[[Tokens], AttributeValue]

@@ -13,7 +13,6 @@ from typing import Final
 
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Span
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.shapes import MAX_NESTING
@@ -78,13 +77,6 @@ def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> 
     start = tokens.start
     DenseReader(tokens, shape).read()
     return LiteralText(shape, Span(start, tokens.previous_end))
-
-
-def read_shaped_literal(tokens: Tokens) -> UnreadText:
-    """The text of a literal with its shape before it, as `literal=s32[2]{0} {1, 2}` has it."""
-    start = tokens.start
-    read_literal(tokens)
-    return UnreadText(tokens.source.text[start : tokens.previous_end])
 
 
 def _read_shaped_elements(tokens: Tokens, depth: int) -> LiteralText:

@@ -1,4 +1,4 @@
-"""Reading without garbage collection, which would go through all that has been read again and again."""
+"""Work without garbage collection, which would go through all that has been made again and again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Nothing that is made while reading is garbage; looking for it would take a third of the time.
+    """Nothing that is made while reading is garbage, nor in analyses; looking for it would take a third of the time.
 
     Freezing for a moment moves what was made to the oldest generation, so that the next collection leaves it alone.
     """

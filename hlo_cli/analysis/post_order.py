@@ -1,0 +1,71 @@
+"""The order in which XLA walks a computation: users after operands. Mirrors xla/hlo/ir/hlo_computation.cc."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+_CONTROL: Final = "control-predecessors"
+
+
+def instruction_post_order(computation: Computation, *, text: str = "") -> tuple[int, ...]:
+    """The indices of a computation's instructions in post-order (`MakeInstructionPostOrder`).
+
+    Depth first from each instruction without users: before it stand its control predecessors, the last first, then its
+    operands, the first first. The module's `text`, where it is at hand, saves looking for control predecessors in
+    computations that have none.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { b = f32[] parameter(1) a = f32[] parameter(0) ROOT c = f32[] add(a, b) }"
+    >>> instruction_post_order(parse_module(text).entry)
+    (1, 0, 2)
+    """
+    instructions = computation.instructions
+    before = _control_predecessors(computation, text)
+    used = bytearray(len(instructions))
+    for instruction in instructions:
+        for operand in instruction.operands:
+            used[operand.index] = 1
+    for predecessors in before.values():
+        for predecessor in predecessors:
+            used[predecessor] = 1
+    done = bytearray(len(instructions))
+    order: list[int] = []
+    for first in range(len(instructions)):
+        if not used[first]:
+            _visit(instructions, before, first, done, order)
+    for first in range(len(instructions)):  # what only a cycle reaches, in broken modules
+        _visit(instructions, before, first, done, order)
+    return tuple(order)
+
+
+def _visit(
+    instructions: tuple[Instruction, ...], before: dict[int, list[int]], first: int, done: bytearray, order: list[int]
+) -> None:
+    """Appends what an instruction needs and then itself; `done` is 1 while it waits, 2 behind that."""
+    waiting = [first]
+    while waiting:
+        at = waiting[-1]
+        if done[at]:
+            waiting.pop()
+            if done[at] == 1:
+                done[at] = 2
+                order.append(at)
+            continue
+        done[at] = 1
+        needed = [operand.index for operand in reversed(instructions[at].operands)]
+        waiting.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
+
+
+def _control_predecessors(computation: Computation, text: str) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    names: dict[str, int] = {}
+    if text and computation.span is not None and text.find(_CONTROL, computation.span.start, computation.span.end) < 0:
+        return found
+    for instruction in computation.instructions:
+        if _CONTROL in instruction.raw[1]:
+            names = names or {i.name: i.index for i in computation.instructions}
+            found[instruction.index] = [names[name] for name in instruction.control_predecessors if name in names]
+    return found

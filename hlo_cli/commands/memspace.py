@@ -1,0 +1,98 @@
+"""`hlo memspace`: what fills each memory, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.where import where_option
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.memspace_wish import Wish
+    from hlo_cli.report.report import Report
+
+GROUPINGS = ("value", "scope", "op_name", "source", "kind", "shape", "opcode")
+RELEASES = ("0.10.2", "2026-08")
+
+HELP = """What fills each memory, and when.
+
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Lives and sizes are
+computed as XLA's own buffer assignment does; where the compiler's lies beside the dump, the numbers are its own.
+
+\b
+Examples:
+  hlo memspace dump/ --chip v5e
+  hlo memspace dump/ --space VMEM --by source
+  hlo memspace dump/ --value copy.10
+  hlo memspace dump/ -o memory.html
+  hlo memspace dump/ --oom error.txt
+"""
+
+
+@click.command(help=HELP)
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("--space", metavar="SPACE", help="Which memory: HBM, VMEM …, its number, or all.")
+@click.option("--at", metavar="NAME", help="What is alive at this instruction, not at the peak.")
+@click.option("--value", metavar="NAME", help="The life of one value: NAME, or NAME{1} for an element of a tuple.")
+@click.option("--by", "grouping", type=click.Choice(GROUPINGS), default="value", help="What makes a row.")
+@click.option("--traffic", is_flag=True, help="What is moved between memories, and how far ahead.")
+@click.option("--limit", metavar="SIZE", help="Whether it fits into this, as 16GiB; exit code 1 if not.")
+@click.option("--chip", metavar="NAME", help="Whether it fits this chip: v5e, h100 …; exit code 1 if not.")
+@click.option("--compare", is_flag=True, help="What the text alone tells, against the compiler's own files.")
+@click.option("--oom", metavar="FILE", help="An out-of-memory error to explain, or - for standard input.")
+@click.option("--release", type=click.Choice(RELEASES), default=RELEASES[0], help="Whose rules are followed.")
+@where_option
+@input_options
+@output_options
+def command(inputs: tuple[str, ...], **options: object) -> int:
+    """Reads, computes, reports."""
+    output, reading = output_of(options), reading_of(options)
+    from hlo_cli.commands.loading import load_one, what_was_read
+    from hlo_cli.commands.memspace_wish import wish_of
+
+    wish = wish_of(options)
+    if isinstance(message := options["oom"], str):
+        from hlo_cli.commands.memspace_oom import report_of_message
+
+        loaded = load_one(inputs, reading) if inputs else None
+        return finish(report_of_message(message, loaded), output)
+    loaded = load_one(inputs, reading)
+    report = _report(loaded, wish, options, inputs)
+    code = finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    return code or int(report.numbers.get("fits") is False)
+
+
+def _report(loaded: Loaded, wish: Wish, options: dict[str, object], inputs: Sequence[str]) -> Report:
+    from hlo_cli.analysis.compiled_memory import compiled_memory
+    from hlo_cli.analysis.interference import Release
+    from hlo_cli.analysis.memory_of import memory_of
+    from hlo_cli.commands.memspace_compiler import assignment_beside
+
+    release: Release = next(known for known in get_args(Release) if known == options["release"])
+    estimate = memory_of(loaded.module, release=release)
+    assignment = assignment_beside(loaded)
+    if options["compare"]:
+        from hlo_cli.commands.memspace_compare import report_of_comparison
+
+        if assignment is None:
+            raise HloError(
+                "there is no buffer assignment beside the dump", hint="XLA dumps it with after_optimizations"
+            )
+        return report_of_comparison(loaded, estimate, assignment)
+    memory = estimate if assignment is None else compiled_memory(estimate, assignment)
+    if wish.value is not None:
+        from hlo_cli.commands.memspace_value import report_of_value
+
+        return report_of_value(loaded, memory, wish.value)
+    if options["traffic"]:
+        from hlo_cli.commands.memspace_traffic import report_of_traffic
+
+        return report_of_traffic(loaded, memory, wish.where)
+    from hlo_cli.commands.memspace_report import report_of_memory
+
+    return report_of_memory(loaded, memory, wish, inputs[0] if len(inputs) == 1 else "")

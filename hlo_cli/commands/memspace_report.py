@@ -1,0 +1,238 @@
+"""`hlo memspace DUMP`: how full each memory is, what fills it at the peak, and what would lower that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from hlo_cli.analysis.chips import find_chip
+from hlo_cli.analysis.footprint import data_values, orders_of
+from hlo_cli.analysis.memory import LiveValue, Memory, Space
+from hlo_cli.analysis.peak_advice import Suggestion, suggestions
+from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.commands.fitting import Fit, fits_of
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.memspace_rows import alive_table, at_step, spaces_table, sums_table
+from hlo_cli.commands.memspace_wish import Wish, chosen_spaces, step_of
+from hlo_cli.commands.where import rows_where
+from hlo_cli.render.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.rows import Lazy
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, Run, Text
+from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track
+from hlo_cli.source import Diagnostic
+
+_MOSTLY_PADDING = 0.5
+_IN_ANSWER = 2
+_NAMED = 2
+
+
+def report_of_memory(loaded: Loaded, memory: Memory, wish: Wish, argument: str) -> Report:
+    """The spaces, what is alive at the peak of one of them or where the user asks, the chart, and advice."""
+    step = None if wish.at is None else step_of(memory, wish.at)
+    fits = fits_of(memory, wish.limit_bytes, find_chip(wish.chip) if wish.chip is not None else None)
+    fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
+    too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
+    spaces = chosen_spaces(memory, wish.space or too_large)
+    return Report(
+        "memspace",
+        _sentence(_answer(memory, spaces, fits, fit, step)),
+        numbers=_numbers(memory, fit),
+        parts=_parts(memory, spaces, fit, wish, step),
+        next=_next(memory, spaces, argument),
+        notes=(*_notes(memory), *notes_of(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _answer(memory: Memory, spaces: Sequence[Space], fits: Sequence[Fit], fit: Fit | None, step: int | None) -> str:
+    if not memory.spaces:
+        return "No value is put into memory here"
+    if step is not None:
+        alive = [space.timeline[step] for space in spaces]
+        names = " and ".join(f"{bytes_in_words(b)} of {s.name}" for b, s in zip(alive, spaces, strict=True))
+        return f"{names} alive at {at_step(memory, step)}, step {step} of {len(memory.sequence)}"
+    if fit is None:
+        return "; ".join(_peak_in_words(memory, space) for space in _worth_saying(memory, spaces))
+    if fit.excess_bytes > 0:
+        return f"Does not fit: {_fit_in_words(fit)}; {bytes_in_words(fit.excess_bytes)} must go"
+    limited = {each.space for each in fits}
+    others = [_peak_in_words(memory, space) for space in _worth_saying(memory, spaces) if space.number not in limited]
+    return ". ".join((f"Fits: {', '.join(map(_fit_in_words, fits))}", *others))
+
+
+def _fit_in_words(fit: Fit) -> str:
+    return f"{fit.name} takes {bytes_in_words(fit.taken_bytes)} of {bytes_in_words(fit.limit_bytes)}"
+
+
+def _worth_saying(memory: Memory, spaces: Sequence[Space]) -> list[Space]:
+    """Main memory, and what the report is about."""
+    return [space for space in memory.spaces if not space.number or space in spaces][:_IN_ANSWER]
+
+
+def _peak_in_words(memory: Memory, space: Space) -> str:
+    alive = space.alive_at(space.peak)
+    padded = sum(value.padded_bytes for value in alive)
+    padding = 1 - sum(value.logical_bytes for value in alive) / padded if padded else 0.0
+    of_it = f", {percent(padding)}% of it padding" if padding > _MOSTLY_PADDING else ""
+    return f"{space.name} peaks at {bytes_in_words(space.peak_bytes)}, at {at_step(memory, space.peak)}{of_it}"
+
+
+def _numbers(memory: Memory, fit: Fit | None) -> dict[str, Cell]:
+    peaks = {space.name: space.peak_bytes for space in memory.spaces}
+    numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
+    if fit is not None:
+        numbers |= {"fits": fit.excess_bytes <= 0, "limit_bytes": fit.limit_bytes, "taken_bytes": fit.taken_bytes}
+    return {**numbers, "peak_bytes": peaks}
+
+
+def _parts(memory: Memory, spaces: Sequence[Space], fit: Fit | None, wish: Wish, step: int | None) -> tuple[Part, ...]:
+    alive = [(space, value) for space in spaces for value in space.alive_at(space.peak if step is None else step)]
+    table = alive_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, fit))
+    table = table if wish.where is None else _narrowed(table, wish.where)
+    groupings = ("scope", "source") if wish.grouping == "value" else (wish.grouping,)
+    sums = [sums_table(memory, alive, name, is_main=name == wish.grouping) for name in groupings]
+    if wish.grouping != "value":
+        sums = [replace(sums[0], title=table.title)]
+        table = replace(table, main=False, person=False)
+    nothing = [Passage("nothing", (table.title,))] if not table.rows else []
+    parts: list[Part] = [spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, fit)]
+    parts.append(_timeline(memory, spaces, fit, step))
+    if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
+        parts.append(advice)
+    return tuple(parts) if memory.spaces else (table,)
+
+
+def _narrowed(table: Table, where: str) -> Table:
+    """The rows that an expression is true of, and in the title how many of how many they are."""
+    narrowed = rows_where(where, table)
+    place, _, number = table.title.partition(": ")
+    return replace(narrowed, title=f"{place}: {f'{len(narrowed.rows):,}' if narrowed.rows else 'none'} of {number}")
+
+
+def _title(memory: Memory, spaces: Sequence[Space], step: int | None) -> str:
+    number = sum(len(space.alive_at(space.peak if step is None else step)) for space in spaces)
+    if len(spaces) == 1:
+        place = f"{spaces[0].name} at step {spaces[0].peak if step is None else step}"
+    else:
+        place = "At the peak of each space" if step is None else f"At step {step}"
+    return f"{place}: {counted(number, 'values')}"
+
+
+def _must_go(alive: Sequence[tuple[Space, LiveValue]], fit: Fit | None) -> frozenset[int]:
+    """The largest buffers without which the program would fit."""
+    left = fit.excess_bytes if fit is not None else 0
+    marked: set[int] = set()
+    for at, (space, value) in enumerate(alive):
+        if left <= 0:
+            break
+        if fit is not None and space.number == fit.space:
+            marked.add(at)
+            left -= value.padded_bytes
+    return frozenset(marked)
+
+
+def _what_must_go(table: Table, fit: Fit | None) -> tuple[Passage, ...]:
+    """Without which of the values alive the program would fit."""
+    if fit is None or fit.excess_bytes <= 0 or not table.marked or not table.person:
+        return ()
+    name, size = table.column_index("value"), table.column_index("bytes")
+    rows = [table.rows[at] for at in sorted(table.marked)]
+    bytes_ = sum(number for row in rows if isinstance(number := row[size], int))
+    words: list[str | Run] = ["Without "]
+    for at, row in enumerate(rows[:_NAMED]):
+        words += [", " if at else "", Run(str(row[name]), "name")]
+    words.append(f" and {counted(len(rows) - _NAMED, 'more values')}" if len(rows) > _NAMED else "")
+    would = "it would fit" if bytes_ >= fit.excess_bytes else "it would still not fit"
+    return (Passage("must_go", ((*words, f", {bytes_in_words(bytes_)}, {would}."),)),)
+
+
+def _timeline(memory: Memory, spaces: Sequence[Space], fit: Fit | None, step: int | None) -> Timeline:
+    marks = () if step is None else (Mark(step, at_step(memory, step) or ""),)
+    tracks = tuple(
+        Track(
+            space.name,
+            space.timeline,
+            Lazy(len(space.values), partial(_bands, memory, space)),
+            limit_bytes=fit.limit_bytes if fit is not None and fit.space == space.number else None,
+            marks=marks,
+        )
+        for space in spaces
+    )
+    names = tuple(instruction.name for instruction in memory.sequence)
+    return Timeline("timeline", tracks, tuple(_loops(memory)), instructions=names)
+
+
+def _bands(memory: Memory, space: Space) -> Iterator[Band]:
+    """The values of a space as what is drawn; a chart of totals alone reads none of them."""
+    return (_band(memory, value) for value in space.values)
+
+
+def _band(memory: Memory, value: LiveValue) -> Band:
+    location = memory.module.location(value.instruction)
+    return Band(
+        str(value),
+        value.start,
+        value.end,
+        value.padded_bytes,
+        kind=value.kind,
+        shape=str(value.shape),
+        op_name=value.instruction.metadata.op_name,
+        source=str(location) if location is not None else "",
+    )
+
+
+def _loops(memory: Memory) -> Iterator[Loop]:
+    """Bodies of loops, with how often they run; conditions, branches and calls are no loops."""
+    for run in memory.runs:
+        caller = run.caller
+        if caller is None or caller.opcode != "while" or run.computation is not caller.called_computations[0]:
+            continue
+        trips = trip_count(caller)
+        yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)
+
+
+def _advice(memory: Memory, space: Space) -> Passage | None:
+    found = suggestions(space, orders_of(memory.module, data_values(memory.module)))
+    if not found:
+        return None
+    lines = tuple(_in_words(memory, suggestion, is_first=not at) for at, suggestion in enumerate(found))
+    return Passage("advice", lines, title=f"To lower the {space.name} peak")
+
+
+def _in_words(memory: Memory, suggestion: Suggestion, *, is_first: bool) -> Text:
+    first = suggestion.reordered[0]
+    same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
+    order = "{" + ",".join(map(str, first.better.layout.minor_to_major)) + "}"
+    line: list[str | Run] = [] if is_first else ["and "]
+    for at, other in enumerate(same[:_NAMED]):
+        line += [", "] if at else []
+        line.append(Run(str(other.value), "name"))
+    line += [f" in order {order}: {bytes_in_words(first.better.padded_bytes)}", " each" if len(same) > 1 else ""]
+    if others := len(suggestion.reordered) - len(same[:_NAMED]):
+        line.append(f", and {counted(others, 'more values')}")
+    return (
+        *line,
+        f"; the peak falls to {bytes_in_words(suggestion.peak_bytes)}, at {at_step(memory, suggestion.peak)}",
+    )
+
+
+def _next(memory: Memory, spaces: Sequence[Space], argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-" or len(spaces) != 1 or not (alive := spaces[0].alive_at(spaces[0].peak)):
+        return ()
+    other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
+    more = (f"hlo memspace {argument} --space {other.name}",) if other is not None else ()
+    return (f"hlo memspace {argument} --value {alive[0]}", *more)
+
+
+def _notes(memory: Memory) -> tuple[Diagnostic, ...]:
+    if memory.order == "schedule":
+        return ()
+    return (Diagnostic("note", "the module is not scheduled: lives are those of the order of its text"),)

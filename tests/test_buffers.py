@@ -1,0 +1,187 @@
+"""Sizes, sharing, allocations and totals against the compiler's buffer assignment and memory analysis."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from typing import cast
+
+import pytest
+
+from compiler_memory import Assignment, Key, compiler_assignment
+from dumps import Dump, compiled_dumps
+from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes
+from hlo_cli.analysis.memory import Allocation, Memory
+from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.shapes import parse_shape
+
+DUMPS = compiled_dumps()
+SPARSE_CORE = "extracted"
+"""The part of a module that runs on the sparse core keeps its tuples in a space of its own."""
+
+each_dump = pytest.mark.parametrize("dump", DUMPS, ids=str)
+
+
+def generation(dump: Dump) -> Generation:
+    """The TPU generation in a fixture's name."""
+    name = dump.name.partition("_")[0]
+    return cast("Generation", "v7x" if name == "7x" else name) if dump.platform == "tpu" else "v5e"
+
+
+@cache
+def memory(dump: Dump) -> Memory:
+    return memory_of(parse_module(dump.text), generation=generation(dump))
+
+
+def ours(allocation: Allocation) -> frozenset[Key]:
+    return frozenset((value.instruction.name, value.index) for value in allocation.values)
+
+
+def theirs(assignment: Assignment) -> frozenset[Key]:
+    return frozenset(place.key for place in assignment.places)
+
+
+def compared(dump: Dump) -> tuple[list[Allocation], list[Assignment]]:
+    """What is compared: on TPUs the main memory alone, nowhere what applied computations keep to themselves."""
+    mine = [a for a in memory(dump).allocations if a.kind != "thread-local" and a.values]
+    given = [a for a in compiler_assignment(dump) if not a.is_local]
+    if dump.platform == "tpu":
+        mine, given = [a for a in mine if not a.space], [a for a in given if not a.colour]
+    return mine, given
+
+
+@each_dump
+def test_buffers_have_the_compilers_sizes(dump: Dump) -> None:
+    """Witness: the size of every buffer in the buffer assignment, which is that of its largest value."""
+    for assignment in compiler_assignment(dump):
+        for place in assignment.places:
+            if SPARSE_CORE in str(dump.path) or (dump.platform == "tpu" and assignment.is_local):
+                continue
+            assert buffer_bytes(parse_shape(place.shape), memory(dump).target, generation(dump)) == place.size
+
+
+@each_dump
+def test_values_lie_in_the_compilers_spaces(dump: Dump) -> None:
+    colours = {place.key: place.colour for a in compiler_assignment(dump) for place in a.places}
+    for value in memory(dump).values:
+        if SPARSE_CORE not in str(dump.path):
+            assert value.space == colours[value.instruction.name, value.index], value
+
+
+@each_dump
+def test_values_share_allocations_as_the_compiler_lets_them(dump: Dump) -> None:
+    """Witness: which values stand in one allocation, and how large and of what kind it is."""
+    if SPARSE_CORE in str(dump.path):
+        pytest.skip("its tuples lie elsewhere")
+    mine, given = compared(dump)
+    assert {ours(a) for a in mine} == {theirs(a) for a in given}
+    if dump.platform != "tpu":
+        assert Counter(a.size for a in mine) == Counter(a.size for a in given)
+    parameters = {ours(a): a.parameter is not None for a in mine}
+    assert parameters == {theirs(a): ", parameter " in a.words for a in given}
+    outputs = {ours(a): a.is_output for a in mine}
+    assert outputs == {theirs(a): "maybe-live-out" in a.words for a in given}
+
+
+@each_dump
+def test_offsets_are_the_compilers(dump: Dump) -> None:
+    """Witness: the offsets in the buffer assignment; those of TPUs follow rules that are not known."""
+    if dump.platform == "tpu":
+        assert {space.offsets for space in memory(dump).spaces} <= {"estimated", "unknown"}
+        return
+    mine, given = compared(dump)
+    found = {(v.instruction.name, v.index): v.offset for a in mine for v in a.values}
+    assert found == {place.key: place.offset for a in given for place in a.places}
+    assert {space.offsets for space in memory(dump).spaces} == {"exact"}
+
+
+def test_temporaries_of_most_tpu_dumps_come_close() -> None:
+    """Witness: the temporary allocation of the main memory; nearly all within 2 %."""
+    close = []
+    for dump in DUMPS:
+        if dump.platform == "tpu" and SPARSE_CORE not in str(dump.path):
+            mine, given = compared(dump)
+            size, expected = (sum(a.size for a in listed if a.is_heap) for listed in (mine, given))
+            close.append(abs(size - expected) <= 0.02 * expected)
+    assert len(close) > 15
+    assert sum(close) / len(close) > 0.9
+
+
+@each_dump
+def test_totals_are_those_of_the_memory_analysis(dump: Dump) -> None:
+    """Witness: the compiler's memory analysis, in which pinned host memory stands apart."""
+    beside = sorted(dump.path.parent.glob("*truth.json"))
+    found = [path for path in beside if path.name == "truth.json" or path.name.split(".")[0] in dump.path.name]
+    if not found or SPARSE_CORE in str(dump.path):
+        pytest.skip("no memory analysis")
+    expected = json.loads(found[0].read_text())["memory_analysis"]
+    for number, prefix in ((0, ""), (5, "host_")):
+        space = memory(dump).space(number)
+        if space is None:
+            assert not any(size for name, size in expected.items() if name.startswith("host_") and number)
+            continue
+        assert space.totals.arguments == expected[f"{prefix}argument_size_in_bytes"]
+        assert space.totals.outputs == expected[f"{prefix}output_size_in_bytes"]
+        assert space.totals.aliased == expected[f"{prefix}alias_size_in_bytes"]
+        if dump.platform != "tpu":
+            assert space.totals.temporaries == expected[f"{prefix}temp_size_in_bytes"]
+
+
+@each_dump
+def test_what_lives_together_does_not_overlap(dump: Dump) -> None:
+    """In every allocation two values overlap in memory only if one ends before, or where, the other begins."""
+    for allocation in memory(dump).allocations:
+        placed = [v for v in allocation.values if v.start >= 0 and v.offset is not None and v.padded_bytes]
+        placed.sort(key=lambda v: v.start)
+        for n, value in enumerate(placed):
+            assert value.offset is not None
+            assert value.offset + value.padded_bytes <= allocation.size
+            for other in placed[n + 1 :]:
+                if other.start >= value.end:
+                    break
+                assert other.offset is not None
+                apart = other.offset >= value.offset + value.padded_bytes
+                assert apart or value.offset >= other.offset + other.padded_bytes, (str(value), str(other))
+
+
+@each_dump
+def test_the_timeline_is_what_is_alive(dump: Dump) -> None:
+    """At every position the bytes are those of the values listed there, and the peak is the largest."""
+    for space in memory(dump).spaces:
+        for position in {0, space.peak, len(space.timeline) // 2, len(space.timeline) - 1}:
+            assert sum(v.padded_bytes for v in space.alive_at(position)) == space.timeline[position]
+        assert space.peak_bytes == max(space.timeline)
+        if space.offsets == "exact":
+            assert space.peak_bytes <= sum(a.size for a in memory(dump).allocations if a.space == space.number)
+
+
+def test_newer_releases_ask_every_position_of_the_earlier_value() -> None:
+    """In 0.10.2 the bitcast, which nobody uses, keeps the sine from taking over what the negation held."""
+    text = """HloModule m, is_scheduled=true
+    ENTRY e { p = f32[8]{0} parameter(0) a = f32[8]{0} negate(p) b = f32[2,4]{1,0} bitcast(a)
+      ROOT c = f32[8]{0} sine(a) }"""
+    module = parse_module(text)
+    old, new = memory_of(module, target="cpu"), memory_of(module, target="cpu", release="2026-08")
+    assert [space.totals.temporaries for space in (*old.spaces, *new.spaces)] == [32, 0]
+
+
+def test_a_module_is_the_gpus_that_carries_its_fingerprint() -> None:
+    """Their heaps are aligned to 256 bytes, those of CPUs to 64: 100 bytes and 40 behind."""
+    header = 'HloModule m, is_scheduled=true, frontend_attributes={fingerprint_before_lhs="0f"}'
+    text = f"""{header}
+    ENTRY e {{ p = f32[25]{{0}} parameter(0) q = f32[10]{{0}} parameter(1) a = f32[25]{{0}} negate(p)
+      b = f32[10]{{0}} negate(q) ROOT r = f32[] custom-call(a, b), custom_call_target="f" }}"""
+    found = memory_of(parse_module(text))
+    assert (found.target, found.spaces[0].totals.temporaries) == ("gpu", 256 + 40)
+    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == 128 + 40
+
+
+def test_without_tiles_nothing_is_padded() -> None:
+    for dump in DUMPS:
+        if dump.platform != "tpu":
+            for value in memory(dump).values:
+                if isinstance(value.shape, ArrayShape) and not value.shape.is_dynamic:
+                    assert value.padded_bytes == value.logical_bytes

@@ -1,0 +1,115 @@
+"""The heap: laws of placement, and the same offsets as a search that looks at every chunk each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_cli.analysis.gaps import Gaps
+from hlo_cli.analysis.heap import Heap, HeapGroup, place
+from hlo_cli.analysis.heap_in_order import place_in_order
+
+ALIGNMENT = 16
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> list[HeapGroup]:
+    """Groups with intervals that each begin and end at a time of their own, as the heap's clock gives them."""
+    count = draw(st.integers(1, 14))
+    times = draw(st.permutations(range(2 * count)))
+    intervals = [(min(times[2 * n : 2 * n + 2]), max(times[2 * n : 2 * n + 2])) for n in range(count)]
+    stretch = draw(st.sampled_from([1, 1, 3000]))
+    groups = []
+    while intervals:
+        taken = draw(st.integers(1, min(3, len(intervals))))
+        size = draw(st.integers(1, 100))
+        part, intervals = intervals[:taken], intervals[taken:]
+        largest = size + draw(st.sampled_from([0, 0, 7]))
+        groups.append(HeapGroup(size, largest, tuple((a * stretch, b * stretch) for a, b in part)))
+    return groups
+
+
+def meet(first: HeapGroup, second: HeapGroup) -> bool:
+    return any(a <= d and c <= b for a, b in first.intervals for c, d in second.intervals)
+
+
+def plain(groups: Sequence[HeapGroup], order: Callable[[HeapGroup], tuple[int, int]]) -> tuple[list[int], int]:
+    """Best fit by looking at every chunk that was placed."""
+    offsets: dict[int, int] = {}
+    for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
+        group, free, gaps = groups[number], 0, []
+        used = sorted((o, o + groups[n].largest) for n, o in offsets.items() if meet(groups[n], group))
+        for offset, end in used:
+            if offset - free >= group.largest:
+                gaps.append((offset - free, free))
+            free = max(free, (end + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+        offsets[number] = min(gaps)[1] if gaps else free
+    placed = [offsets[n] for n in range(len(groups))]
+    return placed, max(o + g.largest for o, g in zip(placed, groups, strict=True))
+
+
+def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
+    def spatial(group: HeapGroup) -> tuple[int, int]:
+        return -group.size, group.intervals[0][0] - group.intervals[0][1]
+
+    def temporal(group: HeapGroup) -> tuple[int, int]:
+        return min(a for a, _ in group.intervals) - max(b for _, b in group.intervals), -group.size
+
+    return min((plain(groups, spatial), plain(groups, temporal)), key=lambda found: found[1])
+
+
+@given(requests())
+def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
+    heap = place(groups, ALIGNMENT)
+    assert (list(heap.offsets), heap.size) == best(groups)
+
+
+@pytest.mark.parametrize("placing", [place, place_in_order])
+@given(groups=requests())
+def test_nothing_overlaps_in_time_and_memory(
+    placing: Callable[[Sequence[HeapGroup], int], Heap], groups: list[HeapGroup]
+) -> None:
+    heap = placing(groups, ALIGNMENT)
+    chunks = [(g, o, o + g.largest) for g, o in zip(groups, heap.offsets, strict=True)]
+    for n, (group, offset, end) in enumerate(chunks):
+        assert offset % ALIGNMENT == 0
+        assert end <= heap.size
+        for other, start, behind in chunks[n + 1 :]:
+            assert not meet(group, other) or end <= start or behind <= offset
+
+
+@given(requests())
+def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
+    times = {time for group in groups for interval in group.intervals for time in interval}
+    held = max(sum(g.largest for g in groups if any(a <= t <= b for a, b in g.intervals)) for t in times)
+    heap = place(groups, ALIGNMENT)
+    assert heap.held == held
+    assert heap.fragmentation == heap.size - held >= 0
+
+
+def test_an_empty_heap_takes_nothing() -> None:
+    assert place((), ALIGNMENT) == place_in_order((), ALIGNMENT) == Heap((), 0, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 4)), max_size=12),
+    st.integers(0, 14),
+    st.integers(0, 5),
+)
+def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: int, length: int) -> None:
+    """Allocations are found just if a value touches what lives there at most."""
+    gaps = Gaps()
+    names = {allocation: [gaps.open(allocation)] for allocation in range(4)}
+    held: dict[int, list[tuple[int, int]]] = {allocation: [] for allocation in range(4)}
+    for allocation, first, more in lives:
+        last = first + more
+        if all(end < first or begin > last for begin, end in held[allocation]):
+            at = sum(begin < first for begin, _ in held[allocation])
+            held[allocation].insert(at, (first, last))
+            names[allocation].insert(at + 1, gaps.split(names[allocation][at], first, last))
+    end = start + length
+    free = [a for a in held if all(last <= start or end <= first for first, last in held[a])]
+    assert gaps.around(start, end) == sorted(free, reverse=True)

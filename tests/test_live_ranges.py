@@ -1,0 +1,195 @@
+"""The flattened schedule, dataflow and live ranges against what the compiler dumped of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler_memory import Key, compiler_positions, compiler_ranges
+from dumps import Dump, compiled_dumps
+from hlo_cli.analysis.alias_sets import alias_sets
+from hlo_cli.analysis.async_chains import async_chains
+from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
+from hlo_cli.analysis.flat_schedule import flat_schedule
+from hlo_cli.analysis.in_place import InPlace
+from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.phi_graph import simplified
+from hlo_cli.analysis.places import Places, places_of
+from hlo_cli.ir.module import Module
+from hlo_cli.syntax.parser import parse_module
+
+DUMPS = compiled_dumps()
+each_dump = pytest.mark.parametrize("dump", DUMPS, ids=str)
+
+
+def flow(module: Module) -> Dataflow:
+    places = places_of(module)
+    return dataflow_of(places, async_chains(places.instructions))
+
+
+def key(places: Places, value: int) -> Key:
+    return places.instructions[places.owner[value]].name, places.index(value)
+
+
+@each_dump
+def test_the_schedule_is_flattened_as_by_the_compiler(dump: Dump) -> None:
+    """Witness: the instruction sequence of the live-range dump."""
+    sequence = memory_of(parse_module(dump.text)).sequence
+    assert [instruction.name for instruction in sequence] == compiler_ranges(dump).sequence
+
+
+@each_dump
+def test_values_live_as_long_as_the_compiler_says(dump: Dump) -> None:
+    """Witness: the live-range dump, with its peak, and all that is alive there in unpadded bytes."""
+    memory = memory_of(parse_module(dump.text))
+    theirs = compiler_ranges(dump)
+    ours = {(v.instruction.name, v.index): (v.start, v.end) for v in memory.values}
+    assert ours == theirs.ranges
+    assert memory.peak == theirs.peak
+    alive = [v for v in memory.values if v.start <= memory.peak <= v.end]
+    assert {(v.instruction.name, v.index): v.logical_bytes for v in alive} == theirs.alive
+
+
+@each_dump
+def test_values_stand_where_the_compiler_says(dump: Dump) -> None:
+    """Witness: the positions in the compiler's list of values, where the fixture has it."""
+    theirs = compiler_positions(dump)
+    if not theirs:
+        pytest.skip("no list of values")
+    dataflow = flow(parse_module(dump.text))
+    places = dataflow.places
+    ours: dict[Key, set[Key]] = {}
+    for place, value in enumerate(dataflow.value):
+        ours.setdefault(key(places, value), set()).add(key(places, place))
+    names = {instruction.name for instruction in places.instructions}
+    assert ours == {value: stands for value, stands in theirs.items() if value[0] in names}
+
+
+@each_dump
+def test_every_place_has_a_value_that_stands_at_its_own(dump: Dump) -> None:
+    dataflow = flow(parse_module(dump.text))
+    assert set(dataflow.value) == set(dataflow.values)
+    assert all(dataflow.value[value] == value for value in dataflow.values)
+    assert dataflow.phis <= set(dataflow.values)
+
+
+@each_dump
+def test_values_of_one_buffer_follow_each_other(dump: Dump) -> None:
+    by_buffer: dict[int, list[tuple[int, int]]] = {}
+    for value in memory_of(parse_module(dump.text)).values:
+        by_buffer.setdefault(value.buffer, []).append((value.start, value.end))
+    for lives in by_buffer.values():
+        lives.sort()
+        assert all(end <= start for (_, end), (start, _) in pairwise(lives))
+
+
+@each_dump
+def test_runs_nest_and_hold_all_positions(dump: Dump) -> None:
+    memory = memory_of(parse_module(dump.text))
+    entry, *others = memory.runs
+    assert (entry.start, entry.end, entry.depth) == (0, len(memory.sequence), 0)
+    assert Counter(memory.sequence).most_common(1)[0][1] == 1
+    for run in others:
+        assert run.caller is not None
+        assert run.end <= memory.positions[run.caller]
+        assert {i.computation for i in memory.sequence[run.start : run.end]} >= {run.computation}
+
+
+def test_a_sugared_start_hides_ticks() -> None:
+    """The wrapped operation and its parameters take positions before the start, and give it its output."""
+    text = """HloModule m, is_scheduled=true
+    ENTRY e { p = f32[4]{0} parameter(0)
+      s = ((f32[4]{0}), f32[2]{0}, u32[]) slice-start(p), slice={[0:2]}
+      n = f32[4]{0} negate(p)
+      d = f32[2]{0} slice-done(s)
+      ROOT t = (f32[2]{0}, f32[4]{0}) tuple(d, n) }"""
+    hidden = """%wrapped (a: f32[4]) -> f32[2] {
+      %a = f32[4]{0} parameter(0)
+      ROOT %r = f32[2]{0} slice(%a), slice={[0:2]} }
+    """
+    written = text.replace("slice-start(p), slice={[0:2]}", "async-start(p), calls=%wrapped").replace(
+        "slice-done", "async-done"
+    )
+    written = written.replace("    ENTRY", hidden + "ENTRY")
+    sugared, plain = memory_of(parse_module(text), target="cpu"), memory_of(parse_module(written), target="cpu")
+    assert len(sugared.sequence) == len(plain.sequence)
+    assert [(v.start, v.end) for v in sugared.values] == [(v.start, v.end) for v in plain.values]
+    assert sugared.peak == plain.peak
+
+
+def test_a_loop_invariant_has_no_phi_and_a_carried_value_has() -> None:
+    text = """HloModule m, is_scheduled=true
+    c { q = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(q), index=0
+      n = s32[] get-tuple-element(q), index=1 ROOT r = pred[] compare(i, n), direction=LT }
+    b { q = (s32[], s32[]) parameter(0) i = s32[] get-tuple-element(q), index=0
+      n = s32[] get-tuple-element(q), index=1 j = s32[] add(i, n) ROOT t = (s32[], s32[]) tuple(j, n) }
+    ENTRY e { z = s32[] constant(0) n = s32[] parameter(0) t = (s32[], s32[]) tuple(z, n)
+      ROOT w = (s32[], s32[]) while(t), condition=c, body=b }"""
+    memory = memory_of(parse_module(text))
+    assert {str(v) for v in memory.values if v.is_phi and v.instruction.opcode == "while"} == {"w", "w{0}"}
+    assert {str(v) for v in memory.values if v.instruction.name == "n"} == {"n"}
+
+
+@given(st.dictionaries(st.integers(0, 7), st.lists(st.integers(0, 12), min_size=1, max_size=3), max_size=8))
+def test_simplified_phis_have_one_source(inputs: dict[int, list[int]]) -> None:
+    """A phi stands for another value only if nothing else can come to it, as a search over all ways shows."""
+
+    def sources(phi: int) -> set[int]:
+        seen, waiting = {phi}, [phi]
+        while waiting:
+            for given_ in inputs.get(waiting.pop(), ()):
+                if given_ not in seen:
+                    seen.add(given_)
+                    waiting.append(given_)
+        return {value for value in seen if value not in inputs}
+
+    found = simplified(inputs)
+    for phi in inputs:
+        if len(sources(phi)) == 1:
+            assert {found.get(phi)} == sources(phi)
+        elif phi in found:
+            assert sources(found[phi]) | ({found[phi]} - inputs.keys()) == sources(phi)
+            assert found[phi] not in found
+
+
+def test_an_unscheduled_module_runs_in_the_order_of_its_text() -> None:
+    text = "HloModule m  ENTRY e { p = f32[8]{0} parameter(0) a = f32[8]{0} negate(p) ROOT b = f32[8]{0} sine(a) }"
+    assert memory_of(parse_module(text)).order == "text"
+    scheduled = memory_of(parse_module(text.replace("HloModule m", "HloModule m, is_scheduled=true")))
+    assert scheduled.order == "schedule"
+    unscheduled = memory_of(parse_module(text), target=scheduled.target)
+    assert [(v.start, v.end) for v in unscheduled.values] == [(v.start, v.end) for v in scheduled.values]
+
+
+def test_donated_parameters_end_at_their_last_use_and_share_the_result() -> None:
+    text = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+    ENTRY e { p = f32[8]{0} parameter(0) q = f32[8]{0} parameter(1) ROOT a = f32[8]{0} add(p, q) }"""
+    memory = memory_of(parse_module(text), target="cpu")
+    lives = {str(v): (v.start, v.end, v.kind) for v in memory.values}
+    assert lives == {"p": (0, 2, "aliased"), "q": (0, 3, "argument"), "a": (2, 3, "aliased")}
+    assert memory.spaces[0].totals.aliased == 32
+
+
+def test_in_place_updates_inside_fusions_share_a_buffer() -> None:
+    text = """HloModule m, is_scheduled=true
+    f { a = f32[8]{0} parameter(0) u = f32[2]{0} parameter(1) i = s32[] parameter(2) x = f32[8]{0} bitcast(a)
+      ROOT d = f32[8]{0} dynamic-update-slice(x, u, i) }
+    ENTRY e { p = f32[8]{0} parameter(0) c = f32[8]{0} copy(p) u = f32[2]{0} parameter(1) i = s32[] parameter(2)
+      ROOT r = f32[8]{0} fusion(c, u, i), kind=kLoop, calls=f }"""
+    dataflow = flow(module := parse_module(text))
+    aliases = alias_sets(module, dataflow, InPlace())
+    root, copy = (dataflow.places.first_of(module.instruction(name)) for name in ("r", "c"))
+    assert aliases.buffer[root] == aliases.buffer[copy]
+    assert len(flat_schedule(dataflow.places, module.entry, dataflow.chains).sequence) == 5
+
+
+def test_a_module_that_calls_itself_comes_to_an_end() -> None:
+    """No module of XLA does; a broken text may."""
+    text = """HloModule m
+    f { a = f32[] parameter(0) ROOT c = f32[] call(a), to_apply=f }
+    ENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=f }"""
+    assert [i.name for i in memory_of(parse_module(text)).sequence] == ["p", "a", "c", "r"]
