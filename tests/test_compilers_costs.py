@@ -22,9 +22,7 @@ from test_witness import CORPUS, platform_of, text_of, truths
 
 _TIMES = "optimal_seconds"  # the TPU compiler knows how fast its chips are
 _OTHERWISE = {
-    "7x_transformer": "gathers",
-    "v2_mlp": "gathers",
-    "v3_indexing": "gathers",
+    "7x_transformer": "calls of a SparseCore",
     "v4_sorting": "sorts",
     "v5e_collectives": "collectives in fusions",
     "v5e_gathered_weights": "collectives in fusions",

@@ -28,7 +28,9 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleS
 
 _POINTER_BYTES: Final = 8
 _TPU_POINTER_BYTES: Final = 4
-_DEFAULT_TILE: Final = Tile((8, 128))
+DEFAULT_TILE: Final = Tile((8, 128))
+"""How the TPU compiler counts arrays that have no tiles."""
+
 _SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
 _EXACT_IN_FLOAT64: Final = 1 << 53
 
@@ -207,7 +209,7 @@ def _bytes(leaf: Shape, rules: Rules) -> int:
 
 def _padded_bytes(array: ArrayShape) -> int:
     if not array.layout.tiles:
-        array = replace(array, layout=replace(array.layout, tiles=(_DEFAULT_TILE,)))
+        array = replace(array, layout=replace(array.layout, tiles=(DEFAULT_TILE,)))
     return array.padded_bytes
 
 

@@ -6,6 +6,8 @@ Mirrors `HandleFusion`, `FusionProcessOutputBytesAccessed`, `FusionCountConstant
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.analysis.costs.counting import Counting
 from hlo_cli.analysis.costs.figures import (
     BYTES,
@@ -17,10 +19,13 @@ from hlo_cli.analysis.costs.figures import (
     utilization_key,
 )
 from hlo_cli.analysis.costs.slices import gather, scatter
+from hlo_cli.analysis.costs.tpu_slices import gather_in_tiles, scatter_in_tiles
 from hlo_cli.analysis.neighbours import Users, users_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
+
+_MOVES: Final = {"gather": (gather, gather_in_tiles), "scatter": (scatter, scatter_in_tiles)}
 
 
 def fusion(instruction: Instruction, figures: Figures, count: Counting) -> None:
@@ -52,8 +57,11 @@ def fusion(instruction: Instruction, figures: Figures, count: Counting) -> None:
 def _moves_slices(body: Computation, figures: Figures, count: Counting) -> bool:
     """Count a fusion by its first gather or scatter, if it has one."""
     for inner in body.instructions:
-        if inner.opcode in ("gather", "scatter"):
-            (gather if inner.opcode == "gather" else scatter)(inner, figures, count)
+        if inner.opcode in _MOVES:
+            handler, in_tiles = _MOVES[inner.opcode]
+            handler(inner, figures, count)
+            if count.rules.padded:
+                in_tiles(inner, figures, count)
             return True
     return False
 

@@ -1,7 +1,7 @@
 """How the TPU compiler counts costs: with the padded sizes of arrays, and the estimates that kernels carry.
 
 Not in XLA's public source. Found by comparison with what libtpu 0.0.51 says: flops, transcendentals and bytes are the
-same to the last bit, but for gathers, scatters, sorts, and what only runs on some devices.
+same to the last bit, but for sorts, calls of a SparseCore, and collectives that run inside of fusions.
 """
 
 from __future__ import annotations
