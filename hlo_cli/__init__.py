@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         linear_index_to_multidimensional_index,
         multidimensional_index_to_linear_index,
     )
+    from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
+    from hlo_cli.analysis.async_pairs import AsyncPair
+    from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
@@ -48,9 +51,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "ArrayShape",
+    "AsyncPair",
     "BufferShape",
     "Computation",
     "Diagnostic",
+    "Flight",
     "HloError",
     "Instruction",
     "Layout",
@@ -58,6 +63,7 @@ __all__ = [
     "Memory",
     "Module",
     "OpaqueShape",
+    "Overlap",
     "Shape",
     "Source",
     "Space",
@@ -68,6 +74,7 @@ __all__ = [
     "UnknownShape",
     "__version__",
     "address_map",
+    "broken_rules",
     "desugar",
     "element_at",
     "extract",
@@ -80,6 +87,7 @@ __all__ = [
     "module_from_bytes",
     "module_to_bytes",
     "multidimensional_index_to_linear_index",
+    "overlap_of",
     "padding_mask",
     "parse_module",
     "parse_shape",
@@ -94,6 +102,9 @@ _HOMES = {
         "linear_index_to_multidimensional_index",
         "multidimensional_index_to_linear_index",
     ),
+    "hlo_cli.analysis.async_overlap": ("Flight", "Overlap", "overlap_of"),
+    "hlo_cli.analysis.async_pairs": ("AsyncPair",),
+    "hlo_cli.analysis.async_rules": ("broken_rules",),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),

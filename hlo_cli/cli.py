@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "layout": ("hlo_cli.commands.layout", "what a layout means; what padding costs"),
     "tile-index": ("hlo_cli.commands.tile_index", "where an element lies, and what lies at an address"),
     "memspace": ("hlo_cli.commands.memspace", "what fills each memory, and when"),
+    "schedule": ("hlo_cli.commands.schedule", "what overlaps, what waits"),
     "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
@@ -31,6 +32,7 @@ QUESTIONS: Final = (
     ("What is padding, and what would not be?", "hlo layout DUMP"),
     ("Where in memory is element (37,5)?", "hlo tile-index SHAPE 37,5"),
     ("What fills the memory?", "hlo memspace DUMP"),
+    ("What waits for communication?", "hlo schedule DUMP"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"

@@ -75,7 +75,7 @@ def cost_of(instruction: Instruction, *, rules: Rules = EXACT) -> Cost:
     >>> cost_of(parse_module("r = f32[8] iota(), iota_dimension=0").entry.root).bytes_accessed
     32
     """
-    return _cost(_figures_of(instruction, _counted(instruction.called_computations, rules)))
+    return costs_among([instruction], rules=rules)[instruction]
 
 
 def costs_of(module: Module, *, rules: Rules = EXACT) -> Mapping[Instruction, Cost]:
@@ -89,6 +89,19 @@ def costs_of(module: Module, *, rules: Rules = EXACT) -> Mapping[Instruction, Co
     each: dict[Instruction, Figures] = {}
     _counted(module.computations, rules, each)
     return {instruction: _cost(each[instruction]) for instruction in module.instructions}
+
+
+def costs_among(instructions: Iterable[Instruction], *, rules: Rules = EXACT) -> Mapping[Instruction, Cost]:
+    """What each of some instructions costs, with the computations that it calls.
+
+    >>> from hlo_cli import parse_module
+    >>> root = parse_module("r = f32[4] add(f32[4] a, f32[4] b)").entry.root
+    >>> costs_among([root])[root].flops
+    4
+    """
+    wanted = tuple(instructions)
+    count = _counted((called for instruction in wanted for called in instruction.called_computations), rules)
+    return {instruction: _cost(_figures_of(instruction, count)) for instruction in wanted}
 
 
 def computation_cost(computation: Computation, *, rules: Rules = EXACT) -> Cost:

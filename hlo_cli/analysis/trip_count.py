@@ -8,11 +8,15 @@ from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ShapeIndex
 
 _KNOWN: Final = re.compile(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
 _PASSED_ON: Final = frozenset(("copy", "bitcast", "copy-start", "copy-done", "convert", "reshape"))
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 _MOST_STEPS: Final = 100
+
+Place = tuple[Instruction, ShapeIndex]
+"""An instruction, and which part of its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ def trip_count(loop: Instruction) -> int | None:
     test = _test_of(condition)
     if test is None:
         return None
-    start, step = _integer(_element(loop.operands[0], test.index)), _step_of(body, test.index)
+    begin = (loop.operands[0], (*loop.operand_index(0), test.index))
+    start, step = _integer(begin), _step_of(body, test.index)
     return _count(start, step, test) if start is not None and step else None
 
 
@@ -64,13 +69,13 @@ def _count(start: int, step: int, test: _Test) -> int | None:
 
 def _test_of(condition: Computation) -> _Test | None:
     root = condition.root
-    outer: tuple[Instruction, ...] = ()
+    outer: Instruction | None = None
     if root is not None and root.opcode == "fusion" and root.called_computations:
-        outer, root = root.operands, root.called_computations[0].root
+        outer, root = root, root.called_computations[0].root
     if root is None or root.opcode != "compare" or len(root.operands) != 2:
         return None
     direction = root.attribute("direction") or ""
-    left, right = (_outside(operand, outer) for operand in root.operands)
+    left, right = (_outside(_operand(root, position), outer) for position in (0, 1))
     for counter, limit, way in ((left, right, direction), (right, left, _MIRRORED.get(direction, ""))):
         index, value = _carried_index(counter), _integer(limit)
         if index is not None and value is not None and way:
@@ -78,22 +83,17 @@ def _test_of(condition: Computation) -> _Test | None:
     return None
 
 
-def _outside(operand: Instruction, outer: tuple[Instruction, ...]) -> Instruction:
-    """What a parameter of a fused computation stands for in the computation around it."""
-    number = operand.parameter_number
-    return outer[number] if number is not None and number < len(outer) else operand
-
-
 def _step_of(body: Computation, index: int) -> int | None:
     """What a body adds to an element of what it carries."""
-    root = body.root
-    added = _origin(_element(root, index)) if root is not None else None
-    outer: tuple[Instruction, ...] = ()
-    if added is not None and added.opcode == "fusion" and added.called_computations:
-        outer, added = added.operands, added.called_computations[0].root
-    if added is None or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
+    if body.root is None:
         return None
-    left, right = (_outside(operand, outer) for operand in added.operands)
+    added, rest = _origin((body.root, (index,)))
+    outer: Instruction | None = None
+    if added.opcode == "fusion" and added.called_computations and added.called_computations[0].root is not None:
+        outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
+    if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
+        return None
+    left, right = (_outside(_operand(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:
         left, right = right, left
     step = _integer(right)
@@ -102,33 +102,48 @@ def _step_of(body: Computation, index: int) -> int | None:
     return step if added.opcode == "add" else -step
 
 
-def _carried_index(instruction: Instruction | None) -> int | None:
+def _outside(place: Place, outer: Instruction | None) -> Place:
+    """What a parameter of a fused computation stands for in the computation around it."""
+    instruction, index = _origin(place)
+    number = instruction.parameter_number
+    if outer is None or number is None or number >= len(outer.operands):
+        return place
+    return outer.operands[number], (*outer.operand_index(number), *index)
+
+
+def _carried_index(place: Place) -> int | None:
     """Which element of the computation's parameter this is, if it is one."""
-    found = _origin(instruction)
-    if found is None or found.opcode != "get-tuple-element" or not found.operands:
+    instruction, index = _origin(place)
+    return index[0] if instruction.opcode == "parameter" and len(index) == 1 else None
+
+
+def _integer(place: Place) -> int | None:
+    instruction, index = _origin(place)
+    if instruction.opcode != "constant" or index:
         return None
-    index = found.attribute("index") or ""
-    return int(index) if found.operands[0].opcode == "parameter" and index.isdecimal() and len(index) < 10 else None
-
-
-def _element(value: Instruction, index: int) -> Instruction | None:
-    found = _origin(value)
-    is_tuple = found is not None and found.opcode == "tuple" and index < len(found.operands)
-    return found.operands[index] if is_tuple and found is not None else None
-
-
-def _integer(instruction: Instruction | None) -> int | None:
-    found = _origin(instruction)
-    if found is None or found.opcode != "constant":
-        return None
-    argument = found.text.argument
+    argument = instruction.text.argument
     return int(argument) if argument.removeprefix("-").isdecimal() and len(argument) < 20 else None
 
 
-def _origin(instruction: Instruction | None) -> Instruction | None:
-    """The instruction behind copies and bitcasts."""
+def _operand(instruction: Instruction, position: int) -> Place:
+    return instruction.operands[position], instruction.operand_index(position)
+
+
+def _origin(place: Place) -> Place:
+    """What is behind copies, bitcasts, and tuples that are made and taken apart."""
     for _ in range(_MOST_STEPS):
-        if instruction is None or instruction.opcode not in _PASSED_ON or not instruction.operands:
+        instruction, index = place
+        if not instruction.operands:
             break
-        instruction = instruction.operands[0]
-    return instruction
+        if instruction.opcode == "get-tuple-element":
+            number = instruction.attribute("index") or ""
+            if not number.isdecimal() or len(number) > 9:
+                break
+            place = (instruction.operands[0], (*instruction.operand_index(0), int(number), *index))
+        elif instruction.opcode == "tuple" and index and index[0] < len(instruction.operands):
+            place = (instruction.operands[index[0]], (*instruction.operand_index(index[0]), *index[1:]))
+        elif instruction.opcode in _PASSED_ON:
+            place = (instruction.operands[0], (*instruction.operand_index(0), *index))
+        else:
+            break
+    return place

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from hlo_cli.analysis.chips import Chip, find_chip
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import LiveValue, Memory, Space
 from hlo_cli.analysis.peak_advice import Suggestion, suggestions
-from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.commands.fitting import Fit, fits_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_rows import alive_table, at_step, spaces_table, sums_table
 from hlo_cli.commands.memspace_wish import Wish, chosen_spaces, step_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.render.numbers import bytes_in_words, counted, percent
-from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
-from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track
 from hlo_cli.source import Diagnostic
 
 _MOSTLY_PADDING = 0.5
@@ -104,8 +101,9 @@ def _parts(memory: Memory, spaces: Sequence[Space], fit: Fit | None, wish: Wish,
         sums = [replace(sums[0], title=table.title)]
         table = replace(table, main=False, person=False)
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
-    parts: list[Part] = [spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, fit)]
-    parts.append(_timeline(memory, spaces, fit, step))
+    limits = {} if fit is None else {fit.space: fit.limit_bytes}
+    chart = memory_timeline(memory, spaces, limits=limits, marked=step)
+    parts: list[Part] = [spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, fit), chart]
     if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
         parts.append(advice)
     return tuple(parts) if memory.spaces else (table,)
@@ -153,51 +151,6 @@ def _what_must_go(table: Table, fit: Fit | None) -> tuple[Passage, ...]:
     words.append(f" and {counted(len(rows) - _NAMED, 'more values')}" if len(rows) > _NAMED else "")
     would = "it would fit" if bytes_ >= fit.excess_bytes else "it would still not fit"
     return (Passage("must_go", ((*words, f", {bytes_in_words(bytes_)}, {would}."),)),)
-
-
-def _timeline(memory: Memory, spaces: Sequence[Space], fit: Fit | None, step: int | None) -> Timeline:
-    marks = () if step is None else (Mark(step, at_step(memory, step) or ""),)
-    tracks = tuple(
-        Track(
-            space.name,
-            space.timeline,
-            Lazy(len(space.values), partial(_bands, memory, space)),
-            limit_bytes=fit.limit_bytes if fit is not None and fit.space == space.number else None,
-            marks=marks,
-        )
-        for space in spaces
-    )
-    names = tuple(instruction.name for instruction in memory.sequence)
-    return Timeline("timeline", tracks, tuple(_loops(memory)), instructions=names)
-
-
-def _bands(memory: Memory, space: Space) -> Iterator[Band]:
-    """The values of a space as what is drawn; a chart of totals alone reads none of them."""
-    return (_band(memory, value) for value in space.values)
-
-
-def _band(memory: Memory, value: LiveValue) -> Band:
-    location = memory.module.location(value.instruction)
-    return Band(
-        str(value),
-        value.start,
-        value.end,
-        value.padded_bytes,
-        kind=value.kind,
-        shape=str(value.shape),
-        op_name=value.instruction.metadata.op_name,
-        source=str(location) if location is not None else "",
-    )
-
-
-def _loops(memory: Memory) -> Iterator[Loop]:
-    """Bodies of loops, with how often they run; conditions, branches and calls are no loops."""
-    for run in memory.runs:
-        caller = run.caller
-        if caller is None or caller.opcode != "while" or run.computation is not caller.called_computations[0]:
-            continue
-        trips = trip_count(caller)
-        yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)
 
 
 def _advice(memory: Memory, space: Space) -> Passage | None:

@@ -1,0 +1,92 @@
+"""How much work the instructions of a schedule are: which of them are kernels, and what those cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.analysis.contexts import CONTROL_FLOW
+from hlo_cli.analysis.cost import costs_among
+from hlo_cli.analysis.costs.figures import RUN
+from hlo_cli.analysis.flat_schedule import Run
+from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+_NO_KERNELS: Final = CONTROL_FLOW | {
+    *("add-dependency", "after-all", "bitcast", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter"),
+    *("partition-id", "replica-id", "tuple"),
+}
+"""Opcodes that start no kernel of their own; what loops, branches and calls run is in the schedule itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Kernels, and what XLA's cost analysis says that they do: operations, and bytes that they read and write."""
+
+    kernels: int = 0
+    flops: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.kernels + other.kernels, self.flops + other.flops, self.bytes + other.bytes)
+
+    def __sub__(self, other: Work) -> Work:
+        return self + other * -1
+
+    def __mul__(self, times: int) -> Work:
+        return Work(self.kernels * times, self.flops * times, self.bytes * times)
+
+    def __floordiv__(self, times: int) -> Work:
+        return Work(self.kernels // times, self.flops // times, self.bytes // times)
+
+
+def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
+    """What each kernel among some instructions does when it runs once.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> works_of(entry.instructions)
+    {<add a>: Work(kernels=1, flops=2, bytes=24)}
+    """
+    return _works(instruction for instruction in instructions if instruction.opcode not in _NO_KERNELS)
+
+
+def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
+    """What each of some instructions does, loops and calls with all that they run.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  f { a = s8[9] parameter(0) ROOT n = s8[9] not(a) }"
+    >>> entry = parse_module(text + " ENTRY e { p = s8[9] parameter(0) ROOT c = s8[9] call(p), to_apply=f }").entry
+    >>> works_of_all(entry.instructions)
+    {<call c>: Work(kernels=1, flops=9, bytes=18)}
+    """
+    return _works(i for i in instructions if i.opcode not in _NO_KERNELS or i.opcode in CONTROL_FLOW)
+
+
+def _works(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
+    costs = costs_among(instructions, rules=RUN)
+    return {each: Work(1, round(cost.flops), round(cost.bytes_accessed)) for each, cost in costs.items()}
+
+
+def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
+    """How often each computation of a schedule runs, None below a loop whose text does not tell.
+
+    A branch counts as if it were taken, and a condition as often as the body.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
+    >>> times_run(memory_of(module).runs)
+    {<computation e: 1 instructions>: 1}
+    """
+    times: dict[Computation, int | None] = {}
+    for run in runs:
+        if run.caller is None:
+            times[run.computation] = 1
+            continue
+        around = times.get(run.caller.computation)
+        own = trip_count(run.caller) if run.caller.opcode == "while" else 1
+        times[run.computation] = None if around is None or own is None else around * own
+    return times

@@ -1,0 +1,69 @@
+"""How full memories are at every step, and of what: the chart of `hlo memspace` and `hlo schedule`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from hlo_cli.analysis.memory import LiveValue, Memory, Space
+from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.commands.memspace_rows import at_step
+from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.rows import Lazy
+from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track
+
+
+def memory_timeline(
+    memory: Memory, spaces: Sequence[Space], *, limits: Mapping[int, int], marked: int | None = None
+) -> Timeline:
+    """A track for each space, its limit if it has one, and the loops below; a step may be marked.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] negate(p) }"
+    >>> memory = memory_of(parse_module(text))
+    >>> memory_timeline(memory, memory.spaces, limits={}).tracks[0].totals
+    (8, 16, 16)
+    """
+    marks = () if marked is None else (Mark(marked, at_step(memory, marked) or ""),)
+    tracks = tuple(
+        Track(
+            space.name,
+            space.timeline,
+            Lazy(len(space.values), partial(_bands, memory, space)),
+            limit_bytes=limits.get(space.number),
+            marks=marks,
+        )
+        for space in spaces
+    )
+    names = tuple(instruction.name for instruction in memory.sequence)
+    return Timeline("timeline", tracks, tuple(_loops(memory)), instructions=names)
+
+
+def _bands(memory: Memory, space: Space) -> Iterator[Band]:
+    """The values of a space as what is drawn; a chart of totals alone reads none of them."""
+    return (_band(memory, value) for value in space.values)
+
+
+def _band(memory: Memory, value: LiveValue) -> Band:
+    location = memory.module.location(value.instruction)
+    return Band(
+        str(value),
+        value.start,
+        value.end,
+        value.padded_bytes,
+        kind=value.kind,
+        shape=str(value.shape),
+        op_name=value.instruction.metadata.op_name,
+        source=str(location) if location is not None else "",
+    )
+
+
+def _loops(memory: Memory) -> Iterator[Loop]:
+    """Bodies of loops, with how often they run; conditions, branches and calls are no loops."""
+    for run in memory.runs:
+        caller = run.caller
+        if caller is None or caller.opcode != "while" or run.computation is not caller.called_computations[0]:
+            continue
+        trips = trip_count(caller)
+        yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)

@@ -1,0 +1,316 @@
+"""Asynchronous operations in every form that XLA has for them, and such as break their rules."""
+
+from __future__ import annotations
+
+_WORK = "w { a = f32[64] parameter(0)  ROOT n = f32[64] negate(a) }"
+_SIDE = """w { a = f32[64] parameter(0)  b = f32[64] parameter(1)  ROOT n = f32[64] add(a, b) }, execution_thread="side"
+"""
+
+
+def _module(body: str, before: str = "") -> str:
+    return f"HloModule m, is_scheduled=true\n\n{before}\n\nENTRY e {{\n{body}\n}}\n"
+
+
+Expected = tuple[str, str, list[str], int]
+
+EXAMPLES: dict[str, tuple[str, Expected]] = {
+    "any operation can be wrapped": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+            ROOT d = f32[64] async-done(s)""",
+            _WORK,
+        ),
+        ("negate", "generic", ["s", "d"], 256),
+    ),
+    "updates go on between": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+            u = ((f32[64]), f32[64], u32[]) async-update(s), calls=w
+            v = ((f32[64]), f32[64], u32[]) async-update(u)
+            ROOT d = f32[64] async-done(v), calls=w""",
+            _WORK,
+        ),
+        ("negate", "generic", ["s", "u", "v", "d"], 256),
+    ),
+    "sugar leaves the computation out": (
+        _module("""p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) negate-start(p)
+            u = ((f32[64]), f32[64], u32[]) negate-update(s)
+            ROOT d = f32[64] negate-done(u)"""),
+        ("negate", "sugared", ["s", "u", "d"], 256),
+    ),
+    "a custom call": (
+        _module("""p = f32[10] parameter(0)
+            s = ((f32[10]), f32[20], s32[]) custom-call-start(p), custom_call_target="foo"
+            u = ((f32[10]), f32[20], s32[]) custom-call-update(s)
+            ROOT d = f32[20] custom-call-done(u)"""),
+        ("custom-call", "sugared", ["s", "u", "d"], 80),
+    ),
+    "operands and output come late": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), (), u32[]) async-start(p), async_execution_thread="side", calls=w
+            q = f32[64] sine(p)
+            u = ((f32[64], f32[64]), f32[64], u32[]) async-update(s, q)
+            ROOT d = f32[64] async-done(u)""",
+            _SIDE,
+        ),
+        ("add", "generic", ["s", "u", "d"], 256),
+    ),
+    "nothing is bound at the start": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((), (), u32[]) async-start(), async_execution_thread="side", calls=w
+            u = ((f32[64], f32[64]), f32[64], u32[]) async-update(s, p, p)
+            ROOT d = f32[64] async-done(u)""",
+            _SIDE,
+        ),
+        ("add", "generic", ["s", "u", "d"], 256),
+    ),
+    "the output overwrites an operand": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w, output_to_operand_aliasing={{1}: (0, {})}
+            ROOT d = f32[64] async-done(s)""",
+            _WORK,
+        ),
+        ("negate", "generic", ["s", "d"], 256),
+    ),
+    "all-reduce, whose start is no tuple": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = f32[64] all-reduce-start(p), replica_groups={}, to_apply=f
+            ROOT d = f32[64] all-reduce-done(s)""",
+            "f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT n = f32[] add(a, b) }",
+        ),
+        ("all-reduce", "native", ["s", "d"], 256),
+    ),
+    "all-gather": (
+        _module("""p = f32[64] parameter(0)
+            s = (f32[64], f32[128]) all-gather-start(p), replica_groups={{0,1}}, dimensions={0}
+            ROOT d = f32[128] all-gather-done(s)"""),
+        ("all-gather", "native", ["s", "d"], 512),
+    ),
+    "collective-permute": (
+        _module("""p = f32[64] parameter(0)
+            s = (f32[64], f32[64], u32[], u32[]) collective-permute-start(p), source_target_pairs={{0,1}}
+            ROOT d = f32[64] collective-permute-done(s)"""),
+        ("collective-permute", "native", ["s", "d"], 256),
+    ),
+    "copy, whose destination comes first": (
+        _module("""p = f32[64] parameter(0)
+            s = (f32[64], f32[64], u32[]) copy-start(p)
+            ROOT d = f32[64] copy-done(s)"""),
+        ("copy", "native", ["s", "d"], 256),
+    ),
+    "send": (
+        _module("""p = f32[64] parameter(0)
+            t = token[] after-all()
+            s = (f32[64], u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true
+            ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true"""),
+        ("send", "native", ["s", "d"], 256),
+    ),
+    "receive": (
+        _module("""t = token[] after-all()
+            s = (f32[64], u32[], token[]) recv(t), channel_id=1
+            ROOT d = (f32[64], token[]) recv-done(s), channel_id=1"""),
+        ("recv", "native", ["s", "d"], 256),
+    ),
+    "a part is written": (
+        _module("""p = f32[64] parameter(0)
+            q = f32[8] parameter(1)
+            i = s32[] parameter(2)
+            s = ((f32[64], f32[8], s32[]), f32[64], u32[]) dynamic-update-slice-start(p, q, i)
+            ROOT d = f32[64] dynamic-update-slice-done(s)"""),
+        ("dynamic-update-slice", "sugared", ["s", "d"], 32),
+    ),
+    "handed on in a tuple": (
+        _module("""p = f32[64] parameter(0)
+            s = (f32[64], f32[64], u32[]) copy-start(p)
+            t = ((f32[64], f32[64], u32[]), f32[64]) tuple(s, p)
+            b = ((f32[64], f32[64], u32[]), f32[64]) opt-barrier(t)
+            g = (f32[64], f32[64], u32[]) get-tuple-element(b), index=0
+            ROOT d = f32[64] copy-done(g)"""),
+        ("copy", "native", ["s", "d"], 256),
+    ),
+}
+
+_COPY = "s = (f32[64], f32[64], u32[]) copy-start(p)"
+
+ACCEPTED = {
+    "two computations that are alike": _module(
+        """p = f32[64] parameter(0)
+        s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+        ROOT d = f32[64] async-done(s), calls=x""",
+        _WORK + "\n\nx { c = f32[64] parameter(0)  ROOT k = f32[64] negate(c) }",
+    ),
+    "a done of a parameter, which may be a start": _module(
+        "p = (f32[64], f32[64], u32[]) parameter(0)\n ROOT d = f32[64] copy-done(p)"
+    ),
+    "what leaves operands out cannot be judged": _module(
+        """p = f32[64] parameter(0)
+        s = (f32[64], f32[64], u32[]) copy-start()
+        ROOT d = f32[64] copy-done()"""
+    ),
+    "several operations in another thread": _module(
+        """p = f32[64] parameter(0)
+        s = ((f32[64]), f32[64], u32[]) async-start(p), async_execution_thread="side", calls=w
+        ROOT d = f32[64] async-done(s)""",
+        """w { a = f32[64] parameter(0)  b = f32[64] sine(a)  ROOT n = f32[64] negate(b) }, execution_thread="side" """,
+    ),
+}
+
+BROKEN: dict[str, tuple[str, str, str]] = {
+    "no done": (_module(f"ROOT p = f32[64] parameter(0)\n{_COPY}"), "s", "nothing waits for s"),
+    "two dones": (
+        _module(f"p = f32[64] parameter(0)\n{_COPY}\nc = f32[64] copy-done(s)\nROOT d = f32[64] copy-done(s)"),
+        "d",
+        "one too many: c takes s",
+    ),
+    "a done of no start": (
+        _module("p = f32[64] parameter(0)\nq = f32[64] sine(p)\nROOT d = f32[64] copy-done(q)"),
+        "d",
+        "no asynchronous operation",
+    ),
+    "a done of another kind": (
+        _module(f"p = f32[64] parameter(0)\n{_COPY}\nROOT d = f32[64] all-reduce-done(s)"),
+        "d",
+        "s, copy-start, wants copy-done",
+    ),
+    "used while under way": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = f32[64] all-reduce-start(p), replica_groups={}, to_apply=f
+            q = f32[64] sine(s)
+            d = f32[64] all-reduce-done(s)
+            ROOT t = (f32[64], f32[64]) tuple(q, d)""",
+            "f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT n = f32[] add(a, b) }",
+        ),
+        "q",
+        "cannot take s, which is under way",
+    ),
+    "two chains through one start": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+            u = ((f32[64]), f32[64], u32[]) async-update(s)
+            v = ((f32[64]), f32[64], u32[]) async-update(s)
+            ROOT d = f32[64] async-done(u)""",
+            _WORK,
+        ),
+        "v",
+        "one too many: u takes s",
+    ),
+    "channels differ": (
+        _module("""t = token[] after-all()
+            s = (f32[64], u32[], token[]) recv(t), channel_id=1
+            ROOT d = (f32[64], token[]) recv-done(s), channel_id=2"""),
+        "d",
+        "differ in channel_id",
+    ),
+    "the output is another": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[32], u32[]) async-start(p), calls=w
+            ROOT d = f32[64] async-done(s)""",
+            _WORK,
+        ),
+        "s",
+        "its output is f32[32], but w gives f32[64]",
+    ),
+    "too many operands": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p, p), calls=w
+            ROOT d = f32[64] async-done(s)""",
+            _WORK,
+        ),
+        "s",
+        "binds 1 operand, but it is given 2",
+    ),
+    "an operand of another shape": (
+        _module("""p = f32[32] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) negate-start(p)
+            ROOT d = f32[64] negate-done(s)"""),
+        "s",
+        "operand 0 is f32[32], but its shape says f32[64]",
+    ),
+    "the result is another": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+            ROOT d = f32[32] async-done(s)""",
+            _WORK,
+        ),
+        "d",
+        "expected the shape f32[64], found f32[32]",
+    ),
+    "not all is bound": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), async_execution_thread="side", calls=w
+            ROOT d = f32[64] async-done(s)""",
+            _SIDE,
+        ),
+        "d",
+        "b of w is not bound",
+    ),
+    "an update takes back": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64], f32[64]), f32[64], u32[]) async-start(p, p), async_execution_thread="side", calls=w
+            u = ((f32[64]), f32[64], u32[]) async-update(s)
+            v = ((f32[64], f32[64]), f32[64], u32[]) async-update(u, p)
+            ROOT d = f32[64] async-done(v)""",
+            _SIDE,
+        ),
+        "u",
+        "has less bound",
+    ),
+    "no tuple of operands": (
+        _module("""p = f32[64] parameter(0)
+            s = (f32[64], f32[64], u32[]) negate-start(p)
+            ROOT d = f32[64] negate-done(s)"""),
+        "s",
+        "is not ((operands), output, contexts…)",
+    ),
+    "an alias of another shape": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[32], u32[]) async-start(p), calls=w, output_to_operand_aliasing={{1}: (0, {})}
+            ROOT d = f32[32] async-done(s)""",
+            "w { a = f32[64] parameter(0)  ROOT n = f32[32] slice(a), slice={[0:32]} }",
+        ),
+        "s",
+        "cannot alias {1}: (0, {})",
+    ),
+    "another computation": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+            ROOT d = f32[64] async-done(s), calls=x""",
+            _WORK + "\n\nx { c = f32[64] parameter(0)  ROOT k = f32[64] sine(c) }",
+        ),
+        "d",
+        "d runs x, but s runs w",
+    ),
+    "several operations in the main thread": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w
+            ROOT d = f32[64] async-done(s)""",
+            "w { a = f32[64] parameter(0)  b = f32[64] sine(a)  ROOT n = f32[64] negate(b) }",
+        ),
+        "s",
+        "takes one operation, not 2",
+    ),
+    "a copy of another shape": (
+        _module("""p = f32[64] parameter(0)
+            s = (f32[64], f32[64], u32[]) copy-start(p)
+            ROOT d = f32[32] copy-done(s)"""),
+        "d",
+        "expected the shape f32[64], found f32[32]",
+    ),
+}

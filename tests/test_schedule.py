@@ -1,0 +1,161 @@
+"""What `hlo schedule` reports: every asynchronous operation once, and work between that adds up."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from async_texts import ACCEPTED, BROKEN, EXAMPLES
+from dumps import Dump, compiled_dumps
+from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
+from hlo_cli.analysis.async_pairs import COLLECTIVES, async_pairs, is_end, is_start
+from hlo_cli.analysis.async_rules import broken_rules
+from hlo_cli.analysis.critical_path import critical_path
+from hlo_cli.analysis.work import Work, works_of, works_of_all
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.sugar import sugar
+
+DUMPS = compiled_dumps()
+dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
+
+_STARTED = re.compile(r"(?m)^ +(?:ROOT )?%\S+ = .*?[)}\]] (?:[a-z-]+-start|send|recv)\(")
+_FUSED = 'custom_call_target="AsyncCollectiveStart"'
+
+
+@cache
+def module(dump: Dump) -> Module:
+    return parse_module(dump.text)
+
+
+@cache
+def overlap(dump: Dump) -> Overlap:
+    return overlap_of(module(dump))
+
+
+@dumps
+def test_every_start_is_found_and_every_member_is_in_one_pair(dump: Dump) -> None:
+    """Witness: the text, looked through for starts in every spelling."""
+    found = async_pairs(module(dump))
+    assert len(found.pairs) == len(_STARTED.findall(dump.text)) + dump.text.count(_FUSED)
+    assert not found.orphans
+    members = Counter(member for pair in found.pairs for member in pair.members)
+    assert set(members.values()) <= {1}
+    assert all(len(pair.dones) == 1 for pair in found.pairs)
+    ends = [i for i in module(dump).instructions if is_end(i)]
+    assert all(end in members for end in ends)
+    assert all(is_start(pair.start) for pair in found.pairs)
+
+
+@dumps
+def test_steps_stand_in_order(dump: Dump) -> None:
+    found = overlap(dump)
+    assert len(found.flights) + len(found.idle) == len(found.pairs.pairs)
+    for flight in found.flights:
+        assert flight.done_step is not None
+        assert flight.start_step <= flight.bound_step < flight.done_step
+        assert found.sequence[flight.start_step] is flight.pair.start
+        assert found.sequence[flight.done_step] is flight.pair.dones[0]
+        assert flight.moved_bytes > 0
+
+
+@dumps
+def test_work_between_is_what_stands_between(dump: Dump) -> None:
+    """Counted instruction by instruction, for pairs with no loop and nothing else asynchronous between."""
+    found = overlap(dump)
+    members = {m for pair in found.pairs.pairs for m in pair.members if pair.spelling != "fusion" or m is pair.start}
+    works = works_of(set(found.sequence))
+    for flight in found.flights:
+        between = found.sequence[flight.bound_step + 1 : flight.done_step]
+        if {instruction.computation for instruction in between} <= {flight.pair.start.computation}:
+            done = (works[i] for i in between if i in works and i not in members and i not in flight.pair.dones)
+            others = sum(is_end(i) and i.opcode == "fusion" for i in between)
+            total = sum(done, Work())
+            assert flight.between.kernels == total.kernels - others
+
+
+@pytest.mark.parametrize("dump", [dump for dump in DUMPS if dump.platform == "gpu"], ids=str)
+def test_the_compiler_waits_at_once_where_nothing_runs_meanwhile(dump: Dump) -> None:
+    """Witness: is_sync in the backend_config of GPU collectives, for which reading the device's number is work."""
+    found = overlap(dump)
+    for flight in found.flights:
+        between = {i.opcode for i in found.sequence[flight.start_step : flight.done_step]}
+        assert flight.is_sync == (not flight.between.kernels and between.isdisjoint({"partition-id", "replica-id"}))
+
+
+@dumps
+def test_sugar_changes_nothing(dump: Dump) -> None:
+    plain, sweet = overlap_of(desugar(module(dump))), overlap_of(sugar(module(dump)))
+    assert list(map(what, plain.flights)) == list(map(what, sweet.flights))
+
+
+def what(flight: Flight) -> tuple[object, ...]:
+    names = [member.name for member in flight.pair.members]
+    return names, flight.pair.operation, flight.moved_bytes, flight.times, flight.between
+
+
+@dumps
+def test_compilers_keep_the_rules(dump: Dump) -> None:
+    assert [finding.message for finding in broken_rules(module(dump))] == []
+
+
+@dumps
+def test_collectives_are_asynchronous_or_blocking_or_inside_others(dump: Dump) -> None:
+    found = overlap(dump)
+    wrapped = {pair.wrapped for pair in found.pairs.pairs}
+    for instruction in found.sequence:
+        if instruction.opcode in COLLECTIVES:
+            assert (instruction in found.blocking) != (instruction in wrapped)
+
+
+@dumps
+def test_the_critical_path_is_a_chain_and_the_longest(dump: Dump) -> None:
+    entry = module(dump).entry
+    weights = {i: work.bytes for i, work in works_of_all(entry.instructions).items()}
+    path = critical_path(entry, weights)
+    assert path.length == sum(weights[i] for i in path.instructions) == longest(entry, weights)
+    assert path.whole == sum(weights.values())
+
+
+def longest(computation: Computation, weights: dict[Instruction, int]) -> int:
+    """By relaxing all dependencies in the order of the text, which in these dumps is a schedule."""
+    named = {i.name: i for i in computation.instructions}
+    found: dict[Instruction, int] = {}
+    for i in computation.instructions:
+        before = [*i.operands, *(named[name] for name in i.control_predecessors)]
+        found[i] = weights.get(i, 0) + max((found[each] for each in before), default=0)
+    return max(found.values())
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_every_form(name: str) -> None:
+    text, expected = EXAMPLES[name]
+    read = parse_module(text)
+    assert not read.errors
+    [pair] = async_pairs(read).pairs
+    [flight] = overlap_of(read).flights
+    assert (pair.operation, pair.spelling, [m.name for m in pair.members], flight.moved_bytes) == expected
+    assert not list(broken_rules(read))
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_is_allowed(name: str) -> None:
+    read = parse_module(ACCEPTED[name])
+    assert not read.errors
+    assert [finding.message for finding in broken_rules(read)] == []
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_not(name: str) -> None:
+    text, at, message = BROKEN[name]
+    read = parse_module(text)
+    [finding] = broken_rules(read)
+    assert finding.span is not None
+    assert read.source.slice(finding.span).split(" = ")[0].removeprefix("ROOT ") == at
+    assert message in finding.message
