@@ -12,14 +12,16 @@ import pytest
 
 import oom_messages
 from dumps import FIXTURES
+from hlo_cli.analysis.buffer_sizes import table_bytes
 from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.compiled_memory import compiled_memory
+from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.neighbours import users_among
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.transfers import HOST, transfers_of
-from hlo_cli.analysis.uses import users_among, uses_of
+from hlo_cli.analysis.uses import uses_of
 from hlo_cli.cli import main
 from hlo_cli.commands.fitting import fits_of
 from hlo_cli.commands.loading import Loaded, load_one
@@ -188,3 +190,13 @@ def test_messages_become_reports(name: str, tmp_path: Path, capsys: pytest.Captu
     [message] = parse_out_of_memory(Source("error.txt", path.read_text(encoding="utf-8")))
     assert f'"used_bytes": {json.dumps(message.used_bytes)}' in json.dumps(found["answer"])
     assert json.dumps(found["tables"]).count('"logical_bytes": ') == len(message.allocations)
+
+
+@pytest.mark.parametrize(("folder", "table"), [("v5p_scan", 32), ("v5e_conv", 512), ("v2_mlp", 1024)])
+def test_tables_tell_the_generation(folder: str, table: int) -> None:
+    """The compiler's tables of pointers are as large as those of the generation that its assignment is taken for."""
+    assignment = assignment_beside(loaded(FIXTURES / "tpu" / folder))
+    assert assignment is not None
+    generation = assigned_generation(assignment)
+    assert generation is not None
+    assert table_bytes(1, "tpu", generation) == table

@@ -12,7 +12,7 @@ from typing import Final
 from hlo_cli.analysis.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs, async_pairs, is_end
 from hlo_cli.analysis.async_shapes import Problem, shape_problems
 from hlo_cli.analysis.async_tracing import HANDING_ON
-from hlo_cli.analysis.uses import Users, users_among
+from hlo_cli.analysis.neighbours import Users, users_among
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -43,7 +43,7 @@ def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
         return
     problems: dict[Problem, None] = {}
     computations = dict.fromkeys(member.computation for pair in found.pairs for member in pair.members)
-    users = users_among(i for computation in computations for i in computation.instructions)
+    users = users_among([i for computation in computations for i in computation.instructions])
     for orphan in found.orphans:
         problems[orphan, f"{orphan.name} waits for nothing: its operand is no asynchronous operation"] = None
     for pair in found.pairs:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
+from hlo_cli.analysis.buffer_sizes import Generation, table_bytes
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Space
 from hlo_cli.analysis.memory_of import timeline_of
 from hlo_cli.ir.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape
+
+_GENERATIONS: Final[tuple[Generation, ...]] = ("v5e", "v5p", "v2")
+"""One of each size of tables, the most usual first."""
 
 _Key = tuple[Instruction, ShapeIndex, bool]
 
@@ -34,6 +39,20 @@ def compiled_memory(memory: Memory, assignment: BufferAssignment) -> Memory:
     allocations = tuple(_allocations(memory, assignment, values))
     spaces = tuple(_space(space, values, assignment) for space in memory.spaces)
     return replace(memory, values=values, spaces=spaces, allocations=allocations)
+
+
+def assigned_generation(assignment: BufferAssignment) -> Generation | None:
+    """A TPU generation that has tables of pointers as large as the compiler made them; None where there are none."""
+    sizes = dict[int, int]()
+    for allocation in assignment.allocations:
+        for each in allocation.assigned:
+            buffer = assignment.logical_buffer(each.logical_buffer_id)
+            if buffer is not None and (instruction := buffer.defined_at.instruction) is not None:
+                shape = subshape(instruction.shape, buffer.defined_at.shape_index)
+                if isinstance(shape, TupleShape) and shape.elements:
+                    sizes[len(shape.elements)] = each.size_bytes
+    fitting = (known for known in _GENERATIONS if all(table_bytes(n, "tpu", known) == sizes[n] for n in sizes))
+    return next(fitting, None) if sizes else None
 
 
 def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, Assigned]:

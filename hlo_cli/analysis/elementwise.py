@@ -5,10 +5,9 @@ Mirrors `HloInstruction::IsElementwiseOnOperand` of xla/hlo/ir/hlo_instruction.c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from hlo_cli.ir.computation import Computation
+from hlo_cli.analysis.neighbours import users_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
@@ -21,8 +20,6 @@ _ELEMENTWISE: Final = UNARY | frozenset(
     """add and atan2 clamp compare complex divide map maximum minimum multiply or power remainder rng select
     shift-left shift-right-arithmetic shift-right-logical stochastic-convert subtract xor""".split()
 )
-
-Users = Mapping[Instruction, tuple[Instruction, ...]]
 
 
 def is_elementwise_on(instruction: Instruction, position: int) -> bool:
@@ -48,21 +45,6 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
         case "fusion":
             return _is_fused_elementwise(instruction, position)
     return False
-
-
-def users_of(computation: Computation) -> Users:
-    """The users of every instruction of a computation, each once, in the order of the text.
-
-    >>> from hlo_cli import parse_module
-    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[] parameter(0) ROOT r = f32[] add(p, p) }").entry
-    >>> users_of(entry)
-    {<parameter p>: (<add r>,)}
-    """
-    found: dict[Instruction, dict[Instruction, None]] = {}
-    for instruction in computation.instructions:
-        for operand in instruction.operands:
-            found.setdefault(operand, {})[instruction] = None
-    return {instruction: tuple(users) for instruction, users in found.items()}
 
 
 def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -18,10 +18,15 @@ def users_of(computation: Computation) -> Users:
     >>> users_of(entry)
     {<parameter p>: (<add q>,), <add q>: ()}
     """
-    users: dict[Instruction, list[Instruction]] = {instruction: [] for instruction in computation.instructions}
-    for user in computation.instructions:
-        for operand in dict.fromkeys(user.operands):
-            users[operand].append(user)
+    return users_among(computation.instructions)
+
+
+def users_among(instructions: Sequence[Instruction]) -> Users:
+    """Which of the instructions take the value of each, of however many computations they are."""
+    users: dict[Instruction, dict[Instruction, None]] = {instruction: {} for instruction in instructions}
+    for user in instructions:
+        for operand in user.operands:
+            users.setdefault(operand, {})[user] = None
     return {instruction: tuple(using) for instruction, using in users.items()}
 
 

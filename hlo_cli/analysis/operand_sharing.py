@@ -7,8 +7,9 @@ xla/backends/gpu for fusions.
 from __future__ import annotations
 
 from hlo_cli.analysis.dataflow import Dataflow
-from hlo_cli.analysis.elementwise import Users, is_elementwise_on, users_of
+from hlo_cli.analysis.elementwise import is_elementwise_on
 from hlo_cli.analysis.in_place import InPlace
+from hlo_cli.analysis.neighbours import Users, users_of
 from hlo_cli.analysis.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.analysis.target import Target
 from hlo_cli.ir.computation import Computation

@@ -95,7 +95,9 @@ def _reordered(values: Sequence[LiveValue], orders: Orders) -> Reordered | None:
 
 
 def _is_fixed(value: LiveValue) -> bool:
-    """Whether others decide on the layout: those who wrote the kernel that is called."""
+    """Whether others decide on the layout: those who wrote the kernel that is called, or the compiler for constants."""
+    if value.kind == "constant":
+        return True
     instruction = value.instruction
     return instruction.opcode == "custom-call" and instruction.string("custom_call_target") not in _NO_KERNELS
 

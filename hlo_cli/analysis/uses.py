@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from hlo_cli.analysis.neighbours import Users
 from hlo_cli.ir.instruction import Instruction
 
 HANDS_ON: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "async-done", "opt-barrier"))
 """Opcodes that give what they are given, or an element of it."""
-
-Users = Mapping[Instruction, Sequence[Instruction]]
-
-
-def users_among(instructions: Iterable[Instruction]) -> Users:
-    """For each instruction those that take it as an operand, each once, in order.
-
-    >>> from hlo_cli import parse_module
-    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
-    >>> users_among(entry.instructions)[entry.parameters[0]]
-    [<add a>]
-    """
-    users: dict[Instruction, list[Instruction]] = {}
-    for instruction in instructions:
-        for operand in dict.fromkeys(instruction.operands):
-            users.setdefault(operand, []).append(instruction)
-    return users
 
 
 def maker_of(instruction: Instruction) -> Instruction:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo_cli.analysis.chips import Chip
-from hlo_cli.analysis.memory import Memory, Space
+from hlo_cli.analysis.memory import Memory, Offsets, Space
 from hlo_cli.commands.memspace_rows import arena_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a program takes of a memory space, and how much there is."""
+    """What a program takes of a memory space, and how much there is; `offsets` says how well the first is known."""
 
     space: int
     name: str
     taken_bytes: int
     limit_bytes: int
+    offsets: Offsets
 
     @property
     def excess_bytes(self) -> int:
@@ -30,7 +31,9 @@ def fits_of(memory: Memory, limit_bytes: int | None, chip: Chip | None) -> tuple
     if chip is not None and limit_bytes is None:
         limits = {space.number: chip.limit(space.number) for space in memory.spaces}
         found = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
-    return tuple(Fit(space.number, space.name, _taken(memory, space), limit) for space, limit in found if limit)
+    return tuple(
+        Fit(space.number, space.name, _taken(memory, space), limit, space.offsets) for space, limit in found if limit
+    )
 
 
 def _taken(memory: Memory, space: Space) -> int:

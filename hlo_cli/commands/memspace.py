@@ -69,15 +69,17 @@ def command(inputs: tuple[str, ...], **options: object) -> int:
 
 def _report(loaded: Loaded, wish: Wish, options: dict[str, object], inputs: Sequence[str]) -> Report:
     from hlo_cli.analysis.chips import find_chip
-    from hlo_cli.analysis.compiled_memory import compiled_memory
+    from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
     from hlo_cli.analysis.interference import Release
     from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.commands.memspace_compiler import assignment_beside
 
     release: Release = next(known for known in get_args(Release) if known == options["release"])
-    generation = find_chip(wish.chip).generation if wish.chip is not None else None
-    estimate = memory_of(loaded.module, generation=generation, release=release)
     assignment = assignment_beside(loaded)
+    generation = assigned_generation(assignment) if assignment is not None else None
+    if wish.chip is not None and generation is None:
+        generation = find_chip(wish.chip).generation
+    estimate = memory_of(loaded.module, generation=generation, release=release)
     if options["compare"]:
         from hlo_cli.commands.memspace_compare import report_of_comparison
 

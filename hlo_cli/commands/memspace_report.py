@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from hlo_cli.analysis.chips import Chip, find_chip
 from hlo_cli.analysis.footprint import data_values, orders_of
-from hlo_cli.analysis.memory import LiveValue, Memory, Space
+from hlo_cli.analysis.memory import LiveValue, Memory, Offsets, Space
 from hlo_cli.analysis.peak_advice import Suggestion, suggestions
 from hlo_cli.commands.fitting import Fit, fits_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
@@ -25,6 +26,7 @@ from hlo_cli.source import Diagnostic
 _MOSTLY_PADDING = 0.5
 _IN_ANSWER = 2
 _NAMED = 2
+_TAKES: Final[dict[Offsets, str]] = {"exact": "takes", "estimated": "takes about", "unknown": "takes at least"}
 
 
 def report_of_memory(loaded: Loaded, memory: Memory, wish: Wish, argument: str) -> Report:
@@ -67,7 +69,7 @@ def _answer(memory: Memory, spaces: Sequence[Space], fits: Sequence[Fit], fit: F
 
 
 def _fit_in_words(fit: Fit) -> str:
-    return f"{fit.name} takes {bytes_in_words(fit.taken_bytes)} of {bytes_in_words(fit.limit_bytes)}"
+    return f"{fit.name} {_TAKES[fit.offsets]} {bytes_in_words(fit.taken_bytes)} of {bytes_in_words(fit.limit_bytes)}"
 
 
 def _worth_saying(memory: Memory, spaces: Sequence[Space]) -> list[Space]:
@@ -192,3 +194,5 @@ def _notes(memory: Memory, chip: Chip | None) -> Iterator[Diagnostic]:
     if chip is not None and memory.target not in (None, chip.target):
         other = f"{chip.name} is a {chip.target.upper()}, but the dump is for a {memory.target.upper()}"
         yield Diagnostic("note", f"{other}: sizes are those of the latter")
+    if chip is not None and chip.target == "tpu" and memory.target is None:
+        yield Diagnostic("note", "shapes have no tiles here: what a TPU pads them by is not counted")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory import LiveValue, Memory, Space
-from hlo_cli.analysis.uses import maker_of, users_among, uses_of
+from hlo_cli.analysis.neighbours import users_among
+from hlo_cli.analysis.uses import maker_of, uses_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import bytes_in_words, counted

@@ -6,6 +6,8 @@ import math
 from typing import Final
 
 BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_ROUNDING: Final = 1e-9
+"""What sums of fractions may lack."""
 
 
 def scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
@@ -95,10 +97,10 @@ def bytes_in_words(value: int | float) -> str:
 def percent(fraction: float) -> str:
     """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
 
-    >>> percent(0.9346), percent(0.001), percent(0.999), percent(1), percent(0)
-    ('93', '<1', '>99', '100', '0')
+    >>> percent(0.9346), percent(0.001), percent(0.999), percent(1), percent(0), percent(sum([0.1] * 10))
+    ('93', '<1', '>99', '100', '0', '100')
     """
-    if 0.995 <= fraction < 1:
+    if 0.995 <= fraction < 1 - _ROUNDING:
         return ">99"
     return scaled(fraction * 100)
 
