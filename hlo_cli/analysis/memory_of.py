@@ -59,7 +59,7 @@ def memory_of(
     chains = async_chains(places.instructions)
     dataflow = dataflow_of(places, chains)
     schedule = flat_schedule(places, module.entry, chains)
-    in_place = InPlace(_THROUGH_ON_GPU if target == "gpu" else _THROUGH)
+    in_place = in_place_of(target)
     aliases = alias_sets(module, dataflow, in_place)
     ranges = live_ranges(module, dataflow, schedule, aliases, target)
     buffers = buffers_of(module, dataflow, aliases, target, generation)
@@ -82,6 +82,17 @@ def memory_of(
         allocations,
         ranges.peak,
     )
+
+
+def in_place_of(target: Target | None) -> InPlace:
+    """How in-place operations are found on a target.
+
+    >>> from hlo_cli import parse_module
+    >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
+    >>> len(in_place_of("gpu").pairs(root))
+    1
+    """
+    return InPlace(_THROUGH_ON_GPU if target == "gpu" else _THROUGH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def instruction_post_order(computation: Computation, *, text: str = "") -> tuple
     (1, 0, 2)
     """
     instructions = computation.instructions
-    before = _control_predecessors(computation, text)
+    before = control_predecessors(computation, text)
     used = bytearray(len(instructions))
     for instruction in instructions:
         for operand in instruction.operands:
@@ -59,7 +59,15 @@ def _visit(
         waiting.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
 
 
-def _control_predecessors(computation: Computation, text: str) -> dict[int, list[int]]:
+def control_predecessors(computation: Computation, text: str = "") -> dict[int, list[int]]:
+    """By the index of an instruction the indices of its control predecessors, where it has any.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "a = f32[] parameter(0) b = f32[] negate(a) ROOT c = f32[] sine(a), control-predecessors={b}"
+    >>> text = f"HloModule m  ENTRY e {{ {text} }}"
+    >>> control_predecessors(parse_module(text).entry)
+    {2: [1]}
+    """
     found: dict[int, list[int]] = {}
     names: dict[str, int] = {}
     if text and computation.span is not None and text.find(_CONTROL, computation.span.start, computation.span.end) < 0:

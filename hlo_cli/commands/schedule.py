@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Overlap
     from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.options import Output
     from hlo_cli.commands.schedule_path import Model
+    from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
+    from hlo_cli.transform.reorder import How
 
 MODELS = ("bytes", "flops", "kernels")
+ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
 
 HELP = """What overlaps, and what waits.
 
@@ -33,6 +37,8 @@ Examples:
   hlo schedule dump/ --sequence --where 'in_flight > 0'
   hlo schedule dump/ --critical-path bytes
   hlo schedule dump/ -o schedule.html
+  hlo schedule dump/ --reorder memory
+  hlo schedule dump/ --reorder latency --limit 12GiB -o new.hlo
 """
 
 
@@ -40,6 +46,8 @@ Examples:
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
 @click.option("--sequence", is_flag=True, help="Every step: what is alive, what starts and ends, what is in flight.")
 @click.option("--critical-path", "model", type=click.Choice(MODELS), help="The longest chain, by what takes time.")
+@click.option("--reorder", "how", type=click.Choice(ORDERS), help="Another order; --format hlo writes the module.")
+@click.option("--limit", metavar="SIZE", help="What --reorder latency may take of the main memory, as 12GiB.")
 @click.option("--space", metavar="SPACE", help="Which memory the sequence shows: HBM, VMEM …, its number, or all.")
 @click.option("--computation", metavar="NAME", help="Only what this computation runs.")
 @where_option
@@ -49,6 +57,8 @@ def command(
     inputs: tuple[str, ...],
     sequence: bool,
     model: Model | None,
+    how: How | None,
+    limit: str | None,
     space: str | None,
     computation: str | None,
     where: str | None,
@@ -58,8 +68,13 @@ def command(
     output, reading = output_of(options), reading_of(options)
     if space is not None and not sequence:
         raise HloError("--space is about the sequence", hint="add --sequence")
-    if model is not None and sequence:
-        raise HloError("--sequence and --critical-path are two questions", hint="ask them one after the other")
+    asked = {"--sequence": sequence, "--critical-path": model is not None, "--reorder": how is not None}
+    if len(two := [option for option, given in asked.items() if given]) > 1:
+        raise HloError(
+            f"{' and '.join(two)} are {('two', 'three')[len(two) - 2]} questions", hint="ask them one after the other"
+        )
+    if limit is not None and how != "latency":
+        raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
     from hlo_cli.analysis.async_overlap import overlap_of
     from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.commands.loading import load_one, what_was_read
@@ -67,7 +82,10 @@ def command(
     loaded = load_one(inputs, reading)
     argument = inputs[0] if len(inputs) == 1 else ""
     overlap = overlap_of(loaded.module)
-    report = _report(loaded, overlap, argument, _Wish(sequence, model, space, computation, where))
+    wish = _Wish(sequence, model, how, limit, space, computation, where)
+    if how is not None and output.format == "hlo":
+        return _write(loaded, wish, output)
+    report = _report(loaded, overlap, argument, wish)
     broken = tuple(broken_rules(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
     code = finish(report, output, (*loaded.module.errors, *broken), read=read)
@@ -80,6 +98,8 @@ class _Wish:
 
     sequence: bool
     model: Model | None
+    how: How | None
+    limit: str | None
     space: str | None
     computation: str | None
     where: str | None
@@ -95,6 +115,31 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
         from hlo_cli.commands.schedule_path import report_of_path
 
         return report_of_path(loaded, overlap, model=wish.model, within=within, where=wish.where)
+    if wish.how is not None:
+        from hlo_cli.commands.schedule_reorder import report_of_reordering
+
+        new = _reordered(loaded, wish.how, wish.limit)
+        return report_of_reordering(
+            loaded, overlap, new, how=wish.how, within=within, where=wish.where, argument=argument
+        )
     from hlo_cli.commands.schedule_pairs import report_of_pairs
 
     return report_of_pairs(loaded, overlap, within=within, where=wish.where, argument=argument)
+
+
+def _reordered(loaded: Loaded, how: How, limit: str | None) -> Module:
+    from hlo_cli.syntax.sizes import parse_size
+    from hlo_cli.transform.reorder import reorder
+
+    return reorder(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
+
+
+def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
+    """The module in its new order, as canonical text."""
+    from hlo_cli.commands.loading import notes_of
+    from hlo_cli.ir.printer import module_chunks
+
+    if wish.how is None or wish.where is not None or wish.computation is not None:
+        raise HloError("the module is written whole", hint="leave out --where and --computation")
+    write(module_chunks(_reordered(loaded, wish.how, wish.limit)), output.path)
+    return complain(notes_of(loaded), loaded.module.errors, output)

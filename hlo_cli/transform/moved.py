@@ -1,0 +1,88 @@
+"""What moved between two orders, as a person reads diffs: blocks that stood together and still do.
+
+Nothing of XLA's does this. As little as possible counts as moved: the longest subsequence in both orders stays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class MovedBlock:
+    """Instructions of the new order that stand together in both and went elsewhere; `behind` is what they follow now.
+
+    `before` are the same instructions in the old module.
+    """
+
+    instructions: tuple[Instruction, ...]
+    before: tuple[Instruction, ...]
+    behind: Instruction | None
+
+
+def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
+    """What moved between a module and the same one in another order, by where it stands now.
+
+    >>> from hlo_cli import parse_module
+    >>> lines = "p = f32[] parameter(0)", "a = f32[] negate(p)", "b = f32[] sine(p)", "ROOT c = f32[] add(a, b)"
+    >>> def module(*order):
+    ...     return parse_module("HloModule m  ENTRY e {" + " ".join(lines[n] for n in order) + "}")
+    >>> block, = moved_blocks(module(0, 1, 2, 3), module(0, 2, 1, 3))
+    >>> block.instructions, block.behind
+    ((<sine b>,), <parameter p>)
+    """
+    blocks: list[MovedBlock] = []
+    for before, after in zip(old.computations, new.computations, strict=True):
+        place = {instruction.name: instruction.index for instruction in before.instructions}
+        positions = [place[instruction.name] for instruction in after.instructions]
+        for first, end in _runs(positions):
+            blocks.append(
+                MovedBlock(
+                    after.instructions[first:end],
+                    tuple(before.instructions[position] for position in positions[first:end]),
+                    after.instructions[first - 1] if first else None,
+                )
+            )
+    return tuple(blocks)
+
+
+def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The stretches of the new order that are no part of what stays, each as it stood in the old one."""
+    stays = longest_increasing(positions)
+    at = 0
+    while at < len(positions):
+        if at in stays:
+            at += 1
+            continue
+        end = at + 1
+        while end < len(positions) and end not in stays and positions[end] == positions[end - 1] + 1:
+            end += 1
+        yield at, end
+        at = end
+
+
+def longest_increasing(numbers: Sequence[int]) -> frozenset[int]:
+    """The places of a longest increasing subsequence.
+
+    >>> sorted(longest_increasing([0, 4, 1, 2, 5, 3]))
+    [0, 2, 3, 5]
+    """
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for place, number in enumerate(numbers):
+        length = bisect_left(tails, number)
+        tails[length : length + 1] = [number]
+        ends[length : length + 1] = [place]
+        before.append(ends[length - 1] if length else -1)
+    found: list[int] = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        found.append(at)
+        at = before[at]
+    return frozenset(found)

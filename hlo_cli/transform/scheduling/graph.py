@@ -1,0 +1,163 @@
+"""What an order of a computation has to keep, as a graph; its nodes are instructions, or groups that stay together.
+
+Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, which also knows in-place updates by edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.transform.scheduling.buffer_uses import BufferUses
+from hlo_cli.transform.scheduling.effects import Effects
+
+_GROUP: Final = "_scheduling_group_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes of a computation in the order that it has, so that `range(len(graph))` is one that may be.
+
+    `members` are the instructions of each node, `before` the nodes that must come earlier, `after` those that must come
+    later. `held` are the buffers of this computation that a node makes, takes or passes on, `size` their bytes; those
+    that are `kept` stay until the end. `inner` is what the computations that a node calls need while they run.
+    """
+
+    members: tuple[tuple[Instruction, ...], ...]
+    before: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    held: tuple[tuple[int, ...], ...]
+    size: Mapping[int, int]
+    kept: frozenset[int]
+    inner: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+def graph_of(
+    computation: Computation, uses: BufferUses, effects: Effects, peaks: Mapping[Computation, int], text: str
+) -> Graph:
+    """The graph of a computation; `peaks` are the bytes that those it calls need, as far as they run."""
+    instructions = computation.instructions
+    before = _needs(computation, uses, effects, text)
+    groups = _groups(instructions, text)
+    node_of, members = _grouped(len(instructions), before, groups)
+    found: list[dict[int, None]] = [{} for _ in members]
+    for index, earlier in enumerate(before):
+        here = node_of[index]
+        found[here].update(dict.fromkeys(node_of[each] for each in earlier if node_of[each] != here))
+    after: list[list[int]] = [[] for _ in members]
+    for node, needed in enumerate(found):
+        for each in needed:
+            after[each].append(node)
+    held = tuple(_held(computation, [instructions[index] for index in each], uses) for each in members)
+    root = computation.root
+    return Graph(
+        tuple(tuple([instructions[index] for index in each]) for each in members),
+        tuple(map(tuple, found)),
+        tuple(map(tuple, after)),
+        held,
+        uses.size,
+        frozenset(uses.taken(root)) if root is not None else frozenset(),
+        tuple(max((_inner(instructions[index], peaks) for index in each), default=0) for each in members),
+    )
+
+
+def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: str) -> list[tuple[int, ...]]:
+    """For each instruction those that must come before it, by index."""
+    controls = control_predecessors(computation, text)
+    last_effect: dict[str, int] = {}
+    written: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
+    found: list[tuple[int, ...]] = []
+    shared = uses.aliases.members
+    for index, instruction in enumerate(computation.instructions):
+        needed = [*controls.get(index, ()), *(operand.index for operand in instruction.operands)]
+        for effect in effects.get(instruction, ()):
+            if effect in last_effect:
+                needed.append(last_effect[effect])
+            last_effect[effect] = index
+        writes = uses.written(instruction) if shared else set()
+        for buffer in writes:
+            needed.extend(readers.pop(buffer, ()))
+            if buffer in written:
+                needed.append(written[buffer])
+            written[buffer] = index
+        for buffer in uses.taken(instruction) - writes if shared else ():
+            if buffer in shared:
+                if buffer in written:
+                    needed.append(written[buffer])
+                readers.setdefault(buffer, []).append(index)
+        found.append(tuple(dict.fromkeys(needed)))
+    return found
+
+
+def _groups(instructions: Sequence[Instruction], text: str) -> list[list[int]]:
+    """The instructions that frontend attributes keep together, by index."""
+    groups: dict[str, list[int]] = {}
+    if _GROUP in text:
+        for index, instruction in enumerate(instructions):
+            if _GROUP in instruction.raw[1]:
+                name = instruction.frontend_attributes.get(_GROUP)
+                if name is not None:
+                    groups.setdefault(name, []).append(index)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _grouped(
+    count: int, before: Sequence[Iterable[int]], groups: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """The node of each instruction, and the instructions of each: groups are one, unless others must go between."""
+    leader = list(range(count))
+    if not groups:
+        return leader, [[index] for index in leader]
+    for group in groups:
+        for index in group:
+            leader[index] = group[0]
+    needed: list[set[int]] = [set() for _ in range(count)]
+    for index, earlier in enumerate(before):
+        needed[leader[index]].update(leader[each] for each in earlier if leader[each] != leader[index])
+    order = _stable_order([node for node in range(count) if leader[node] == node], needed)
+    if order is None:
+        return list(range(count)), [[index] for index in range(count)]
+    place = {node: number for number, node in enumerate(order)}
+    members: list[list[int]] = [[] for _ in order]
+    for index in range(count):
+        members[place[leader[index]]].append(index)
+    return [place[leader[index]] for index in range(count)], members
+
+
+def _stable_order(nodes: Sequence[int], needed: Sequence[set[int]]) -> list[int] | None:
+    """The nodes in an order that may be, the nearest to theirs; None if there is none."""
+    waiting = {node: len(needed[node]) for node in nodes}
+    users: dict[int, list[int]] = {}
+    for node in nodes:
+        for each in needed[node]:
+            users.setdefault(each, []).append(node)
+    ready = [node for node in nodes if not waiting[node]]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        node = heappop(ready)
+        order.append(node)
+        for user in users.get(node, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heappush(ready, user)
+    return order if len(order) == len(nodes) else None
+
+
+def _held(computation: Computation, members: Iterable[Instruction], uses: BufferUses) -> tuple[int, ...]:
+    """The buffers that live in this computation and that the members of a node have to do with."""
+    found = set[int]().union(*(uses.held(member) for member in members))
+    return tuple(sorted(b for b in found if b in uses.size and uses.home[b] is computation))
+
+
+def _inner(instruction: Instruction, peaks: Mapping[Computation, int]) -> int:
+    return max((peaks.get(called, 0) for called in instruction.called_computations), default=0)

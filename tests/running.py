@@ -1,0 +1,71 @@
+"""Modules run by XLA on the CPU exactly as they stand, in the order of their text: do they compute the same?
+
+The text takes the place of another module with the same parameters and results behind the compiler's scheduler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+_RUN = """
+import functools, json, sys
+import jax, numpy
+from jax._src.lib import _jax
+from jaxlib import _hlo, _xla
+
+def stub(module):
+    shape = _hlo.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape()
+    lines = [f"p{n} = {each} parameter({n})" for n, each in enumerate(shape.parameter_shapes())]
+    def made(shape, name, mark):
+        if shape.is_tuple():
+            names = [made(each, f"{name}_{n}", "") for n, each in enumerate(shape.tuple_shapes())]
+            lines.append(f"{mark}{name} = {shape} tuple({', '.join(names)})")
+        else:
+            lines.append(f"{name}c = {str(shape).split('[')[0]}[] constant(0)")
+            lines.append(f"{mark}{name} = {shape} broadcast({name}c), dimensions={{}}")
+        return name
+    made(shape.result_shape(), "r", "ROOT ")
+    return _hlo.hlo_module_from_text("HloModule stub ENTRY e { " + " ".join(lines) + " }"), shape
+
+@functools.cache
+def results(text):
+    module = _hlo.hlo_module_from_text(text)
+    given = module.as_serialized_hlo_module_proto()
+    small, shape = stub(module)
+    random = numpy.random.default_rng(1)
+    inputs = [random.standard_normal(each.dimensions()).astype(each.numpy_dtype()) for each in shape.parameter_shapes()]
+    _xla.register_xla_transform("inject", 1, lambda ignored: given)
+    try:
+        client = jax.devices("cpu")[0].client
+        devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
+        translated = _jax.mlir.hlo_to_stablehlo(small.as_serialized_hlo_module_proto())
+        program = client.compile_and_load(translated, devices, _jax.CompileOptions())
+    finally:
+        _xla.clear_xla_transform("inject", 1)
+    arrays = program.execute_sharded([jax.device_put(each) for each in inputs])
+    return [numpy.asarray(each[0]).tobytes() for each in arrays.disassemble_into_single_device_arrays()]
+
+answers = [[results(text) == results(texts[0]) for text in texts[1:]] for texts in json.load(sys.stdin)]
+print(json.dumps(answers))
+"""
+
+
+def same_results(groups: list[list[str]]) -> list[list[bool]]:
+    """Of each group, whether every text but the first computes the same as that, bit by bit."""
+    pytest.importorskip("jaxlib._hlo")
+    pytest.importorskip("jax")
+    asked = subprocess.run(
+        [sys.executable, "-c", _RUN],
+        input=json.dumps(groups),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    answers: list[list[bool]] = json.loads(asked.stdout.splitlines()[-1])
+    return answers

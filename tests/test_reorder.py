@@ -1,0 +1,243 @@
+"""Reordered modules: nothing is lost, what must stay before stays, memory is no more, and XLA runs them the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from random import Random
+from typing import get_args
+
+import pytest
+
+from dumps import Dump, compiled_dumps
+from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import overlap_of
+from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.moved import longest_increasing, moved_blocks
+from hlo_cli.transform.reorder import How, reorder
+from judge import ask_xla
+from running import same_results
+from scheduled_programs import scheduled_program
+
+HOWS: tuple[How, ...] = get_args(How)
+DUMPS = compiled_dumps()
+dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
+hows = pytest.mark.parametrize("how", HOWS)
+
+EFFECTS = """HloModule m, is_scheduled=true
+w { a = f32[8] parameter(0)  ROOT r = f32[8] negate(a) }
+ENTRY e {
+  p = f32[8] parameter(0)
+  t = token[] after-all()
+  i = (f32[4000], token[]) infeed(t)
+  s = f32[8] all-reduce(p), replica_groups={}, to_apply=w, channel_id=1
+  u = f32[4000] get-tuple-element(i), index=0
+  n = f32[4000] custom-call(u), custom_call_target="log", custom_call_has_side_effect=true
+  g = f32[8] all-reduce(p), replica_groups={}, to_apply=w, channel_id=2
+  r = u64[2] rng-get-and-update-state(), delta=1
+  q = u64[2] rng-get-and-update-state(), delta=2
+  o = token[] outfeed(p, t)
+  a = f32[8] add(s, g)
+  k = f32[8] sine(p), control-predecessors={a}
+  ROOT z = (f32[8], f32[4000], u64[2], u64[2], f32[8]) tuple(a, n, r, q, k)
+}"""
+IN_PLACE = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }
+body {
+  b = (s32[], f32[64], f32[64]) parameter(0)
+  c = s32[] get-tuple-element(b), index=0
+  x = f32[64] get-tuple-element(b), index=1
+  y = f32[64] get-tuple-element(b), index=2
+  old = f32[64] sine(x)
+  one = s32[] constant(1)
+  u = f32[1] slice(y), slice={[3:4]}
+  new = f32[64] dynamic-update-slice(x, u, c)
+  e = f32[64] add(old, y)
+  d = s32[] add(c, one)
+  ROOT r = (s32[], f32[64], f32[64]) tuple(d, new, e)
+}
+condition {
+  b = (s32[], f32[64], f32[64]) parameter(0)
+  c = s32[] get-tuple-element(b), index=0
+  n = s32[] constant(5)
+  ROOT r = pred[] compare(c, n), direction=LT
+}
+ENTRY e {
+  p = f32[64] parameter(0)
+  z = s32[] constant(0)
+  q = f32[64] cosine(p)
+  read = f32[64] bitcast(p)
+  wide = f32[64] exponential(read)
+  t = (s32[], f32[64], f32[64]) tuple(z, p, q)
+  w = (s32[], f32[64], f32[64]) while(t), condition=condition, body=body
+  f = f32[64] get-tuple-element(w), index=1
+  g = f32[64] get-tuple-element(w), index=2
+  h = f32[64] multiply(g, wide)
+  ROOT r = (f32[64], f32[64]) tuple(f, h)
+}"""
+GROUPED = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[8] parameter(0)
+  a = f32[8] negate(p), frontend_attributes={_scheduling_group_id="1"}
+  c = f32[8] sine(a), frontend_attributes={_scheduling_group_id="1"}
+  b = f32[8] cosine(p)
+  d = f32[8] negate(b)
+  ROOT t = (f32[8], f32[8]) tuple(d, c)
+}"""
+
+
+@cache
+def module(dump: Dump) -> Module:
+    return parse_module(dump.text)
+
+
+@cache
+def new(dump: Dump, how: How) -> Module:
+    return reorder(module(dump), how)
+
+
+def names(computation: Computation) -> list[str]:
+    return [instruction.name for instruction in computation.instructions]
+
+
+def places(module: Module, name: str = "e") -> dict[str, int]:
+    return {instruction.name: instruction.index for instruction in module.computation(name).instructions}
+
+
+def peaks(module: Module) -> dict[int, int]:
+    return {space.number: space.peak_bytes for space in memory_of(module).spaces}
+
+
+def lines(module: Module) -> Iterator[Counter[str]]:
+    for block in module.to_string().split("\n}"):
+        yield Counter(line.strip() for line in block.splitlines() if not line.startswith("HloModule"))
+
+
+@hows
+@dumps
+def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Dump, how: How) -> None:
+    old, made = module(dump), new(dump, how)
+    assert list(lines(old)) == list(lines(made))
+    running = {run.computation.name for run in memory_of(old).runs}
+    for before, after in zip(old.computations, made.computations, strict=True):
+        assert before.name in running or names(before) == names(after)
+    assert made.is_scheduled
+    assert parse_module(made.to_string()).to_string() == made.to_string()
+
+
+@hows
+@dumps
+def test_operands_and_control_predecessors_stay_before(dump: Dump, how: How) -> None:
+    for computation in new(dump, how).computations:
+        controls = control_predecessors(computation)
+        for instruction in computation.instructions:
+            needed = [operand.index for operand in instruction.operands] + controls.get(instruction.index, [])
+            assert all(index < instruction.index for index in needed), instruction
+
+
+@dumps
+def test_memory_takes_no_more_in_any_space(dump: Dump) -> None:
+    given = peaks(module(dump))
+    assert all(peak <= given[space] for space, peak in peaks(new(dump, "memory")).items())
+
+
+@dumps
+def test_latency_takes_no_more_memory_and_waits_for_no_more(dump: Dump) -> None:
+    given = peaks(module(dump))
+    assert all(peak <= given[space] for space, peak in peaks(new(dump, "latency")).items())
+    before, after = (
+        sum(flight.exposed_bytes for flight in overlap_of(each).flights)
+        for each in (module(dump), new(dump, "latency"))
+    )
+    assert after <= before
+
+
+@pytest.mark.parametrize("dump", [dump for dump in DUMPS if dump.platform == "cpu"], ids=str)
+def test_breadth_first_is_what_the_cpu_compiler_does(dump: Dump) -> None:
+    """CPU compilers schedule breadth first, so that nothing is left to move."""
+    assert not moved_blocks(module(dump), new(dump, "bfs"))
+
+
+@hows
+def test_effects_keep_their_order(how: How) -> None:
+    at = places(reorder(parse_module(EFFECTS), how))
+    for kept in (("i", "n", "o"), ("s", "g"), ("r", "q"), ("a", "k")):
+        assert all(at[first] < at[second] for first, second in pairwise(kept))
+
+
+@hows
+def test_readers_stay_before_what_overwrites_in_place(how: How) -> None:
+    made = reorder(parse_module(IN_PLACE), how)
+    at = places(made)
+    assert at["wide"] < at["w"]
+    assert at["q"] < at["w"]
+    inside = places(made, "body")
+    assert inside["old"] < inside["new"]
+    assert inside["u"] < inside["e"]  # e lies where y does
+
+
+@hows
+def test_groups_stay_together(how: How) -> None:
+    at = places(reorder(parse_module(GROUPED), how))
+    assert at["c"] == at["a"] + 1
+
+
+def test_groups_that_others_must_go_between_are_given_up() -> None:
+    _, c, b = GROUPED.splitlines()[3:6]
+    text = GROUPED.replace(f"{c}\n{b}", f"{b.replace('(p)', '(a)')}\n{c}, control-predecessors={{b}}")
+    at = places(reorder(parse_module(text), "dfs"))
+    assert at["a"] < at["b"] < at["c"]
+
+
+def test_latency_goes_as_far_as_memory_lets_it() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[1000] parameter(0)
+  s = (f32[1000], f32[1000], u32[]) copy-start(p)
+  d = f32[1000] copy-done(s)
+  n = f32[1000] negate(p)
+  m = f32[1000] multiply(n, n)
+  ROOT a = f32[1000] add(m, d)
+}"""
+    given = parse_module(text)
+    for limit in range(0, 24000, 1000):
+        made = reorder(given, "latency", limits={0: limit})
+        assert peaks(made)[0] <= limit or names(made.entry) == names(given.entry)
+    at = places(reorder(given, "latency", limits={0: 24000}))
+    assert at["s"] < at["n"] < at["d"]
+
+
+def test_little_moves() -> None:
+    random = Random(1)
+    for _ in range(200):
+        numbers = random.sample(range(9), 9)
+        kept = longest_increasing(numbers)
+        assert [numbers[place] for place in sorted(kept)] == sorted(numbers[place] for place in kept)
+        subsets = (mask for mask in range(1 << 9) if mask.bit_count() > len(kept))
+        assert not any(_increases([n for place, n in enumerate(numbers) if mask >> place & 1]) for mask in subsets)
+
+
+def _increases(numbers: list[int]) -> bool:
+    return all(first < second for first, second in pairwise(numbers))
+
+
+@hows
+def test_xla_reads_every_reordered_module(how: How) -> None:
+    taken = ask_xla([dump.text for dump in DUMPS])
+    texts = [new(dump, how).to_string() for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
+    assert len(texts) > 20
+    assert ask_xla(texts) == [True] * len(texts)
+
+
+@pytest.mark.slow
+def test_xla_computes_the_same() -> None:
+    """Loops, updates in place, reductions: 20 programs in five new orders, and one where order is all."""
+    given = [parse_module(text) for text in (IN_PLACE, *(scheduled_program(Random(seed)) for seed in range(20)))]
+    made = [[reorder(each, how) for how in HOWS] for each in given]
+    assert all(any(moved_blocks(old, new) for new in news) for old, news in zip(given, made, strict=True))
+    groups = [[str(old), *map(str, news)] for old, news in zip(given, made, strict=True)]
+    assert same_results(groups) == [[True] * len(HOWS)] * len(groups)
