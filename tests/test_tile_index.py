@@ -14,9 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hlo_cli
+from hlo_cli.analysis.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.indices import addressable
 from hlo_cli.cli import main
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import read_selection, read_slots
+from hlo_cli.syntax.shapes import parse_shape
 
 SHAPE = "bf16[300,70]{1,0:T(8,128)(2,1)}"
 NINES = "9" * 5000
@@ -80,6 +84,15 @@ def test_npy_files_hold_the_map(tmp_path: Path) -> None:
     assert np.array_equal(written("--inverse", "--bytes", "5:900:3", "70000"), in_bytes[[*range(5, 900, 3), 70_000]])
     assert np.array_equal(written("--inverse", "--bytes", "--base", "4096", "--all"), in_bytes)
     assert np.array_equal(written("37,5", "--all"), [4619, *whole.ravel()])
+
+
+def test_shapes_that_xla_calls_equal_keep_their_own_front() -> None:
+    """XLA compares layouts without `M(n)`; nothing that is remembered for one shape may answer for the other."""
+    for front in (1024, 8):
+        array = parse_shape(f"f32[<=6]{{0:M({front})}}")
+        assert isinstance(array, ArrayShape)
+        assert addressable(array).layout.dynamic_shape_metadata_prefix_bytes == front
+        assert buffer_bytes(array, "cpu") == array.padded_bytes
 
 
 def test_npy_files_of_bytes_count_what_stands_in_front(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final, Literal
 
 from hlo_cli.analysis.target import Target, is_old_tpu
@@ -54,7 +53,6 @@ def generation_of(module: Module) -> Generation:
     return "v4" if "S(3)" in module.source.text and _CMEM.search(module.source.text) else "v5e"
 
 
-@lru_cache(maxsize=8192)
 def buffer_bytes(shape: Shape, target: Target | None, generation: Generation = "v5e") -> int:
     """The bytes of the buffer that holds this shape alone; of a tuple, those of its table of pointers.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from operator import index as as_int
 from typing import TypeAlias
 
@@ -15,7 +14,6 @@ from hlo_cli.source import HloError
 OneIndex: TypeAlias = "Sequence[int]"
 
 
-@lru_cache(maxsize=1024)
 def addressable(shape: Shape) -> ArrayShape:
     """The array whose elements have addresses; HloError for tuples and tokens, and for what 64 bits cannot address.
 
