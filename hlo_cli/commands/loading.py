@@ -12,7 +12,7 @@ from hlo_cli.inputs.input import Input, choose_one, read_inputs
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module
 
 
@@ -31,6 +31,19 @@ def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
     chosen = choose_one(inputs)
     module = read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape)
     return Loaded(module, chosen, inputs)
+
+
+def load_running(arguments: Sequence[str], reading: Reading) -> Loaded:
+    """The same for what runs as a whole; HloError where the text ends before its entry computation does.
+
+    What lives when, and what overlaps, cannot be told from a part: the last computation there may be any.
+    """
+    loaded = load_one(arguments, reading)
+    module = loaded.module
+    if module.errors and (module.entry.root is None or "ENTRY" not in module.source.text):
+        cut = Diagnostic("error", "the entry computation is not whole, so what runs when cannot be told")
+        raise HloError.of((cut, *module.errors))
+    return loaded
 
 
 def input_facts(loaded: Loaded) -> dict[str, Cell]:

@@ -52,16 +52,16 @@ Examples:
 def command(inputs: tuple[str, ...], **options: object) -> int:
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
-    from hlo_cli.commands.loading import load_one, what_was_read
+    from hlo_cli.commands.loading import load_running, what_was_read
     from hlo_cli.commands.memspace_wish import wish_of
 
     wish = wish_of(options)
     if isinstance(message := options["oom"], str):
         from hlo_cli.commands.memspace_oom import report_of_message
 
-        loaded = load_one(inputs, reading) if inputs else None
+        loaded = load_running(inputs, reading) if inputs else None
         return finish(report_of_message(message, loaded), output)
-    loaded = load_one(inputs, reading)
+    loaded = load_running(inputs, reading)
     report = _report(loaded, wish, options, inputs)
     code = finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)

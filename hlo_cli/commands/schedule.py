@@ -77,9 +77,9 @@ def command(
         raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
     from hlo_cli.analysis.async_overlap import overlap_of
     from hlo_cli.analysis.async_rules import broken_rules
-    from hlo_cli.commands.loading import load_one, what_was_read
+    from hlo_cli.commands.loading import load_running, what_was_read
 
-    loaded = load_one(inputs, reading)
+    loaded = load_running(inputs, reading)
     argument = inputs[0] if len(inputs) == 1 else ""
     overlap = overlap_of(loaded.module)
     wish = _Wish(sequence, model, how, limit, space, computation, where)
