@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from hlo_cli.commands.options import Output, Reading, finish
 from hlo_cli.fleet import Ask, Asked, ask_each
+from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.each import pieces_of
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.progress import watched
@@ -44,9 +45,15 @@ def finish_each(
         Column("module", "module", "name", role="name"),
         Column("stage", "stage", from_width=120),
         *columns,
-        Column("path", "file", "name"),
+        Column("dump", "dump", "name", machine=False),
+        Column("path", "file", person=False),
     )
-    rows = tuple((each.module, each.stage, *cells(each.answer), each.path) for each in found if each.answer is not None)
+    short = _short([each.path for each in found])
+    rows = tuple(
+        (each.module, each.stage, *cells(each.answer), dump, each.path)
+        for each, dump in zip(found, short, strict=True)
+        if each.answer is not None
+    )
     problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
     report = Report(
         command,
@@ -56,6 +63,19 @@ def finish_each(
     )
     verb = "was" if len(rows) == 1 else "were"
     return finish(report, output, problems, read=f"{counted(len(rows), 'modules')} {verb} read")
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """The paths for a person: without the folder they share, and without files named after nothing but a stage."""
+    folders = {os.path.dirname(path) for path in paths}
+    shared = os.path.commonpath(folders) if len(folders) > 1 and len(set(map(os.path.isabs, folders))) == 1 else ""
+    return [_without_stage(os.path.relpath(path, shared) if shared else path) for path in paths]
+
+
+def _without_stage(path: str) -> str:
+    folder, name = os.path.split(path)
+    dump = parse_dump_name(name)
+    return f"{folder}/" if folder and dump is not None and dump.label is None else path
 
 
 def _processes(jobs: int | None) -> int:

@@ -30,6 +30,7 @@ Examples:
   hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
   hlo layout dump/ --by source --top 10
   hlo layout dump/ --where 'opcode == fusion and padding > 50%'
+  hlo layout runs/ --each --jobs 0
 """
 
 

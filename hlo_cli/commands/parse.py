@@ -39,6 +39,7 @@ Examples:
   hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'
   hlo parse dump.hlo.pb --format hlo -o dump.txt
   hlo parse dump.txt -o dump.hlo.pb
+  hlo parse runs/ --each --jobs 0
   hlo parse dump.txt --format hlo --desugar -o canonical.txt
 """
 
