@@ -216,7 +216,7 @@ def test_values_have_their_own_shapes() -> None:
 @pytest.mark.parametrize("dump", compiled_dumps()[::3], ids=str)
 def test_a_column_means_what_the_field_of_its_name_means(dump: Dump) -> None:
     loaded = load_one([str(dump.path)], Reading())
-    table = report_of_instructions(loaded, columns=("flops",)).main_table
+    table = report_of_instructions(loaded).main_table
     assert isinstance(table, Table)
     fields = instruction_fields(loaded.module).readers
     rows = list(zip(loaded.module.instructions, table.rows, strict=True))
