@@ -87,6 +87,11 @@ class Overlap:
         """Where each instruction stands in the sequence; of a sugared start, which stands several times, the last."""
         return {instruction: position for position, instruction in enumerate(self.sequence)}
 
+    @cached_property
+    def members(self) -> frozenset[Instruction]:
+        """The members of pairs that do no work of their own besides."""
+        return _idle_members(self.pairs)
+
 
 def overlap_of(module: Module) -> Overlap:
     """What overlaps in a module; one without schedule is taken to run in the order of its text.
@@ -109,20 +114,32 @@ def overlap_of(module: Module) -> Overlap:
     target = target_of(module)
     size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else "v5e")
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
-    members = {member for pair in pairs.pairs for member in pair.members if not _works(pair, member)}
-    meter = _Meter(schedule.sequence, schedule.runs, members)
+    meter = _Meter(schedule.sequence, schedule.runs, _idle_members(pairs))
     running = [pair for pair in pairs.pairs if pair.start in positions]
     bound = {pair: chains[pair.start].binding if pair.start in chains else pair.start for pair in running}
     flights = [_flight(pair, binding, positions, meter, size) for pair, binding in bound.items()]
     flights.sort(key=lambda flight: flight.start_step)
     idle = tuple(pair for pair in pairs.pairs if pair.start not in positions)
     blocking = {
-        instruction: moved_bytes(AsyncPair(instruction, (), (), "generic", instruction.opcode, instruction), size)
-        * (meter.times.get(instruction.computation) or 1)
+        instruction: moved_bytes(blocking_pair(instruction), size) * (meter.times.get(instruction.computation) or 1)
         for instruction in schedule.sequence
         if instruction.opcode in COLLECTIVES and meter.owner.get(instruction.computation) is None
     }
     return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking)
+
+
+def blocking_pair(instruction: Instruction) -> AsyncPair:
+    """A collective that is not asynchronous, as if it were a pair that is waited for at once.
+
+    >>> from hlo_cli import parse_module
+    >>> blocking_pair(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}").entry.root).operation
+    'all-gather'
+    """
+    return AsyncPair(instruction, (), (), "generic", instruction.opcode, instruction)
+
+
+def _idle_members(pairs: AsyncPairs) -> frozenset[Instruction]:
+    return frozenset(member for pair in pairs.pairs for member in pair.members if not _works(pair, member))
 
 
 def _works(pair: AsyncPair, member: Instruction) -> bool:

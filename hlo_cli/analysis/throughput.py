@@ -100,7 +100,7 @@ def _rates(source: str, numbers: Mapping[str, float]) -> dict[str, Rate]:
 
 
 def _rate(number: float, source: str) -> Rate:  # in units of 10^12
-    return Rate(number * 1e12, source)
+    return Rate(float(round(number * 1e12)), source)
 
 
 def _products(source: str, both: float, **others: float) -> dict[str, Rate]:  # bf16 and f16 are equally fast

@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.contexts import CONTROL_FLOW
 from hlo_cli.analysis.cost import costs_among
-from hlo_cli.analysis.costs.figures import RUN
+from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.flat_schedule import Run
 from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.ir.computation import Computation
@@ -63,6 +63,17 @@ def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Wo
     {<call c>: Work(kernels=1, flops=9, bytes=18)}
     """
     return _works(i for i in instructions if i.opcode not in _NO_KERNELS or i.opcode in CONTROL_FLOW)
+
+
+def costs_of_kernels(instructions: Iterable[Instruction]) -> Mapping[Instruction, Cost]:
+    """What each kernel among some instructions costs when it runs once, with all figures.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> [(kernel.name, cost.bytes_accessed) for kernel, cost in costs_of_kernels(entry.instructions).items()]
+    [('a', 24)]
+    """
+    return costs_among((i for i in instructions if i.opcode not in _NO_KERNELS), rules=RUN)
 
 
 def _works(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
