@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import isclose
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap, blocking_pair
 from hlo_cli.analysis.playback import Events, Playback, play
@@ -65,6 +66,26 @@ class StepTime:
     def exposed_seconds(self) -> float:
         """All that is waited for, but for what is not asynchronous."""
         return sum(flight.exposed_seconds or 0.0 for flight in self.flights)
+
+
+def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float]:
+    """How long each instruction of a schedule takes by itself, for paths through those that wait for each other.
+
+    A transfer takes its time where it starts, a call or loop what it takes once with all that it runs.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.async_overlap import overlap_of
+    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
+    >>> found = path_seconds(step_time_of(overlap, throughput_of("v5e")), overlap)
+    >>> {instruction.name: f"{seconds:.1e}" for instruction, seconds in found.items()}
+    {'r': '3.0e-08'}
+    """
+    found = {kernel: time.seconds for kernel, time in step.kernels.items()}
+    found |= {each: transfer.seconds or 0.0 for each, transfer in step.blocking.items()}
+    for flight, time in zip(overlap.flights, step.flights, strict=True):
+        found[flight.pair.start] = time.transfer.seconds or 0.0
+    return found | dict(step.playback.spent_seconds)
 
 
 def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
@@ -146,4 +167,6 @@ def _flight_time(flight: Flight, transfer: TransferTime, played: Playback, at: i
     if transfer.seconds is None:
         return FlightTime(transfer, played.between_seconds[at], None, None)
     total = transfer.seconds * float(flight.times or 1)
-    return FlightTime(transfer, played.between_seconds[at], total, min(played.exposed_seconds[at], total))
+    exposed = played.exposed_seconds[at]
+    is_all = exposed >= total or isclose(exposed, total)  # the clock rounds
+    return FlightTime(transfer, played.between_seconds[at], total, total if is_all else exposed)

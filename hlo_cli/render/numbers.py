@@ -124,6 +124,19 @@ def seconds_in_words(value: float) -> str:
     return f"{scaled(in_second_unit(value, unit), decimals=1)} {SECOND_UNITS[unit if value else 3]}"
 
 
+def rate_in_words(per_second: float, noun: str) -> str:
+    """How much of something a second, in thousands, millions … as vendors say it; `noun` is short.
+
+    >>> rate_in_words(989.4e12, "flop"), rate_in_words(819e9, "B"), rate_in_words(7, "B")
+    ('989.4 Tflop/s', '819 GB/s', '7 B/s')
+    """
+    thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
+    value = round(per_second / 1000**thousands, 1)
+    return (
+        f"{scaled(value, decimals=0 if value == int(value) else 1)} {('', 'k', 'M', 'G', 'T', 'P')[thousands]}{noun}/s"
+    )
+
+
 def percent(fraction: float) -> str:
     """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
 

@@ -7,7 +7,15 @@ from typing import Final
 
 from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
-from hlo_cli.render.numbers import BYTE_UNITS, axis_unit, counted, scaled
+from hlo_cli.render.numbers import (
+    BYTE_UNITS,
+    axis_unit,
+    counted,
+    in_second_unit,
+    scaled,
+    second_unit,
+    seconds_in_words,
+)
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
@@ -49,6 +57,26 @@ def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
         if x <= LEFT + WIDTH - GLYPH * (len(last) + len(f"{step:,}")):
             yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{step:,}</text>'
+    yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
+
+
+def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
+    """Ticks at round times, all in one unit, and the whole time at the end.
+
+    >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
+    ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
+    """
+    unit = second_unit(seconds)
+    whole = in_second_unit(seconds, unit)
+    last = seconds_in_words(seconds)
+    parts = 1 if whole >= 10 else 10
+    interval = tick_interval(max(int(whole * parts), 1), WIDTH, BETWEEN_STEPS)
+    for tick in range(0, int(whole * parts) + 1, interval):
+        x = LEFT + WIDTH * tick / (whole * parts)
+        words = scaled(tick, parts, 0 if parts == 1 or interval % 10 == 0 else 1)
+        yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
+        if x <= LEFT + WIDTH - GLYPH * (len(last) + len(words)):
+            yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{words}</text>'
     yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
 
 

@@ -10,7 +10,7 @@ from hlo_cli.render.draw.span import stretch_of
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.axes import AXIS_HEIGHT, step_axis
+from hlo_cli.render.web.axes import AXIS_HEIGHT, step_axis, time_axis
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
 from hlo_cli.report.table import Table
@@ -47,12 +47,25 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     frame = Frame(top, steps, 0)
     elements = [line for row in range(shown) for line in _bar(table, row, at, top + row * ROW, frame)]
     bottom = top + shown * ROW
-    elements += step_axis(frame, steps, bottom)
+    seconds = table.columns[at].seconds
+    elements += time_axis(frame, seconds, bottom) if seconds else step_axis(frame, steps, bottom)
     bottom += AXIS_HEIGHT
+    elements += _legend(bottom)
     if shown < len(table.rows):
         words = f"{shown:,} of {counted(len(table.rows), table.noun)}"
         elements.append(f'<text class="quiet" x="{LEFT}" y="{short(bottom)}">{safe(words)}</text>')
     return elements, bottom + ROW
+
+
+def _legend(y: float) -> Iterator[str]:
+    """What the colours of bars mean, at the right below the axis."""
+    x: float = LEFT + WIDTH
+    for looks, words in (("waiting", "nothing else runs"), ("b0", "other work runs")):
+        x -= GLYPH * len(words)
+        yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{words}</text>'
+        x -= 14
+        yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 9)}" width="9" height="9"/>'
+        x -= 14
 
 
 def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[str]:
@@ -72,8 +85,11 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     if stretch and stretch.start < frame.columns:
         left = frame.x(stretch.start)
         right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + NARROWEST)
-        looks = "b0" if stretch.is_busy else "waiting"
-        yield f'<rect class="{looks}" x="{short(left)}" y="{short(y + 4)}" width="{short(right - left)}" height="11"/>'
+        waiting = min(max(frame.x(stretch.waits_from), left), right)
+        for looks, begin, end in (("b0", left, waiting), ("waiting", waiting, right)):
+            if begin < end:
+                size = f'x="{short(begin)}" y="{short(y + 4)}" width="{short(end - begin)}" height="11"'
+                yield f'<rect class="{looks}" {size}/>'
     yield f"{_name(shorten_name(name, NAME), left, right, y + 13)}</g>"
 
 
