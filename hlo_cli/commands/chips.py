@@ -12,7 +12,9 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.chips import Chip
     from hlo_cli.analysis.throughput import Rate, Throughput
+    from hlo_cli.ir.module import Module
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -75,19 +77,38 @@ def figures_of(throughput: Throughput) -> Iterator[tuple[str, str, Rate]]:
             yield name, "byte", wire
 
 
-def time_note(throughput: Throughput) -> Diagnostic:
-    """The model of an estimate in one sentence.
+def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]:
+    """The model of an estimate in one sentence, and whether the module is for another kind of chip.
 
+    >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.throughput import throughput_of
-    >>> print(time_note(throughput_of("t4")).message)
+    >>> note, = time_notes(throughput_of("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
+    >>> print(note.message)
     times are estimates for t4: 65.1 Tflop/s in f16, 320 GB/s memory; hlo help chips says how
     """
+    from hlo_cli.analysis.chips import CHIPS
+    from hlo_cli.analysis.target import target_of
+
     peak = next(((kind, throughput.flops[kind]) for kind in ("bf16", "f16", "f32") if kind in throughput.flops), None)
     figures = [f"{rate_in_words(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
     wires = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
     figures += [f"{rate_in_words(rate.per_second, 'B')} {name}" for name, rate in wires]
     words = f"times are estimates for {throughput.chip}: {', '.join(figures)}"
-    return Diagnostic("note", f"{words}; hlo help chips says how")
+    other = mismatch(next((chip for chip in CHIPS if chip.name == throughput.chip), None), target_of(module))
+    said = (f"{words}; hlo help chips says how", *((other,) if other else ()))
+    return tuple(Diagnostic("note", message) for message in said)
+
+
+def mismatch(chip: Chip | None, target: str | None) -> str:
+    """What to say if a dump is for another kind of chip; nothing if it is not, or nobody knows.
+
+    >>> from hlo_cli.analysis.chips import find_chip
+    >>> mismatch(find_chip("v5e"), "gpu"), mismatch(find_chip("v5e"), None)
+    ('v5e is a TPU, but the dump is for a GPU', '')
+    """
+    if chip is None or target is None or target == chip.target:
+        return ""
+    return f"{chip.name} is a {chip.target.upper()}, but the dump is for a {target.upper()}"
 
 
 def _throughput(chip: str, own: Mapping[str, Throughput]) -> Throughput:

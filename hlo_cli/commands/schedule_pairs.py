@@ -9,6 +9,7 @@ from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_time import PairTimes
 from hlo_cli.commands.schedule_words import overlap_in_words
 from hlo_cli.commands.where import rows_where
@@ -115,7 +116,7 @@ def _pairs_table(overlap: Overlap, flights: Sequence[Flight], times: PairTimes |
         Column("is_sync", "is_sync", "flag", person=False),
         Column("operation", "operation", "opcode", person=several, from_width=120 if times else 0),
         Column("instruction", opcodes.pop() if len(opcodes) == 1 else "instruction", "name", role="name"),
-        times.span_column() if times else Column("span", "step", "span", steps=len(overlap.sequence), machine=False),
+        times.span_column() if times else _span_column(overlap),
         Column("done_instruction", "waited for by", "name", from_width=200),
         Column("spelling", "spelling", person=False),
         Column("updates", "updates", "count", person=False),
@@ -125,6 +126,11 @@ def _pairs_table(overlap: Overlap, flights: Sequence[Flight], times: PairTimes |
         Column("source", "source", "source", from_width=120, rank=4),
     )
     return Table("pairs", columns, tuple(_pair_row(overlap, flight, times) for flight in flights), noun="pairs")
+
+
+def _span_column(overlap: Overlap) -> Column:
+    loops = tuple(loops_of(overlap.runs))
+    return Column("span", "step", "span", steps=len(overlap.sequence), loops=loops, machine=False)
 
 
 def _pair_row(overlap: Overlap, flight: Flight, times: PairTimes | None) -> Row:

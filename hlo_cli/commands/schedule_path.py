@@ -9,7 +9,7 @@ from hlo_cli.analysis.async_overlap import Overlap
 from hlo_cli.analysis.critical_path import CriticalPath, critical_path
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.analysis.work import Work, works_of_all
-from hlo_cli.commands.chips import time_model, time_note
+from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
@@ -63,7 +63,7 @@ def report_of_path(
             **({"time_model": time_model(timed)} if timed else {}),
         },
         parts=(everything if where is None else rows_where(where, everything),),
-        notes=(*((time_note(timed),) if timed else ()), *notes_of(loaded)),
+        notes=(*(time_notes(timed, loaded.module) if timed else ()), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 

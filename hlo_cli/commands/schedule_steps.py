@@ -12,7 +12,7 @@ from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.step_time import StepTime
 from hlo_cli.analysis.throughput import Throughput
-from hlo_cli.commands.chips import time_model, time_note
+from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_wish import chosen_spaces
@@ -66,7 +66,11 @@ def report_of_steps(
             **({"step_seconds": times.seconds, "time_model": time_model(times.throughput)} if times else {}),
         },
         parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
-        notes=(*order_notes(overlap), *((time_note(times.throughput),) if times else ()), *notes_of(loaded)),
+        notes=(
+            *order_notes(overlap),
+            *(time_notes(times.throughput, loaded.module) if times else ()),
+            *notes_of(loaded),
+        ),
         input=input_facts(loaded),
     )
 

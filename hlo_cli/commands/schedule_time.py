@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.step_time import FlightTime, StepTime
-from hlo_cli.commands.chips import time_model, time_note
+from hlo_cli.commands.chips import time_model, time_notes
+from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_words import all_of, noun_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import counted, percent, seconds_in_words
@@ -64,7 +66,16 @@ class PairTimes:
 
     def span_column(self) -> Column:
         """The column of bars, over the time of the step in which every loop runs one round."""
-        return Column("span", "time", "span", steps=_PARTS, seconds=self._axis, machine=False)
+        loops = tuple(
+            replace(loop, start=self._part(loop.start), end=self._part(loop.end + 1))
+            for loop in loops_of(self.overlap.runs)
+            if 0 < self._axis < math.inf
+        )
+        return Column("span", "time", "span", steps=_PARTS, seconds=self._axis, loops=loops, machine=False)
+
+    def _part(self, step: int) -> int:
+        begins = self.step.playback.begin_seconds
+        return _part_at(begins[step] if step < len(begins) else self._axis, self._axis)
 
     @property
     def _axis(self) -> float:
@@ -78,8 +89,11 @@ class PairTimes:
         waits_at = flight.bound_step if flight.is_sync else done
         begin, waits_from = played.begin_seconds[flight.bound_step], played.begin_seconds[waits_at]
         end = waits_from + played.wait_seconds.get(waits_at, 0.0)
-        first, waiting, last = (min(int(each / self._axis * _PARTS), _PARTS) for each in (begin, waits_from, end))
+        first, waiting, last = (_part_at(each, self._axis) for each in (begin, waits_from, end))
         first = min(first, _PARTS - 1)
+        time = self.times[flight.pair.start]
+        if time.total_seconds and time.exposed_seconds == time.total_seconds:
+            waiting = first
         return first, max(last - 1, first), True, waiting if last > waiting else max(last, first + 1)
 
     def kind_columns(self) -> tuple[Column, ...]:
@@ -123,16 +137,25 @@ class PairTimes:
         length = f"{seconds_in_words(self.step.seconds)} a step on {self.step.throughput.chip}"
         if not self.flights:
             return f"Nothing is asynchronous in {counted(len(self.overlap.sequence), 'steps')}: {length}"
+        if len(self._unknown) == len(self.flights):
+            number = counted(len(self.flights), "pairs")
+            return f"{length}, without what {number} take{'s' if len(self.flights) == 1 else ''}, which nobody knows"
         waiting = [flight for flight in self.flights if self.times[flight.pair.start].exposed_seconds]
         if not waiting:
             verb = "hides" if len(self.flights) == 1 else "hide"
-            return f"{all_of(self.flights)} {verb} behind other work: {length}"
+            known = ", as far as known" if self._unknown else ""
+            return f"{all_of(self.flights)} {verb} behind other work{known}: {length}"
         share = percent(self.exposed_seconds / self.step.seconds)
-        time = seconds_in_words(self.exposed_seconds)
         few = f"{len(waiting):,} of {len(self.flights):,} {noun_of(self.flights)}"
         number = few if len(waiting) < len(self.flights) else all_of(self.flights)
         verb = "is" if len(waiting) == 1 else "are"
-        return f"{number} {verb} waited for: {time}, {share}% of {length}"
+        least = "at least " if self._unknown else ""
+        return f"{number} {verb} waited for: {least}{seconds_in_words(self.exposed_seconds)}, {share}% of {length}"
+
+    @property
+    def _unknown(self) -> list[Flight]:
+        """The pairs of which nobody says how long they take."""
+        return [flight for flight in self.flights if self.times[flight.pair.start].total_seconds is None]
 
     def _blocking_in_words(self) -> str:
         if not self.blocking:
@@ -143,9 +166,8 @@ class PairTimes:
 
     def notes(self) -> Iterable[Diagnostic]:
         """The model, and what it knows nothing of."""
-        yield time_note(self.step.throughput)
-        unknown = [flight for flight in self.flights if self.times[flight.pair.start].total_seconds is None]
-        if unknown:
+        yield from time_notes(self.step.throughput, self.overlap.module)
+        if unknown := self._unknown:
             wires = sorted({self.times[flight.pair.start].transfer.wire or "other units" for flight in unknown})
             words = f"nobody says how fast {self.step.throughput.chip} is there ({', '.join(wires)})"
             yield Diagnostic(
@@ -154,3 +176,7 @@ class PairTimes:
         if self.step.unknown_kernels:
             number = counted(self.step.unknown_kernels, "kernels")
             yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")
+
+
+def _part_at(seconds: float, axis_seconds: float) -> int:
+    return min(int(seconds / axis_seconds * _PARTS), _PARTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal
 
+from hlo_cli.report.loop import Loop
 from hlo_cli.report.text import Role
 
 Unit = Literal[
@@ -61,7 +62,8 @@ class Column:
     `rank` says who leaves when there is no room, the lowest first; columns of rank `KEEP` leave only when
     shortening is not enough. `from_width` is the narrowest screen that shows it: 0, 120 or 200. A column for
     only one kind of reader is `person=False` or `machine=False`; asked for by name, both see it. A column of
-    spans says how many `steps` there are; if they are parts of a time, how many `seconds` all of them take.
+    spans says how many `steps` there are, and which of them are `loops`; if they are parts of a time, how many
+    `seconds` all of them take.
 
     >>> Column("padded_bytes", "padded", "bytes", total="sum").is_numeric
     True
@@ -83,6 +85,7 @@ class Column:
     machine: bool = True
     steps: int = 0
     seconds: float = 0
+    loops: tuple[Loop, ...] = ()
 
     @property
     def is_numeric(self) -> bool:

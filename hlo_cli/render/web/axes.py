@@ -9,17 +9,18 @@ from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
 from hlo_cli.render.numbers import (
     BYTE_UNITS,
+    SECOND_UNITS,
     axis_unit,
     counted,
     in_second_unit,
     scaled,
-    second_unit,
     seconds_in_words,
 )
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
-from hlo_cli.report.timeline import Loop, Mark
+from hlo_cli.report.loop import Loop
+from hlo_cli.report.timeline import Mark
 
 BETWEEN_TICKS: Final = 40
 BETWEEN_STEPS: Final = 80
@@ -66,7 +67,7 @@ def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
     >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
     ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
     """
-    unit = second_unit(seconds)
+    unit = SECOND_UNITS.index(seconds_in_words(seconds).rpartition(" ")[2])
     whole = in_second_unit(seconds, unit)
     last = seconds_in_words(seconds)
     parts = 1 if whole >= 10 else 10
@@ -93,7 +94,9 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
 
 
-def brackets(loops: Sequence[Loop], frame: Frame, steps: int, top: float) -> tuple[list[str], float]:
+def brackets(
+    loops: Sequence[Loop], frame: Frame, steps: int, top: float, *, counts_steps: bool = True
+) -> tuple[list[str], float]:
     """The loops below the steps, those in others further down, and how much height they take."""
     axis = Axis(0, frame.columns, steps)
     levels = loop_levels(loops, steps)[:MOST_LEVELS]
@@ -102,15 +105,15 @@ def brackets(loops: Sequence[Loop], frame: Frame, steps: int, top: float) -> tup
         y = top + depth * LOOP_HEIGHT
         longest = sorted(level, key=lambda loop: (loop.start - loop.end, loop.start))[:MOST_BRACKETS]
         for loop in longest:
-            drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y)
+            drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y, counts_steps)
     return drawn, len(levels) * LOOP_HEIGHT
 
 
-def _bracket(loop: Loop, left: float, right: float, y: float) -> Iterator[str]:
+def _bracket(loop: Loop, left: float, right: float, y: float, counts_steps: bool) -> Iterator[str]:
     if right - left < NARROWEST:
         return
     words = loop.name + trips_text(loop)
-    title = f"{words}, steps {loop.start:,}–{loop.end:,}"
+    title = f"{words}, steps {loop.start:,}–{loop.end:,}" if counts_steps else words
     path = f"M{short(left + 1)} {short(y)}v6H{short(right - 1)}v-6"
     yield f'<g><title>{safe(title)}</title><path class="bracket" d="{path}"/>'
     room = int((right - left) / GLYPH)
