@@ -10,7 +10,8 @@ import pytest
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.async_overlap import Overlap, overlap_of
-from hlo_cli.analysis.step_time import StepTime, step_time_of
+from hlo_cli.analysis.critical_path import critical_path
+from hlo_cli.analysis.step_time import StepTime, path_seconds, step_time_of
 from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput, throughput_of
 
 DUMPS = compiled_dumps()
@@ -90,6 +91,15 @@ def test_times_of_steps_go_on(dump: Dump) -> None:
     begins = list(played.begin_seconds)
     assert begins == sorted(begins)
     assert not begins or begins[-1] <= played.axis_seconds
+
+
+@dumps
+def test_no_step_is_shorter_than_its_critical_path(dump: Dump) -> None:
+    found = on_v5e(dump)
+    weights = path_seconds(found, overlap(dump))
+    path = critical_path(overlap(dump).module.entry, weights)
+    assert 0 <= path.length <= path.whole
+    assert path.length <= found.seconds * (1 + 1e-9)
 
 
 @dumps

@@ -18,7 +18,7 @@ from hlo_cli.analysis.playback import Events, Playback, play
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
-from hlo_cli.analysis.work import costs_of_kernels, times_run
+from hlo_cli.analysis.work import times_run
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -71,7 +71,8 @@ class StepTime:
 def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float]:
     """How long each instruction of a schedule takes by itself, for paths through those that wait for each other.
 
-    A transfer takes its time where it starts, a call or loop what it takes once with all that it runs.
+    A transfer takes its time where it starts, less the work of kernels that share in it; a call or loop takes what all
+    that it runs does.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_overlap import overlap_of
@@ -84,7 +85,8 @@ def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float
     found = {kernel: time.seconds for kernel, time in step.kernels.items()}
     found |= {each: transfer.seconds or 0.0 for each, transfer in step.blocking.items()}
     for flight, time in zip(overlap.flights, step.flights, strict=True):
-        found[flight.pair.start] = time.transfer.seconds or 0.0
+        sharing = sum(step.kernels[each].seconds for each in flight.pair.updates if each in step.kernels)
+        found[flight.pair.start] = max((time.transfer.seconds or 0.0) - sharing, 0.0)
     return found | dict(step.playback.spent_seconds)
 
 
@@ -131,12 +133,9 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
 
 def _kernels(overlap: Overlap, throughput: Throughput) -> tuple[Mapping[Instruction, Roofline], int]:
     """What each kernel of the schedule takes, and of how many nobody knows what they cost."""
-    idle = overlap.members
-    working = dict.fromkeys(i for i in overlap.sequence if i not in idle and i not in overlap.blocking)
-    costs = costs_of_kernels(working)
-    return {kernel: roofline(cost, throughput, calculating_type(kernel)) for kernel, cost in costs.items()}, sum(
-        cost.unknown > 0 for cost in costs.values()
-    )
+    costs = {kernel: cost for kernel, cost in overlap.costs.items() if kernel not in overlap.blocking}
+    found = {kernel: roofline(cost, throughput, calculating_type(kernel)) for kernel, cost in costs.items()}
+    return found, sum(cost.unknown > 0 for cost in costs.values())
 
 
 def _events(
