@@ -207,6 +207,27 @@ ENTRY e {{ p = (f32[25], f32[5]) parameter(0)
     assert (found.work_seconds, found.seconds, found.playback.axis_seconds) == (40 * rounds, 100 * rounds, 100)
 
 
+def test_a_text_may_claim_any_number_of_rounds() -> None:
+    """Thirty loops in each other, each of which says that it runs 10¹⁸ times."""
+    rounds = 'backend_config={"known_trip_count":{"n":"999999999999999999"}}'
+    loops = [
+        f"b{n} {{ x = f32[9] parameter(0) ROOT w = f32[9] while(x), condition=c{n}, body=b{n - 1}, {rounds} }}"
+        for n in range(1, 30)
+    ]
+    conditions = [f"c{n} {{ y = f32[9] parameter(0) ROOT is = pred[] constant(false) }}" for n in range(1, 31)]
+    found = timed("\n".join((
+        "b0 { x = f32[9] parameter(0) s = (f32[9], f32[9], u32[]) copy-start(x) ROOT d = f32[9] copy-done(s) }",
+        *conditions,
+        *loops,
+        f"ENTRY e {{ p = f32[9] parameter(0) ROOT w = f32[9] while(p), condition=c30, body=b29, {rounds} }}",
+    )))  # fmt: skip
+    assert 1e18 < found.seconds < 1e100
+    flight = found.flights[0]
+    assert flight.total_seconds is not None
+    assert flight.exposed_seconds is not None
+    assert 0 < flight.exposed_seconds <= flight.total_seconds
+
+
 @pytest.mark.parametrize("chip", sorted(THROUGHPUTS))
 def test_every_chip_can_be_asked(chip: str) -> None:
     found = step_time_of(overlap(DUMPS[-1]), throughput_of(chip))

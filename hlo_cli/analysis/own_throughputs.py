@@ -10,6 +10,7 @@ from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput
 from hlo_cli.source import HloError
 
 _WIRES: Final = ("memory", "links", "host")
+_MOST: Final = 1e30
 _KEYS: Final = ("flops", *_WIRES, "source")
 
 
@@ -78,6 +79,6 @@ def _known(name: str) -> Throughput | None:
 
 
 def _read_rate(name: str, value: object, where: str, told: str) -> Rate:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise HloError(f"{where}: expected a number above 0 for {name}, found {value}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _MOST:
+        raise HloError(f"{where}: expected a number from 1 to 1e30 for {name}, found {value}")
     return Rate(float(value), told)

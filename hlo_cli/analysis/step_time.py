@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
+from typing import Final
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap, blocking_pair
 from hlo_cli.analysis.playback import Events, Playback, play
@@ -20,6 +21,8 @@ from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
 from hlo_cli.analysis.work import times_run
 from hlo_cli.ir.instruction import Instruction
+
+_MOST_TIMES: Final = 10**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +126,7 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
         _flight_time(flight, transfer, played, at)
         for at, (flight, transfer) in enumerate(zip(overlap.flights, transfers, strict=True))
     )
-    totals = {
-        each: (found.seconds or 0.0) * float(times.get(each.computation) or 1) for each, found in blocking.items()
-    }
+    totals = {each: (found.seconds or 0.0) * _rounds(times.get(each.computation)) for each, found in blocking.items()}
     return StepTime(
         throughput, played.seconds, played.work_seconds, flights, blocking, totals, kernels, unknown, played
     )
@@ -165,7 +166,12 @@ def _events(
 def _flight_time(flight: Flight, transfer: TransferTime, played: Playback, at: int) -> FlightTime:
     if transfer.seconds is None:
         return FlightTime(transfer, played.between_seconds[at], None, None)
-    total = transfer.seconds * float(flight.times or 1)
+    total = transfer.seconds * _rounds(flight.times)
     exposed = played.exposed_seconds[at]
     is_all = exposed >= total or isclose(exposed, total)  # the clock rounds
     return FlightTime(transfer, played.between_seconds[at], total, total if is_all else exposed)
+
+
+def _rounds(times: int | None) -> float:
+    """How often something runs, once where nobody knows; a text may claim more than a float can hold."""
+    return float(min(times or 1, _MOST_TIMES))

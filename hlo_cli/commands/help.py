@@ -80,7 +80,7 @@ Once, in the shell's start-up file:
 TOPICS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "dump": ("how to make a dump", lambda: DUMP),
     "where": ("how to choose instructions: the language of --where", lambda: WHERE),
-    "chips": ("the chips that --chip knows: memories, speeds, how times are estimated", lambda: _chips()),
+    "chips": ("the chips that --chip knows, and the times estimated for them", lambda: _chips()),
     "completion": ("how to let the shell complete commands and options", lambda: COMPLETION),
 }
 

@@ -43,11 +43,11 @@ Figures of your own, for known chips and others, with --chips FILE:
 
 
 def chips_text() -> str:
-    """All of the topic.
+    r"""All of the topic.
 
-    >>> print(chips_text().partition("v5e  ")[2][:97])
+    >>> print(*chips_text().partition("v5e  ")[2].splitlines()[:2], sep="\n")
      also v5 lite, v5litepod
-      HBM        16 GiB          https://docs.cloud.google.com/tpu/docs/v5e
+      HBM            16 GiB  https://docs.cloud.google.com/tpu/docs/v5e
     """
     return "\n".join((_INTRODUCTION, *(line for chip in CHIPS for line in _lines(chip))))
 

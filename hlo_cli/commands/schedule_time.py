@@ -167,12 +167,12 @@ class PairTimes:
     def notes(self) -> Iterable[Diagnostic]:
         """The model, and what it knows nothing of."""
         yield from time_notes(self.step.throughput, self.overlap.module)
-        if unknown := self._unknown:
-            wires = sorted({self.times[flight.pair.start].transfer.wire or "other units" for flight in unknown})
-            words = f"nobody says how fast {self.step.throughput.chip} is there ({', '.join(wires)})"
-            yield Diagnostic(
-                "note", f"{counted(len(unknown), 'pairs')} without a time: {words}", hint="--chips FILE says it"
-            )
+        wires = [self.times[flight.pair.start].transfer.wire for flight in self._unknown]
+        if unsaid := [wire for wire in wires if wire is not None]:
+            words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
+            yield Diagnostic("note", f"{counted(len(unsaid), 'pairs')} without a time: {words}", hint="--chips FILE")
+        if other := wires.count(None):
+            yield Diagnostic("note", f"{counted(other, 'pairs')} without a time: more is done there than bytes moved")
         if self.step.unknown_kernels:
             number = counted(self.step.unknown_kernels, "kernels")
             yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")

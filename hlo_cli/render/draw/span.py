@@ -59,7 +59,7 @@ def span_lane(lane: Lane, cells: Sequence[Cell], width: int, style: Style) -> La
     axis = Axis(0, min(width, steps), steps)
     drawn = [_bar(stretch_of(cell), axis, lane.column, style) for cell in cells]
     return lane._replace(
-        header=(*lane.header[:-1], _header(lane.header[-1], axis, lane.column.seconds)),
+        header=(*lane.header[:-1], style.show(_header(lane.header[-1], axis, lane.column.seconds))),
         entries=(*drawn, *lane.entries[len(drawn) :]),
         natural=width,
     )
