@@ -19,9 +19,10 @@ from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.matmul import matmuls_of
 from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.throughput import throughput_of
 from hlo_cli.analysis.where_fields import instruction_fields
 from hlo_cli.analysis.work import times_run
-from hlo_cli.commands.fuse_chip import timing_of
+from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_cost import report_of_costs
 from hlo_cli.commands.fuse_dots import report_of_dots
 from hlo_cli.commands.fuse_list import report_of_fusions
@@ -245,7 +246,7 @@ def test_products_are_listed_with_their_flops(dump: Dump) -> None:
 
 @dumps
 def test_times_are_the_longer_of_both_bounds(dump: Dump) -> None:
-    timing = timing_of("v5e")
+    timing = Timing(throughput_of("v5e"))
     table = report_of_fusions(loaded(dump), within=None, where=None, timing=timing, argument="").main_table
     memory = timing.throughput.memory.per_second
     for row in table.rows:

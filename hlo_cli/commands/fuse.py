@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.commands.chips import chip_options
 from hlo_cli.commands.options import Reading, finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.report.report import Report
 
@@ -38,8 +40,8 @@ Examples:
 @click.option("--cost", is_flag=True, help="Every instruction: flops, transcendentals, and bytes of each operand.")
 @click.option("--as-xla", is_flag=True, help="With --cost: XLA's own figures to the last bit, rounded as float32.")
 @click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
-@click.option("--chip", metavar="NAME", help="What bounds each on this chip, and how long it takes at least.")
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
+@chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
 @input_options
 @output_options
@@ -48,8 +50,9 @@ def command(
     cost: bool,
     as_xla: bool,
     dots: bool,
-    chip: str | None,
     computation: str | None,
+    chip: str | None,
+    chips: str | None,
     where: str | None,
     **options: object,
 ) -> int:
@@ -58,9 +61,12 @@ def command(
     inputs, name = _input_and_name(arguments)
     _check_together({"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+    from hlo_cli.commands.chips import chosen_throughput
+    from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import what_was_read
 
-    wish = _Wish(name, cost, as_xla, dots, chip, computation, where)
+    throughput = chosen_throughput(chip, chips)
+    wish = _Wish(name, cost, as_xla, dots, Timing(throughput) if throughput is not None else None, computation, where)
     loaded = _load(inputs, reading, wish)
     report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
     broken = tuple(broken_fusion_rules(loaded.module))
@@ -76,7 +82,7 @@ class _Wish:
     cost: bool
     as_xla: bool
     dots: bool
-    chip: str | None
+    timing: Timing | None
     computation: str | None
     where: str | None
 
@@ -104,24 +110,21 @@ def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
 
 
 def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
-    from hlo_cli.commands.fuse_chip import Timing, timing_of
-
-    timing: Timing | None = timing_of(wish.chip) if wish.chip is not None else None
     within = None if wish.computation is None else loaded.module.computation(wish.computation)
     if wish.name is not None:
         from hlo_cli.commands.fuse_one import report_of_fusion
 
-        return report_of_fusion(loaded, wish.name, timing=timing)
+        return report_of_fusion(loaded, wish.name, timing=wish.timing)
     if wish.cost:
         from hlo_cli.commands.fuse_cost import report_of_costs
 
         return report_of_costs(
-            loaded, as_xla=wish.as_xla, within=within, where=wish.where, timing=timing, argument=argument
+            loaded, as_xla=wish.as_xla, within=within, where=wish.where, timing=wish.timing, argument=argument
         )
     if wish.dots:
         from hlo_cli.commands.fuse_dots import report_of_dots
 
-        return report_of_dots(loaded, within=within, where=wish.where, timing=timing)
+        return report_of_dots(loaded, within=within, where=wish.where, timing=wish.timing)
     from hlo_cli.commands.fuse_list import report_of_fusions
 
-    return report_of_fusions(loaded, within=within, where=wish.where, timing=timing, argument=argument)
+    return report_of_fusions(loaded, within=within, where=wish.where, timing=wish.timing, argument=argument)

@@ -9,7 +9,7 @@ from typing import Literal
 from hlo_cli.analysis.contexts import CONTROL_FLOW
 from hlo_cli.analysis.cost import computation_cost, costs_of
 from hlo_cli.analysis.costs.figures import EXACT, XLA, Cost, Number
-from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import instructions_where
@@ -72,6 +72,7 @@ def report_of_costs(
             "accessed_bytes": found.number(total.bytes_accessed),
             "operations_of_unknown_cost": total.unknown,
             "properties": dict(total.figures),
+            **model_of(timing),
         },
         parts=(table,) if table.rows else (looked, table),
         next=_next(found, chosen, argument),

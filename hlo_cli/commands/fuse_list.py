@@ -11,7 +11,7 @@ from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
 from hlo_cli.analysis.kernels import Kernel, kernels_of
 from hlo_cli.analysis.target import target_of
-from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse_ways import kernels_table, ways_table
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -66,7 +66,7 @@ def report_of_fusions(
     return Report(
         "fuse",
         _answer(found),
-        numbers=_numbers(found, within),
+        numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
         next=_next(table, argument),
         notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
