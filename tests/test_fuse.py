@@ -310,3 +310,12 @@ def test_a_text_without_operands_is_not_judged() -> None:
 def test_copies_into_buffers_of_their_own_are_no_heroes() -> None:
     text = "ENTRY f { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT c = f32[9] copy(n) }"
     assert [hero.opcode for hero in heroes_of(parse_module(text).entry)] == ["negate"]
+
+
+def test_a_body_that_fuses_itself_is_an_error_and_no_endless_tale() -> None:
+    text = "HloModule m  f { a = f32[2] parameter(0)  ROOT x = f32[2] fusion(a), kind=kLoop, calls=f }"
+    found = parse_module(
+        f"{text} ENTRY e {{ p = f32[2] parameter(0)  ROOT r = f32[2] fusion(p), kind=kLoop, calls=f }}"
+    )
+    assert [each.code for each in broken_fusion_rules(found)] == ["fusion-callers"]
+    assert [each.name for each in fusions_of(found)] == ["r"]

@@ -89,7 +89,7 @@ class _Wish:
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
     """The inputs, and the name of a fusion if one stands behind them."""
-    if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?["):
+    if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?[/"):
         return tuple(arguments), None
     return tuple(arguments[:-1]), arguments[-1]
 

@@ -214,8 +214,8 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         fusion.unfused_bytes,
         fusion.body.name,
         instruction.computation.name,
-        ", ".join(op_names) or None,
-        ", ".join(sources) or None,
+        op_names,
+        sources,
     )
 
 

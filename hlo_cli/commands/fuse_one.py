@@ -74,6 +74,8 @@ def _named(module: Module, name: str) -> Instruction:
     found = called.get(bare) or module.instruction(bare)
     if found.opcode == "fusion" and found.called_computations:
         return found
+    if found.opcode == "fusion":
+        raise HloError(f"{found.name} calls no computation: what it holds is not in the text")
     around = next((i for i in called.values() if found.computation in i.called_computations), None)
     hint = (
         f"it is inside of {around.name}"
