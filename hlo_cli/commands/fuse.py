@@ -59,7 +59,9 @@ def command(
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
-    _check_together({"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla)
+    _check_together(
+        {"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla, narrowed=bool(where or computation)
+    )
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.fuse_chip import Timing
@@ -94,11 +96,13 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     return tuple(arguments[:-1]), arguments[-1]
 
 
-def _check_together(asked: dict[str, bool], *, as_xla: bool) -> None:
+def _check_together(asked: dict[str, bool], *, as_xla: bool, narrowed: bool) -> None:
     if len(two := [option for option, given in asked.items() if given]) > 1:
         raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
     if as_xla and not asked["--cost"]:
         raise HloError("--as-xla is about costs", hint="add --cost")
+    if asked["NAME"] and narrowed:
+        raise HloError("--where and --computation choose among many, and NAME is one", hint="leave one of them out")
 
 
 def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
@@ -114,7 +118,7 @@ def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
     if wish.name is not None:
         from hlo_cli.commands.fuse_one import report_of_fusion
 
-        return report_of_fusion(loaded, wish.name, timing=wish.timing)
+        return report_of_fusion(loaded, wish.name, timing=wish.timing, argument=argument)
     if wish.cost:
         from hlo_cli.commands.fuse_cost import report_of_costs
 

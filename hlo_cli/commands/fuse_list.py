@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hlo_cli.analysis.cost import costs_among, costs_of
 from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
+from hlo_cli.analysis.kernel_details import estimated_cycles
 from hlo_cli.analysis.kernels import Kernel, kernels_of
 from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
@@ -145,6 +146,7 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
 def _table(found: _Found) -> Table:
     module = found.loaded.module
     origins = Origins(module)
+    cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in found.fusions)
     repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
     columns = (
         Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
@@ -155,6 +157,7 @@ def _table(found: _Found) -> Table:
         Column("intensity", "flop/B", "count", from_width=120, rank=5),
         *columns_for(found.timing),
         Column("times", "times", "count", person=repeats, rank=7),
+        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7),
         Column("kind", "kind", rank=6),
         Column("operations", "ops", "count", total="sum"),
         Column("hero", "hero", from_width=120),
@@ -198,6 +201,7 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         cost.intensity,
         *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
         UNKNOWN if times is None else times,
+        estimated_cycles(instruction),
         fusion.kind or None,
         len(fusion.operations),
         ", ".join(dict.fromkeys(hero.opcode for hero in fusion.heroes)) or None,

@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 _AGAIN: Final = "as above"
 
 
-def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None) -> Report:
+def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None, argument: str = "") -> Report:
     """The fusion of this name, or the one that calls the computation of this name."""
     module = loaded.module
     instruction = _named(module, name)
@@ -63,6 +63,7 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None) -> Rep
             **model_of(timing),
         },
         parts=parts,
+        next=_next(fusion, argument),
         notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
     )
@@ -110,6 +111,14 @@ def _facts(module: Module, fusion: Fusion, timing: Timing | None) -> tuple[Fact,
     if timing is not None:
         facts.append(Fact("time", remark=timing.in_words(fusion.instruction, cost)))
     return tuple(facts)
+
+
+def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    inside = next((each.name for each in fusion.body.instructions if each.opcode == "fusion"), None)
+    deeper = (f"hlo fuse {argument} {inside}",) if inside is not None else ()
+    return (*deeper, f"hlo parse {argument} --explain {fusion.name}")
 
 
 @dataclass(slots=True)
