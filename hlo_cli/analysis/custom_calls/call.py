@@ -17,7 +17,7 @@ from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.custom_call import CustomCall, custom_call
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 from hlo_cli.ir.words import CustomCallApiVersion
 
 
@@ -122,10 +122,10 @@ def _result(shape: Shape) -> Shape:
 def _each_leaf(aliasing: Iterable[OutputOperandAlias], result: Shape) -> Iterator[OutputOperandAlias]:
     """The same aliases leaf by leaf, where one is about a tuple."""
     for alias in aliasing:
-        depth = len(alias.output_index)
-        for index, _ in result.leaves:
-            if index[:depth] == alias.output_index:
-                yield OutputOperandAlias(index, alias.operand_number, alias.operand_index + index[depth:])
+        part = subshape(result, alias.output_index)
+        for below, _ in part.leaves if part is not None else ():
+            output, operand = alias.output_index + below, alias.operand_index + below
+            yield OutputOperandAlias(output, alias.operand_number, operand)
 
 
 def _orders(shape: Shape) -> tuple[tuple[int, ...] | None, ...]:
