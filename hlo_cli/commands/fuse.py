@@ -15,6 +15,7 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.loading import Loaded
+    from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
 HELP = """What is fused, what that saves, and what everything costs.
@@ -30,6 +31,7 @@ Examples:
   hlo fuse dump/ --where 'hero == reduce and saved_bytes > 1MiB'
   hlo fuse dump/ --cost --sort flops
   hlo fuse dump/ --dots --chip v5e
+  hlo fuse dump/ --custom-calls
 """
 
 
@@ -38,6 +40,8 @@ Examples:
 @click.option("--cost", is_flag=True, help="Every instruction: flops, transcendentals, and bytes of each operand.")
 @click.option("--as-xla", is_flag=True, help="With --cost: XLA's own figures to the last bit, rounded as float32.")
 @click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
+@click.option("--custom-calls", is_flag=True, help="Every custom call, or the one of this NAME, taken apart.")
+@click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
 @click.option("--chip", metavar="NAME", help="What bounds each on this chip, and how long it takes at least.")
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
 @where_option
@@ -48,6 +52,8 @@ def command(
     cost: bool,
     as_xla: bool,
     dots: bool,
+    custom_calls: bool,
+    c_signature: bool,
     chip: str | None,
     computation: str | None,
     where: str | None,
@@ -56,12 +62,19 @@ def command(
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
-    _check_together({"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla)
+    is_about_calls = custom_calls or c_signature
+    fusion = name is not None and not is_about_calls
+    asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls}
+    _check_together(asked, as_xla=as_xla)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.loading import what_was_read
 
-    wish = _Wish(name, cost, as_xla, dots, chip, computation, where)
+    wish = _Wish(name, cost, as_xla, dots, is_about_calls, chip, computation, where)
     loaded = _load(inputs, reading, wish)
+    if c_signature:
+        from hlo_cli.commands.fuse_custom_calls import write_c
+
+        return write_c(loaded, output, name=name, within=_within(loaded, wish))
     report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
     broken = tuple(broken_fusion_rules(loaded.module))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
@@ -76,6 +89,7 @@ class _Wish:
     cost: bool
     as_xla: bool
     dots: bool
+    custom_calls: bool
     chip: str | None
     computation: str | None
     where: str | None
@@ -99,15 +113,23 @@ def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
     """What can be said of a part of a module is said of one; what the module launches needs its entry."""
     from hlo_cli.commands.loading import load_one, load_running
 
-    is_of_parts = wish.name is not None or wish.dots or wish.computation is not None
+    is_of_parts = wish.name is not None or wish.dots or wish.custom_calls or wish.computation is not None
     return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
+
+
+def _within(loaded: Loaded, wish: _Wish) -> Computation | None:
+    return None if wish.computation is None else loaded.module.computation(wish.computation)
 
 
 def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
     from hlo_cli.commands.fuse_chip import Timing, timing_of
 
     timing: Timing | None = timing_of(wish.chip) if wish.chip is not None else None
-    within = None if wish.computation is None else loaded.module.computation(wish.computation)
+    within = _within(loaded, wish)
+    if wish.custom_calls:
+        from hlo_cli.commands.fuse_custom_calls import report_of_custom_calls
+
+        return report_of_custom_calls(loaded, name=wish.name, within=within, where=wish.where, argument=argument)
     if wish.name is not None:
         from hlo_cli.commands.fuse_one import report_of_fusion
 

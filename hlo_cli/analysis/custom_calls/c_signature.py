@@ -76,14 +76,14 @@ def c_function(call: DecodedCall, name: str) -> Iterator[str]:
     void f(void *out, const void **ins) {
       const float *in0 = (const float *)ins[0];  /* a: f32[2]{0}, 8 bytes */
       float *result = (float *)out;  /* result: f32[2]{0}, 8 bytes */
-      (void)in0; (void)result;
+      (void)out; (void)ins; (void)in0; (void)result;
       /* Your code. */
     }
     #else
     void f(CUstream stream, void **buffers, const char *opaque, size_t opaque_len) {
       const float *in0 = (const float *)buffers[0];  /* a: f32[2]{0}, 8 bytes */
       float *result = (float *)buffers[1];  /* result: f32[2]{0}, 8 bytes */
-      (void)stream; (void)opaque; (void)opaque_len; (void)in0; (void)result;
+      (void)stream; (void)buffers; (void)opaque; (void)opaque_len; (void)in0; (void)result;
       /* Your code. */
     }
     #endif
@@ -96,7 +96,7 @@ def c_function(call: DecodedCall, name: str) -> Iterator[str]:
     yield f"{c_signature(call, name, 'gpu')} {{"
     passed = [buffer for buffer in call.buffers if buffer.gpu is not None and buffer.is_array]
     yield from (_local(call, buffer, f"buffers[{buffer.gpu}]") for buffer in passed)
-    yield _used(["stream", "opaque", "opaque_len", *_status(call)], passed)
+    yield _used(["stream", "buffers", "opaque", "opaque_len", *_status(call)], passed)
     yield YOUR_CODE
     yield "}"
     yield "#endif"
@@ -115,7 +115,8 @@ def about(call: DecodedCall, buffer: CallBuffer) -> str:
     use = ", temporary" if buffer.use == "temp" else ""
     if buffer.shares is not None:
         use = f", the same memory as {local_name(call.buffers[buffer.shares])}"
-    return commented(f"{call.value(buffer)}{index}: {buffer.shape}, {buffer.bytes:,} bytes{use}")
+    size = "1 byte" if buffer.bytes == 1 else f"{buffer.bytes:,} bytes"
+    return commented(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
 
 
 def _on_cpu(call: DecodedCall) -> Iterator[str]:
@@ -128,7 +129,7 @@ def _on_cpu(call: DecodedCall) -> Iterator[str]:
     if call.has_nested_tuples:
         yield "#endif"
     unified = call.said.api_version is CustomCallApiVersion.STATUS_RETURNING_UNIFIED
-    yield _used([*(("opaque", "opaque_len") if unified else ()), *_status(call)], arrays)
+    yield _used(["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call)], arrays)
     yield YOUR_CODE
 
 

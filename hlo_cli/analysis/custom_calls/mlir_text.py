@@ -75,6 +75,9 @@ class MlirDictionary:
         """The attribute of this name, or None."""
         return dict(self.entries).get(name)
 
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{name} = {value}" for name, value in self.entries) + "}"
+
 
 MlirAttribute = MlirScalar | MlirText | MlirArray | MlirOther | MlirDictionary
 

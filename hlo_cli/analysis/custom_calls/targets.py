@@ -148,5 +148,6 @@ _BY_PREFIX: Final = (
     ("cudnn_", KnownTarget("handler", "cuDNN, registered by jaxlib")),
     ("hipsolver_", KnownTarget("handler", "hipSOLVER, registered by jaxlib")),
     ("hipsparse_", KnownTarget("handler", "hipSPARSE, registered by jaxlib")),
+    ("TODO(b/", KnownTarget("compiler", "work that the TPU compiler has no name for yet")),
     ("xla.sdy.", KnownTarget("annotation", "what Shardy is to know of a value")),
 )
