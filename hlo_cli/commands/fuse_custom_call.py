@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.custom_calls.body import Body
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.convention import CallBuffer, cpu_place, gpu_place
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
@@ -110,7 +109,8 @@ def _answer(loaded: Loaded, call: DecodedCall) -> str:
         return f"FFI, {', '.join(counted(*each) for each in counts)}"
     if not _passes_pointers(loaded, call):
         bodies = [field.body for field in call.payload.bodies if field.body is not None]
-        return f"{words}" + "".join(f", {bytes_in_words(body.bytes)} of {body.kind}" for body in bodies[:1])
+        size = "".join(f", {bytes_in_words(body.bytes)} of {body.kind}" for body in bodies[:1])
+        return words.partition(",")[0] + size
     places = [buffer.gpu for buffer in call.buffers if buffer.gpu is not None]
     listed = f"buffers[0..{places[-1]}]" if len(places) > 1 else "buffers[0]" if places else "no buffers"
     return f"on GPU {listed}, on CPU (out, ins)"
@@ -178,15 +178,12 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
     said, instruction = call.said, call.instruction
     yield Fact("call", remark=f"{instruction.name} in {instruction.computation.name}")
     yield Fact("target", remark=call.target.words)
-    if call.target.family in ("handler", "kernel", "unknown"):
+    if call.is_typed or _passes_pointers(loaded, call):
         yield Fact("api", remark=f"{said.api_version}: {_CALLED_BY[said.api_version]}")
     yield from (Fact(label, remark=words) for label, words in library_words(instruction))
     yield Fact("configuration", remark=_payload_in_words(call))
-    yield from (
-        Fact(field.path.rpartition(".")[2] or "program", remark=_body_in_words(field.body))
-        for field in call.payload.bodies
-        if field.body is not None
-    )
+    for field in call.payload.bodies:
+        yield from _body_facts(field)
     yield Fact("layouts", remark=_layouts_in_words(call))
     if said.output_to_operand_aliasing:
         yield Fact("overwrites", remark=alias_text(call))
@@ -196,29 +193,33 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
         yield Fact("schedule", remark=when)
     if instruction.called_computations:
         yield Fact("calls", remark=", ".join(computation.name for computation in instruction.called_computations))
-    op_name, source = Origins(loaded.module).of(instruction)
-    if op_name or source:
-        yield Fact("from", remark=", ".join(word for word in (op_name, source) if word))
+    origins = zip(("from", "source"), Origins(loaded.module).of(instruction), strict=True)
+    yield from (Fact(label, remark=words) for label, words in origins if words)
 
 
 def _payload_in_words(call: DecodedCall) -> str:
     payload = call.payload
     if payload.kind == "none":
-        return "none"
+        return "empty" if payload.bytes else "none"
     what = "opaque" if payload.kind in ("text", "bytes") else payload.kind
     held = f", {counted(len(payload.fields), 'values')}" if payload.fields else ""
     opaque = f": {payload.opaque}" if payload.kind == "text" else ""
     return f"{what}, {bytes_in_words(payload.bytes)}{held}, sha256 {payload.digest[:_DIGITS]}{opaque}"
 
 
-def _body_in_words(body: Body) -> str:
+def _body_facts(field: Field) -> Iterator[Fact]:
+    body = field.body
+    if body is None:
+        return
     version = "" if body.version is None else f" version {body.version}"
-    producer = f" by {body.producer}" if body.producer else ""
-    packed = f" in {body.packing}" if body.packing else ""
-    short = dict.fromkeys(".".join(operation.split(".")[-2:]) for operation in body.operations)
-    operations = f": {', '.join(short)}" if short else ""
-    size, digest = bytes_in_words(body.bytes), body.digest[:_DIGITS]
-    return f"{body.kind}{version}{producer}, {size}{packed}, sha256 {digest}{operations}"
+    packed = f", packed as {body.packing}" if body.packing else ""
+    label = field.path.rpartition(".")[2] or "program"
+    yield Fact(label, remark=f"{body.kind}{version}, {body.bytes:,} bytes{packed}, sha256 {body.digest[:_DIGITS]}")
+    if body.producer:
+        yield Fact("producer", remark=body.producer)
+    if body.operations:
+        short = dict.fromkeys(".".join(operation.split(".")[-2:]) for operation in body.operations)
+        yield Fact("operations", remark=", ".join(short))
 
 
 def _layouts_in_words(call: DecodedCall) -> str:
@@ -232,7 +233,7 @@ def _layouts_in_words(call: DecodedCall) -> str:
 
 def _fields_table(call: DecodedCall) -> Table:
     columns = (
-        Column("path", "configuration"),
+        Column("path", "attribute" if call.is_typed else "configuration"),
         Column("value", "value"),
         Column("type", "type", person=call.payload.attributes is not None),
         Column("ffi_type", "passed as", person=call.is_typed),
@@ -245,9 +246,13 @@ def _fields_table(call: DecodedCall) -> Table:
     )
     typed = dict(call.payload.attributes.entries) if call.payload.attributes is not None else {}
     passed = {name: attribute_type(value) or "refused by XLA" for name, value in typed.items()}
-    fields = sorted(call.payload.fields, key=lambda field: field.is_empty)
+    fields = [field for field in call.payload.fields if not field.is_empty]
     rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
-    return Table("configuration", columns, rows, noun="values", main=False, limit=12, person=_is_worth_it(fields))
+    empty = len(call.payload.fields) - len(fields)
+    footnote = f"{counted(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
+    return Table(
+        "configuration", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
+    )
 
 
 def _next(call: DecodedCall, argument: str) -> tuple[str, ...]:
@@ -256,10 +261,6 @@ def _next(call: DecodedCall, argument: str) -> tuple[str, ...]:
     name = call.instruction.name
     code = (f"hlo fuse {argument} {name} --c-signature",) if call.target.is_called else ()
     return (*code, f"hlo parse {argument} --explain {name}")
-
-
-def _is_worth_it(fields: Sequence[Field]) -> bool:
-    return any(not field.is_empty for field in fields)
 
 
 def _field_row(field: Field, passed: str | None) -> Row:

@@ -102,8 +102,10 @@ def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Fami
     kinds = [
         f"{families[family]:,} {words[families[family] > 1]}" for family, words in _FAMILIES.items() if families[family]
     ]
-    targets = len({call.said.target for call in calls})
-    return f"{counted(len(calls), 'custom calls')} of {counted(targets, 'targets')}: {', '.join(kinds)}"
+    targets = {call.said.target for call in calls}
+    if len(targets) == 1:
+        return f"{counted(len(calls), 'custom calls')} of {calls[0].said.target}: {calls[0].target.words}"
+    return f"{counted(len(calls), 'custom calls')} of {counted(len(targets), 'targets')}: {', '.join(kinds)}"
 
 
 def _parts(calls: Sequence[DecodedCall], table: Table, everything: Table) -> tuple[Part, ...]:
@@ -154,7 +156,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("target", "target"),
         Column("family", "family", person=False),
         Column("what", "what it is", from_width=120, rank=3),
-        Column("api_version", "called by", person=not plain, rank=5),
+        Column("api_version", "api", person=not plain, rank=5),
         Column("payload", "configuration", rank=4),
         Column("payload_bytes", "configuration", "bytes", person=False),
         Column("payload_digest", "sha256", person=False),

@@ -82,12 +82,13 @@ def _read(text: str) -> Payload:
     config = BackendConfig(text)
     data = text.encode("utf-8", "surrogateescape")
     size, digest = len(data), digest_of(data)
+    if not config.json and text.strip() == "{}":
+        return Payload("none", size, digest, attributes=MlirDictionary(()))
     if isinstance(config.json, Mapping):
         fields = tuple(_json_fields(config.json))
         opaque, attributes = (config.get(_GIVEN_TO_CALL, name) for name in ("opaque", "attributes"))
         dictionary = read_dictionary(attributes) if isinstance(attributes, str) else None
-        passed = dictionary or (MlirDictionary(()) if text.strip() == "{}" else None)
-        return Payload("JSON", size, digest, fields, passed, opaque if isinstance(opaque, str) else "")
+        return Payload("JSON", size, digest, fields, dictionary, opaque if isinstance(opaque, str) else "")
     if (dictionary := read_dictionary(text)) is not None:
         return Payload("MLIR dictionary", size, digest, tuple(_mlir_fields("", dictionary)), dictionary)
     if (body := body_of(text)) is not None:

@@ -31,7 +31,7 @@ def known_target(name: str) -> KnownTarget:
     """What is behind a target; family `unknown` for names that no compiler or framework we know of uses.
 
     >>> known_target("__cublas$lt$matmul$f8").words, known_target("my_op").family
-    ('cuBLASLt: matrix product of 8-bit floats', 'unknown')
+    ('cuBLASLt matrix product of 8-bit floats', 'unknown')
     """
     if (found := _BY_NAME.get(name)) is not None:
         return found
@@ -48,37 +48,37 @@ _BY_NAME: Final[dict[str, KnownTarget]] = {
     **_of(
         "library",
         {
-            "__cublas$gemm": "cuBLAS: matrix product",
-            "__cublas$lt$matmul": "cuBLASLt: matrix product and epilogue",
-            "__cublas$lt$matmul$f8": "cuBLASLt: matrix product of 8-bit floats",
-            "__cublas$lt$matmul$mx": "cuBLASLt: matrix product of block-scaled floats",
-            "__cublas$lt$groupedMatmul": "cuBLASLt: several matrix products",
-            "__cublas$triangularSolve": "cuBLAS: triangular solve",
-            "__cudnn$convForward": "cuDNN: convolution",
-            "__cudnn$convBackwardInput": "cuDNN: convolution, gradient of the input",
-            "__cudnn$convBackwardFilter": "cuDNN: convolution, gradient of the filter",
-            "__cudnn$convBiasActivationForward": "cuDNN: convolution, bias and activation",
-            "__cudnn$convForwardGraph": "cuDNN: convolution and the work on its result",
-            "__cudnn$convReorderFilter": "cuDNN: filter put in another order",
-            "__cudnn$convReorderFilterAndBias": "cuDNN: filter and bias put in another order",
-            "__cudnn$norm": "cuDNN: layer normalisation",
-            "__cudnn$blockScaledDot": "cuDNN: matrix product of block-scaled floats",
-            "xla.gpu.ext.cub_sort_keys": "CUB: radix sort",
-            "xla.gpu.ext.cub_sort_pairs": "CUB: radix sort of pairs",
-            "xla.gpu.ext.cub_scan": "CUB: prefix scan",
-            "__onednn$matmul": "oneDNN: matrix product",
-            "__onednn$convolution": "oneDNN: convolution",
-            "__onednn$softmax": "oneDNN: softmax",
-            "__onednn$layernorm": "oneDNN: layer normalisation",
+            "__cublas$gemm": "cuBLAS matrix product",
+            "__cublas$lt$matmul": "cuBLASLt matrix product and epilogue",
+            "__cublas$lt$matmul$f8": "cuBLASLt matrix product of 8-bit floats",
+            "__cublas$lt$matmul$mx": "cuBLASLt matrix product of block-scaled floats",
+            "__cublas$lt$groupedMatmul": "cuBLASLt several matrix products",
+            "__cublas$triangularSolve": "cuBLAS triangular solve",
+            "__cudnn$convForward": "cuDNN convolution",
+            "__cudnn$convBackwardInput": "cuDNN convolution, gradient of the input",
+            "__cudnn$convBackwardFilter": "cuDNN convolution, gradient of the filter",
+            "__cudnn$convBiasActivationForward": "cuDNN convolution, bias and activation",
+            "__cudnn$convForwardGraph": "cuDNN convolution and the work on its result",
+            "__cudnn$convReorderFilter": "cuDNN reordering of a filter",
+            "__cudnn$convReorderFilterAndBias": "cuDNN reordering of filter and bias",
+            "__cudnn$norm": "cuDNN layer normalisation",
+            "__cudnn$blockScaledDot": "cuDNN matrix product of block-scaled floats",
+            "xla.gpu.ext.cub_sort_keys": "CUB radix sort",
+            "xla.gpu.ext.cub_sort_pairs": "CUB radix sort of pairs",
+            "xla.gpu.ext.cub_scan": "CUB prefix scan",
+            "__onednn$matmul": "oneDNN matrix product",
+            "__onednn$convolution": "oneDNN convolution",
+            "__onednn$softmax": "oneDNN softmax",
+            "__onednn$layernorm": "oneDNN layer normalisation",
         },
     ),
     **_of(
         "kernel",
         {
-            "tpu_custom_call": "Mosaic: a kernel for TPUs, as Pallas writes",
-            "mosaic_gpu mosaic_gpu_v2": "Mosaic: a kernel for GPUs, as Pallas writes",
-            "__gpu$xla.gpu.triton": "Triton: a kernel that XLA compiles",
-            "triton_kernel_call": "Triton: a kernel that JAX compiled",
+            "tpu_custom_call": "Mosaic kernel for TPUs, as Pallas writes",
+            "mosaic_gpu mosaic_gpu_v2": "Mosaic kernel for GPUs, as Pallas writes",
+            "__gpu$xla.gpu.triton": "Triton kernel, which XLA compiles",
+            "triton_kernel_call": "Triton kernel, which JAX compiled",
         },
     ),
     **_of(
@@ -133,12 +133,12 @@ _BY_NAME: Final[dict[str, KnownTarget]] = {
 }
 
 _BY_PREFIX: Final = (
-    ("__cudnn$fmha", KnownTarget("library", "cuDNN: attention")),
+    ("__cudnn$fmha", KnownTarget("library", "cuDNN attention")),
     ("__cublas$", KnownTarget("library", "cuBLAS")),
     ("__cudnn$", KnownTarget("library", "cuDNN")),
     ("__onednn$", KnownTarget("library", "oneDNN")),
     ("xla.gpu.ext.", KnownTarget("library", "a kernel that comes with XLA")),
-    ("__triton$", KnownTarget("kernel", "Triton: a kernel that XLA wrote")),
+    ("__triton$", KnownTarget("kernel", "Triton kernel, which XLA wrote")),
     ("lapack_", KnownTarget("handler", "LAPACK, registered by jaxlib")),
     ("blas_", KnownTarget("handler", "BLAS, registered by jaxlib")),
     ("cusolver_", KnownTarget("handler", "cuSOLVER, registered by jaxlib")),
