@@ -81,13 +81,12 @@ def times_run_of(module: Module) -> Mapping[Computation, int | None]:
     """
     contexts = contexts_of(module).of
     order = [c for c in callees_first((module.entry,)) if contexts.get(c) == "global"]
-    times: dict[Computation, int | None] = {computation: 0 for computation in order}
-    times[module.entry] = 1
+    times: dict[Computation, int | None] = {module.entry: 1}
     for computation in reversed(order):
         for caller in computation.instructions:
             if caller.opcode in _RUNNING:
                 for called, often in _calls(caller):
-                    times[called] = _sum(times.get(called), _product(times[computation], often))
+                    times[called] = _sum(times.get(called, 0), _product(times.get(computation, 0), often))
     return {computation: times[computation] for computation in module.computations if computation in times}
 
 

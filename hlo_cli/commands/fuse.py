@@ -28,7 +28,7 @@ analysis, as whole numbers. What breaks XLA's rules for fusions is an error, and
 Examples:
   hlo fuse dump/
   hlo fuse dump/ multiply_add_fusion.2
-  hlo fuse dump/ --where 'hero == reduce and saved_bytes > 1MiB'
+  hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'
   hlo fuse dump/ --cost --sort flops
   hlo fuse dump/ --dots --chip v5e
   hlo fuse dump/ --custom-calls

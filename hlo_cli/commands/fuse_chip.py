@@ -8,7 +8,9 @@ from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.roofline import calculating_type, roofline
+from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.throughput import Throughput, throughput_of
+from hlo_cli.commands.loading import Loaded
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.render.numbers import scaled
@@ -65,3 +67,11 @@ def timing_of(chip: str) -> Timing:
 def columns_for(timing: Timing | None) -> tuple[Column, ...]:
     """The columns that a chip adds, none where none was named."""
     return COLUMNS if timing is not None else ()
+
+
+def notes_on_costs(loaded: Loaded, timing: Timing | None) -> tuple[Diagnostic, ...]:
+    """What a reader of costs should know: how times are found, and that padding does not count."""
+    notes = (timing.note,) if timing is not None else ()
+    if target_of(loaded.module) != "tpu":
+        return notes
+    return (*notes, Diagnostic("note", "bytes are without the padding of tiles, as XLA's cost analysis counts them"))

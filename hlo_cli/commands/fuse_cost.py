@@ -8,7 +8,7 @@ from typing import Literal
 
 from hlo_cli.analysis.cost import computation_cost, costs_of
 from hlo_cli.analysis.costs.figures import EXACT, XLA, Cost, Number
-from hlo_cli.commands.fuse_chip import Timing, columns_for
+from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import instructions_where
@@ -74,7 +74,7 @@ def report_of_costs(
         },
         parts=(table,) if table.rows else (looked, table),
         next=_next(found, chosen, argument),
-        notes=(*notes_of(loaded), *((timing.note,) if timing is not None else ())),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.costs.figures import BYTES, FLOPS, Cost
 from hlo_cli.analysis.kernels import times_run_of
 from hlo_cli.analysis.matmul import Matmul, matmuls_of
-from hlo_cli.commands.fuse_chip import Timing, columns_for
+from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import rows_where
@@ -33,7 +33,7 @@ def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | N
         _answer(found),
         numbers={"products": len(found), "flops": sum(each.flops for each in found)},
         parts=(table,) if table.rows else (none if found else looked, table),
-        notes=(*notes_of(loaded), *((timing.note,) if timing is not None else ())),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
     )
 

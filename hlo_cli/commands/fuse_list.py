@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hlo_cli.analysis.cost import computation_cost, costs_of
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
 from hlo_cli.analysis.kernels import Kernel, kernels_of
-from hlo_cli.commands.fuse_chip import Timing, columns_for
+from hlo_cli.analysis.target import target_of
+from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
 from hlo_cli.commands.fuse_ways import kernels_table, ways_table
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -63,7 +64,7 @@ def report_of_fusions(
         numbers=_numbers(found, within),
         parts=_parts(found, everything, table),
         next=_next(table, argument),
-        notes=(*notes_of(loaded), *((timing.note,) if timing is not None else ())),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
     )
 
@@ -73,17 +74,17 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     ways = ways_table(launched, found.costs)
     every = kernels_table(found.loaded.module, launched, found.costs)
     if not everything.rows:
-        return Passage("nothing", (_why_nothing(found.loaded),)), table, ways, every
+        is_compiled = target_of(found.loaded.module) is not None
+        return Passage("nothing", (_why_nothing(found.loaded),)), table, replace(ways, person=is_compiled), every
     if not table.rows:
         return Passage("nothing", (f"None of {counted(len(everything.rows), 'fusions')} is so.",)), table, every
     return table, ways, every
 
 
 def _why_nothing(loaded: Loaded) -> str:
-    looked = f"Looked through {counted(loaded.module.instruction_count, 'instructions')}."
-    if input_facts(loaded)["target"] is None:
-        return f"{looked} Compilers fuse while they optimize, and this is before that."
-    return looked
+    if target_of(loaded.module) is None:
+        return "Compilers fuse while they optimize, and this is before that."
+    return f"Looked through {counted(loaded.module.instruction_count, 'instructions')}."
 
 
 def _answer(found: _Found) -> str:
@@ -91,18 +92,22 @@ def _answer(found: _Found) -> str:
     opcodes = Counter(kernel.instruction.opcode for kernel in kernels).most_common()
     named = [counted(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
     rest = sum(number for _, number in opcodes[_NAMED:])
-    words = counted(len(kernels), "kernels") if kernels else "No kernel"
-    if len(opcodes) > 1:
-        words += f": {', '.join([*named, *([f'{rest:,} more'] if rest else [])])}"
+    named += [f"{rest:,} more"] if rest else []
+    if not found.fusions and target_of(found.loaded.module) is None:
+        return f"Nothing is fused yet: {counted(len(kernels), 'operations')}{_in_detail(named)}"
+    words = f"{counted(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
     launches = _launches(kernels)
-    if launches is None or launches != len(kernels):
-        words += f"; {f'{launches:,}' if launches is not None else 'an unknown number of'} launches"
+    if launches != len(kernels):
+        words += "; how often loops launch them is not known" if launches is None else f"; {launches:,} launches"
     if not found.fusions:
         return f"{words}; nothing is fused"
-    saved, whole = (sum(getattr(f, name) for f in found.fusions) for name in ("saved_bytes", "unfused_bytes"))
-    if saved <= 0:
-        return f"{words}; fusing keeps nothing inside"
-    return f"{words}; fusing keeps {bytes_in_words(saved)} ({percent(saved / whole)}%) inside"
+    saved = sum(fusion.saved_bytes for fusion in found.fusions)
+    whole = sum(fusion.unfused_bytes for fusion in found.fusions)
+    return f"{words}; fusing keeps {f'{bytes_in_words(saved)} ({percent(saved / whole)}%)' if saved > 0 else 'nothing'} inside"
+
+
+def _in_detail(named: Sequence[str]) -> str:
+    return f": {', '.join(named)}" if len(named) > 1 else ""
 
 
 def _launches(kernels: Sequence[Kernel]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.fusions import Fusion, fusion_of
 from hlo_cli.analysis.kernel_ways import way_of
 from hlo_cli.analysis.target import target_of
-from hlo_cli.commands.fuse_chip import Timing
+from hlo_cli.commands.fuse_chip import Timing, notes_on_costs
 from hlo_cli.commands.fuse_remarks import is_said_in_a_word, remark_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -62,7 +62,7 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None) -> Rep
             "operations_of_unknown_cost": fusion.cost.unknown,
         },
         parts=parts,
-        notes=(*notes_of(loaded), *((timing.note,) if timing is not None else ())),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
     )
 
