@@ -15,7 +15,7 @@ from typing import Final
 
 from hlo_cli.analysis.custom_calls.mlir_bytecode import MAGIC, MlirBytecode, read_bytecode
 
-_LONGEST_UNPACKED: Final = 1 << 26
+_LONGEST_UNPACKED: Final = 1 << 24
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*+")
 _LEAST_BASE64: Final = 16
 _MODULE: Final = re.compile(rb"\s*+(?:#[\w!]|builtin\.module|module\b)")

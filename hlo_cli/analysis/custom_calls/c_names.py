@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, ShapeIndex
@@ -29,23 +29,31 @@ _TYPES: Final = {
 }
 
 
-def identifier(text: str, taken: Set[str] = frozenset()) -> str:
-    """A name that C and C++ take, near to the text, and none of those taken.
+class Identifiers:
+    """Gives names that C and C++ take, near to given texts, and none of them twice.
 
-    >>> identifier("xla.my-op"), identifier("2d"), identifier("new"), identifier("f", {"f"})
-    ('xla_my_op', '_2d', 'new_', 'f_2')
+    >>> names = Identifiers({"status"})
+    >>> [names.near(text) for text in ("xla.my-op", "2d", "new", "f", "xla.my op")]
+    ['xla_my_op', '_2d', 'new_', 'f', 'xla_my_op_2']
     """
-    name = _NOT_IN_NAMES.sub("_", text) or "_"
-    if name[0].isdigit():
-        name = f"_{name}"
-    if name in _KEYWORDS:
-        name += "_"
-    number = 1
-    unique = name
-    while unique in taken:
-        number += 1
-        unique = f"{name}_{number}"
-    return unique
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        """None of those taken is given."""
+        self._numbers = dict.fromkeys(taken, 1)
+
+    def near(self, text: str) -> str:
+        """A name for a text."""
+        name = _NOT_IN_NAMES.sub("_", text) or "_"
+        if name[0].isdigit():
+            name = f"_{name}"
+        if name in _KEYWORDS:
+            name += "_"
+        unique = name
+        while unique in self._numbers:
+            self._numbers[name] += 1
+            unique = f"{name}_{self._numbers[name]}"
+        self._numbers[unique] = 1
+        return unique
 
 
 def commented(text: str) -> str:

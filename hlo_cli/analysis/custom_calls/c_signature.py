@@ -5,7 +5,7 @@ Signatures are those of docs/custom_call.md and of xla/service/custom_call_statu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.custom_calls.c_names import commented, element_name, element_type
@@ -96,7 +96,7 @@ def c_function(call: DecodedCall, name: str) -> Iterator[str]:
     yield f"{c_signature(call, name, 'gpu')} {{"
     passed = [buffer for buffer in call.buffers if buffer.gpu is not None and buffer.is_array]
     yield from (_local(call, buffer, f"buffers[{buffer.gpu}]") for buffer in passed)
-    yield _used(["stream", "buffers", "opaque", "opaque_len", *_status(call)], passed)
+    yield used(["stream", "buffers", "opaque", "opaque_len", *_status(call), *map(local_name, passed)])
     yield YOUR_CODE
     yield "}"
     yield "#endif"
@@ -119,6 +119,15 @@ def about(call: DecodedCall, buffer: CallBuffer) -> str:
     return commented(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
 
 
+def used(names: Iterable[str]) -> str:
+    """A line that keeps compilers from warning of what is not used yet.
+
+    >>> used(("a", "b"))
+    '  (void)a; (void)b;'
+    """
+    return "  " + " ".join(f"(void){name};" for name in names)
+
+
 def _on_cpu(call: DecodedCall) -> Iterator[str]:
     arrays = [buffer for buffer in call.buffers if buffer.is_array]
     if call.has_nested_tuples:
@@ -129,7 +138,7 @@ def _on_cpu(call: DecodedCall) -> Iterator[str]:
     if call.has_nested_tuples:
         yield "#endif"
     unified = call.said.api_version is CustomCallApiVersion.STATUS_RETURNING_UNIFIED
-    yield _used(["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call)], arrays)
+    yield used(["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call), *map(local_name, arrays)])
     yield YOUR_CODE
 
 
@@ -153,12 +162,6 @@ def _local(call: DecodedCall, buffer: CallBuffer, place: str) -> str:
     constant = "const " if buffer.use == "in" else ""
     kind = f"{constant}{element_type(buffer.shape)} *"
     return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {about(call, buffer)} */"
-
-
-def _used(parameters: list[str], buffers: list[CallBuffer]) -> str:
-    """A line that keeps compilers from warning of what is not used yet."""
-    names = [*parameters, *map(local_name, buffers)]
-    return "  " + " ".join(f"(void){name};" for name in names)
 
 
 def _status(call: DecodedCall) -> list[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.analysis.custom_calls.c_names import c_string, commented, identifier
-from hlo_cli.analysis.custom_calls.c_signature import YOUR_CODE, about, local_name
+from hlo_cli.analysis.custom_calls.c_names import Identifiers, c_string, commented
+from hlo_cli.analysis.custom_calls.c_signature import YOUR_CODE, about, local_name, used
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
 
@@ -27,14 +27,14 @@ def ffi_prelude() -> Iterator[str]:
     yield "#endif"
 
 
-def ffi_handler(call: DecodedCall, name: str) -> Iterator[str]:
-    """The function that does the work, and the handler that checks types and calls it.
+def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[str]:
+    """The function that does the work, and the handler that checks types and calls it; `names` are those in use.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
     >>> text = 'custom-call(f32[2] a), custom_call_target="f", api_version=API_VERSION_TYPED_FFI'
     >>> call, = custom_calls_of(parse_module(f"r = f32[2] {text}, backend_config={{n = 3}}"))
-    >>> print(*ffi_handler(call, "f"), sep="\\n")
+    >>> print(*ffi_handler(call, "f", Identifiers()), sep="\\n")
     static ffi::Error f_impl(
     #ifdef FOR_GPU
         CUstream stream,
@@ -43,6 +43,10 @@ def ffi_handler(call: DecodedCall, name: str) -> Iterator[str]:
         ffi::Result<ffi::Buffer<ffi::F32, 1>> result,  /* result: f32[2]{0}, 8 bytes */
         int64_t n  /* 3 */
     ) {
+    #ifdef FOR_GPU
+      (void)stream;
+    #endif
+      (void)in0; (void)result; (void)n;
       /* Your code. */
       return ffi::Error::Success();
     }
@@ -59,29 +63,33 @@ def ffi_handler(call: DecodedCall, name: str) -> Iterator[str]:
     XLA_FFI_DEFINE_HANDLER_SYMBOL(f, f_impl, f_binding());
     """
     parameters = _parameters(call)
-    yield f"static ffi::Error {name}_impl("
+    work, binding = names.near(f"{name}_impl"), names.near(f"{name}_binding")
+    yield f"static ffi::Error {work}("
     yield from _on_gpu("    CUstream stream" + ("," if parameters else ""))
     for place, (declared, comment) in enumerate(parameters):
         yield f"    {declared}{',' if place < len(parameters) - 1 else ''}  /* {comment} */"
     yield ") {"
+    yield from _on_gpu(used(("stream",)))
+    if parameters:
+        yield used(declared.rpartition(" ")[2] for declared, _ in parameters)
     yield YOUR_CODE
     yield "  return ffi::Error::Success();"
     yield "}"
-    yield from _binding(call, name)
+    yield from _binding(call, binding)
+    yield f"XLA_FFI_DEFINE_HANDLER_SYMBOL({name}, {work}, {binding}());"
 
 
 def _binding(call: DecodedCall, name: str) -> Iterator[str]:
-    """The handler; macros take no `#ifdef`, so what it binds is a function of its own."""
+    """What the handler takes; a function of its own, as macros take no `#ifdef`."""
     bound = [f"    .Arg<{buffer_type(b.shape)}>()" for b in call.arguments if b.ffi is not None]
     bound += [f"    .Ret<{buffer_type(b.shape)}>()" for b in call.results if b.ffi is not None]
     bound += [f"    .Attr<{kind}>({c_string(key)})" for key, kind, _ in _attributes(call)]
-    yield f"static auto {name}_binding() {{"
+    yield f"static auto {name}() {{"
     yield "  return ffi::Ffi::Bind()"
     yield from _on_gpu("    .Ctx<ffi::PlatformStream<CUstream>>()")
     yield from bound
     yield "  ;"
     yield "}"
-    yield f"XLA_FFI_DEFINE_HANDLER_SYMBOL({name}, {name}_impl, {name}_binding());"
 
 
 def _on_gpu(line: str) -> Iterator[str]:
@@ -98,11 +106,8 @@ def _parameters(call: DecodedCall) -> list[tuple[str, str]]:
         for b in call.results
         if b.ffi is not None
     ]
-    taken = {local_name(buffer) for buffer in call.buffers} | {"stream"}
-    for key, kind, text in _attributes(call):
-        parameter = identifier(key, taken)
-        taken.add(parameter)
-        found.append((f"{kind} {parameter}", commented(text)))
+    names = Identifiers(("stream", "ffi", *map(local_name, call.buffers)))
+    found += [(f"{kind} {names.near(key)}", commented(text)) for key, kind, text in _attributes(call)]
     return found
 
 

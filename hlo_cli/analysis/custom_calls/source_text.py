@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.custom_calls.c_names import commented, identifier
+from hlo_cli.analysis.custom_calls.c_names import Identifiers, commented
 from hlo_cli.analysis.custom_calls.c_signature import c_function, c_prelude
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.ffi_signature import ffi_handler, ffi_prelude
@@ -25,7 +25,7 @@ def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
     plain = [group for group in groups if not group[0].is_typed]
     for target, words in dict.fromkeys((c.said.target, c.target.words) for c in calls if not c.target.is_called):
         yield f"/* {commented(target)} calls no function of yours: {words}. */"
-    names = set(_RESERVED)
+    names = Identifiers(_RESERVED)
     if plain:
         yield from c_prelude(tuple(group[0] for group in plain))
         yield ""
@@ -41,16 +41,15 @@ def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
             yield "#endif"
 
 
-def _functions(groups: Sequence[Sequence[DecodedCall]], names: set[str]) -> Iterator[str]:
+def _functions(groups: Sequence[Sequence[DecodedCall]], names: Identifiers) -> Iterator[str]:
     for group in groups:
         call = group[0]
-        name = identifier(call.said.target, names)
-        names |= {name, f"{name}_impl", f"{name}_binding"}
+        name = names.near(call.said.target)
         callers = ", ".join(each.instruction.name for each in group[:3])
         more = f" and {len(group) - 3:,} more" if len(group) > 3 else ""
         yield ""
         yield f"/* {commented(call.said.target)}, {call.said.api_version}; called by {commented(callers)}{more}. */"
-        yield from ffi_handler(call, name) if call.is_typed else c_function(call, name)
+        yield from ffi_handler(call, name, names) if call.is_typed else c_function(call, name)
 
 
 def _distinct(calls: Sequence[DecodedCall]) -> Iterator[list[DecodedCall]]:
