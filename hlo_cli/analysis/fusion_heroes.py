@@ -84,13 +84,27 @@ def _hero(root: Instruction) -> Instruction:
 
 
 def _before_copies(root: Instruction) -> Instruction:
-    """What a result is before it is copied as it is into a buffer of its own, which compilers do late."""
+    """What a result is before it is copied as it is into a buffer of its own, which compilers do late.
+
+    Where a fusion inside makes it, that is what makes it there.
+    """
     made = root
-    while made.opcode in ("copy", "bitcast") and made.operands and made.operands[0].opcode != "parameter":
-        if made.opcode == "copy" and made.shape != made.operand_shape(0):
-            break
-        made = made.operands[0]
+    while (before := _handed_on(made)) is not None:
+        made = before
     return made
+
+
+def _handed_on(made: Instruction) -> Instruction | None:
+    """What an instruction hands on unchanged, None where it makes something."""
+    if made.opcode == "fusion" and made.called_computations:
+        inner = made.called_computations[0].root
+        return inner if inner is not None and inner.opcode not in ("parameter", "tuple") else None
+    if made.opcode == "get-tuple-element" and made.operands[0].opcode == "fusion":
+        results = roots_of(made.operands[0].called_computations[0])
+        number = made.integer("index") or 0
+        return results[number] if number < len(results) and results[number].opcode != "parameter" else None
+    is_same = made.opcode == "bitcast" or (made.opcode == "copy" and made.shape == made.operand_shape(0))
+    return made.operands[0] if is_same and made.operands[0].opcode != "parameter" else None
 
 
 def _behind(instruction: Instruction) -> tuple[Instruction, ...]:

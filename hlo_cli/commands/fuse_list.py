@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.analysis.cost import computation_cost, costs_of
+from hlo_cli.analysis.cost import costs_of
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
 from hlo_cli.analysis.kernels import Kernel, kernels_of
@@ -38,6 +38,7 @@ class _Found:
     kernels: Mapping[Instruction, Kernel]
     fusions: tuple[Fusion, ...]
     timing: Timing | None
+    is_compiled: bool
 
     def times(self, instruction: Instruction) -> int | None:
         """How often an instruction runs; never what only runs in applied or dead computations."""
@@ -55,7 +56,7 @@ def report_of_fusions(
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
-    found = _Found(loaded, costs, listed, chosen, timing)
+    found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
     table = everything if where is None else rows_where(where, everything)
     return Report(
@@ -74,27 +75,26 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     ways = ways_table(launched, found.costs)
     every = kernels_table(found.loaded.module, launched, found.costs)
     if not everything.rows:
-        is_compiled = target_of(found.loaded.module) is not None
-        return Passage("nothing", (_why_nothing(found.loaded),)), table, replace(ways, person=is_compiled), every
+        return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
     if not table.rows:
         return Passage("nothing", (f"None of {counted(len(everything.rows), 'fusions')} is so.",)), table, every
     return table, ways, every
 
 
-def _why_nothing(loaded: Loaded) -> str:
-    if target_of(loaded.module) is None:
+def _why_nothing(found: _Found) -> str:
+    if not found.is_compiled:
         return "Compilers fuse while they optimize, and this is before that."
-    return f"Looked through {counted(loaded.module.instruction_count, 'instructions')}."
+    return f"Looked through {counted(found.loaded.module.instruction_count, 'instructions')}."
 
 
 def _answer(found: _Found) -> str:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
-    opcodes = Counter(kernel.instruction.opcode for kernel in kernels).most_common()
+    opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
     named = [counted(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
     rest = sum(number for _, number in opcodes[_NAMED:])
     named += [f"{rest:,} more"] if rest else []
-    if not found.fusions and target_of(found.loaded.module) is None:
-        return f"Nothing is fused yet: {counted(len(kernels), 'operations')}{_in_detail(named)}"
+    if not found.fusions and not found.is_compiled:
+        return f"Nothing is fused yet in {counted(len(kernels), 'operations')}{_in_detail(named)}"
     words = f"{counted(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
     launches = _launches(kernels)
     if launches != len(kernels):
@@ -103,7 +103,8 @@ def _answer(found: _Found) -> str:
         return f"{words}; nothing is fused"
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
-    return f"{words}; fusing keeps {f'{bytes_in_words(saved)} ({percent(saved / whole)}%)' if saved > 0 else 'nothing'} inside"
+    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved > 0 else "nothing"
+    return f"{words}; fusing keeps {inside} inside"
 
 
 def _in_detail(named: Sequence[str]) -> str:
@@ -117,7 +118,7 @@ def _launches(kernels: Sequence[Kernel]) -> int | None:
 
 def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float | str | None]:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
-    cost = computation_cost(within or found.loaded.module.entry)
+    summed = [found.costs[each] for each in (within or found.loaded.module.entry).instructions]
     return {
         "kernels": len(kernels),
         "launches": _launches(kernels),
@@ -127,10 +128,10 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
         "written_bytes": sum(fusion.written_bytes for fusion in found.fusions),
         "saved_bytes": sum(fusion.saved_bytes for fusion in found.fusions),
         "unfused_bytes": sum(fusion.unfused_bytes for fusion in found.fusions),
-        "flops": round(cost.flops),
-        "transcendentals": round(cost.transcendentals),
-        "accessed_bytes": round(cost.bytes_accessed),
-        "operations_of_unknown_cost": cost.unknown,
+        "flops": sum(round(cost.flops) for cost in summed),
+        "transcendentals": sum(round(cost.transcendentals) for cost in summed),
+        "accessed_bytes": sum(round(cost.bytes_accessed) for cost in summed),
+        "operations_of_unknown_cost": sum(cost.unknown for cost in summed),
     }
 
 
