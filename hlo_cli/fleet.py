@@ -5,6 +5,7 @@ What cannot be read is a record like the others, with the reason, so that one ba
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ Answer = TypeVar("Answer")
 Ask = Callable[[Module, Input], Answer]
 
 _LONGEST_PROBLEM = 500
+_SWEPT_AFTER = 1 << 24
+"""Characters of text, of modules that are done with, that may fill memory before it is freed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def ask_each(
     def lost(piece: Piece) -> tuple[Asked[Answer], ...]:
         return (Asked(piece.path, problem="the process that read it ended; there may not be enough memory"),)
 
-    for found in in_order(partial(_ask_piece, ask, strict), pieces, jobs=jobs, lost=lost):
+    for found in in_order(_Reader(ask, strict), pieces, jobs=jobs, lost=lost):
         yield from found
 
 
@@ -110,23 +113,39 @@ def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module,
     return dict(measure(module))
 
 
-def _ask_piece(ask: Ask[Answer], strict: bool, piece: Piece) -> tuple[Asked[Answer], ...]:
-    try:
-        inputs = read_piece(piece)
-    except (HloError, OSError, MemoryError) as error:
-        return (Asked(piece.path, problem=_in_a_line(error)),)
-    return tuple(_ask(ask, each, strict) for each in inputs)
+@dataclass(slots=True)
+class _Reader(Generic[Answer]):
+    """Reads pieces and asks what is in them; `unswept` is how much text was read since garbage was last looked for.
 
+    Modules hold their computations, which hold their instructions, which know their computation: only the garbage
+    collector frees them, and it waits until there is a quarter more than the most there ever was.
+    """
 
-def _ask(ask: Ask[Answer], given: Input, strict: bool) -> Asked[Answer]:
-    name, path = given.module, given.source.name
-    try:
-        module = read_module(given.source, given.proto, strict=strict, infer=omitted_shape)
-        name = module.name or name
-        problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
-        return Asked(path, name, given.stage, ask(module, given), problem)
-    except (HloError, OSError, MemoryError, RecursionError) as error:
-        return Asked(path, name, given.stage, problem=_in_a_line(error))
+    ask: Ask[Answer]
+    strict: bool
+    unswept: int = 0
+
+    def __call__(self, piece: Piece) -> tuple[Asked[Answer], ...]:
+        try:
+            inputs = read_piece(piece)
+        except (HloError, OSError, MemoryError) as error:
+            return (Asked(piece.path, problem=_in_a_line(error)),)
+        found = tuple(self._asked(each) for each in inputs)
+        self.unswept += sum(each.size for each in inputs)
+        if self.unswept > _SWEPT_AFTER:
+            self.unswept = 0
+            gc.collect()
+        return found
+
+    def _asked(self, given: Input) -> Asked[Answer]:
+        name, path = given.module, given.source.name
+        try:
+            module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
+            name = module.name or name
+            problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
+            return Asked(path, name, given.stage, self.ask(module, given), problem)
+        except (HloError, OSError, MemoryError, RecursionError) as error:
+            return Asked(path, name, given.stage, problem=_in_a_line(error))
 
 
 def _in_a_line(error: Exception) -> str:
