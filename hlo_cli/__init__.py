@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
     from hlo_cli.analysis.async_pairs import AsyncPair
     from hlo_cli.analysis.async_rules import broken_rules
+    from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
+    from hlo_cli.analysis.custom_calls.convention import CallBuffer
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
@@ -54,7 +56,9 @@ __all__ = [
     "ArrayShape",
     "AsyncPair",
     "BufferShape",
+    "CallBuffer",
     "Computation",
+    "DecodedCall",
     "Diagnostic",
     "Flight",
     "HloError",
@@ -77,6 +81,7 @@ __all__ = [
     "__version__",
     "address_map",
     "broken_rules",
+    "custom_calls_of",
     "desugar",
     "element_at",
     "extract",
@@ -108,6 +113,8 @@ _HOMES = {
     "hlo_cli.analysis.async_overlap": ("Flight", "Overlap", "overlap_of"),
     "hlo_cli.analysis.async_pairs": ("AsyncPair",),
     "hlo_cli.analysis.async_rules": ("broken_rules",),
+    "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
+    "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),

@@ -66,6 +66,10 @@ def command(
     fusion = name is not None and not is_about_calls
     asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls}
     _check_together(asked, as_xla=as_xla)
+    if is_about_calls and chip is not None:
+        raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
+    if where is not None and (c_signature or (custom_calls and name is not None)):
+        raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.loading import what_was_read
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from hlo_cli.analysis.custom_calls.c_names import Identifiers
+from hlo_cli.analysis.custom_calls.c_signature import c_signature
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.convention import CallBuffer, cpu_place, gpu_place
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
@@ -13,11 +15,11 @@ from hlo_cli.analysis.custom_calls.payload import Field
 from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
-from hlo_cli.ir.aliasing import index_text
+from hlo_cli.ir.aliasing import OutputOperandAlias, index_text
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.render.numbers import bytes_in_words, counted
-from hlo_cli.report.cell import Row
+from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part, Report
@@ -39,7 +41,9 @@ _DIGITS: Final = 12
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
     """One call taken apart."""
-    said = call.said
+    said, layouts = call.said, call.said.operand_layout_constraints
+    name = Identifiers().near(said.target)
+    platforms = ("cpu", "gpu") if _passes_pointers(loaded, call) else ()
     return Report(
         "fuse",
         f"{said.target}: {_answer(loaded, call)}{_temps_in_words(call)}",
@@ -51,13 +55,18 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
             "payload": call.payload.kind,
             "payload_bytes": call.payload.bytes,
             "payload_sha256": call.payload.digest or None,
-            "operands": len(call.arguments),
-            "results": len(call.results),
+            "operand_buffers": len(call.arguments),
+            "result_buffers": len(call.results),
             "read_bytes": sum(buffer.bytes for buffer in call.arguments),
             "result_bytes": sum(buffer.bytes for buffer in call.results),
             "temp_bytes": sum(buffer.bytes for buffer in call.temps),
             "has_side_effect": said.has_side_effect,
             "schedule": str(said.schedule),
+            "opaque": call.payload.opaque or None,
+            "operand_layout_constraints": tuple(map(str, layouts)) if layouts is not None else None,
+            "output_to_operand_aliasing": tuple(map(_alias, said.output_to_operand_aliasing)),
+            "called_computations": tuple(computation.name for computation in call.instruction.called_computations),
+            **{f"{platform}_signature": c_signature(call, name, platform) for platform in platforms},
         },
         parts=tuple(_parts(loaded, call)),
         next=_next(call, argument),
@@ -74,6 +83,10 @@ def alias_text(call: DecodedCall) -> str:
         + (index_text(alias.operand_index) if alias.operand_index else "")
         for alias in pairs
     )
+
+
+def _alias(alias: OutputOperandAlias) -> Mapping[str, Cell]:
+    return {"output": alias.output_index, "operand": alias.operand_number, "operand_index": alias.operand_index}
 
 
 def _parts(loaded: Loaded, call: DecodedCall) -> Iterator[Part]:
@@ -106,7 +119,7 @@ def _answer(loaded: Loaded, call: DecodedCall) -> str:
     if call.is_typed:
         typed = call.payload.attributes.entries if call.payload.attributes is not None else ()
         counts = (len(call.arguments), "arguments"), (len(call.results), "results"), (len(typed), "attributes")
-        return f"FFI, {', '.join(counted(*each) for each in counts)}"
+        return f"FFI, {', '.join(counted(*each) for each in counts if each[0])}"
     if not _passes_pointers(loaded, call):
         bodies = [field.body for field in call.payload.bodies if field.body is not None]
         size = "".join(f", {bytes_in_words(body.bytes)} of {body.kind}" for body in bodies[:1])

@@ -55,7 +55,7 @@ def report_of_custom_calls(
             **{f"{family}_calls": families[family] for family in _FAMILIES},
             "temp_bytes": sum(buffer.bytes for call in calls for buffer in call.temps),
         },
-        parts=_parts(calls, table, everything),
+        parts=_parts(loaded, calls, table, everything),
         next=_next(calls, argument),
         notes=notes_of(loaded),
         input=input_facts(loaded),
@@ -90,10 +90,11 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
         if call.said.target == name:
             return call
     names = [call.instruction.name for call in calls]
-    if any(instruction.name == bare for instruction in loaded.module.instructions):
-        raise HloError(f"{bare} is no custom call", hint=f"there are {', '.join(names[:5])}" if names else None)
-    close = nearest(bare, names)
-    raise HloError(f"no custom call {bare} in {loaded.module.name}", hint=f"did you mean {close}?" if close else None)
+    is_there = any(instruction.name == bare for instruction in loaded.module.instructions)
+    what = f"{bare} is no custom call" if is_there else f"no custom call {bare} in {loaded.module.name}"
+    close = None if is_there else nearest(bare, names)
+    listed = f"there are {', '.join(dict.fromkeys(names[:5]))}" if names else None
+    raise HloError(what, hint=f"did you mean {close}?" if close else listed)
 
 
 def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Family]) -> str:
@@ -108,9 +109,11 @@ def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Fami
     return f"{counted(len(calls), 'custom calls')} of {counted(len(targets), 'targets')}: {', '.join(kinds)}"
 
 
-def _parts(calls: Sequence[DecodedCall], table: Table, everything: Table) -> tuple[Part, ...]:
+def _parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, everything: Table) -> tuple[Part, ...]:
     if not everything.rows:
-        return Passage("nothing", ("Libraries and kernels are called when a module has been compiled.",)), table
+        compiled = "The compiler left nothing to libraries or to kernels that came with the program."
+        before = "This is before the compiler chooses what libraries do."
+        return Passage("nothing", (compiled if loaded.module.is_scheduled else before,)), table
     if not table.rows:
         return Passage("nothing", (f"None of {counted(len(everything.rows), 'custom calls')} is so.",)), table
     targets = _targets_table(calls)
@@ -155,14 +158,14 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("instruction", "custom call", "name", role="name"),
         Column("target", "target"),
         Column("family", "family", person=False),
-        Column("what", "what it is", from_width=120, rank=3),
+        Column("what", "what it is", rank=1),
         Column("api_version", "api", person=not plain, rank=5),
         Column("payload", "configuration", rank=4),
         Column("payload_bytes", "configuration", "bytes", person=False),
         Column("payload_digest", "sha256", person=False),
         Column("bodies", "programs", "count", person=False),
-        Column("operands", "in", "count"),
-        Column("results", "out", "count"),
+        Column("operand_buffers", "in", "count"),
+        Column("result_buffers", "out", "count"),
         Column("read_bytes", "read", "bytes", total="sum"),
         Column("written_bytes", "written", "bytes", total="sum"),
         Column("temp_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),

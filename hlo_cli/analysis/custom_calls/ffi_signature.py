@@ -41,7 +41,7 @@ def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[st
     #endif
         ffi::Buffer<ffi::F32, 1> in0,  /* a: f32[2]{0}, 8 bytes */
         ffi::Result<ffi::Buffer<ffi::F32, 1>> result,  /* result: f32[2]{0}, 8 bytes */
-        int64_t n  /* 3 */
+        int64_t n  /* such as 3 */
     ) {
     #ifdef FOR_GPU
       (void)stream;
@@ -107,7 +107,7 @@ def _parameters(call: DecodedCall) -> list[tuple[str, str]]:
         if b.ffi is not None
     ]
     names = Identifiers(("stream", "ffi", *map(local_name, call.buffers)))
-    found += [(f"{kind} {names.near(key)}", commented(text)) for key, kind, text in _attributes(call)]
+    found += [(f"{kind} {names.near(key)}", commented(f"such as {text}")) for key, kind, text in _attributes(call)]
     return found
 
 

@@ -8,15 +8,14 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.c_names import Identifiers, commented
 from hlo_cli.analysis.custom_calls.c_signature import c_function, c_prelude
 from hlo_cli.analysis.custom_calls.call import DecodedCall
+from hlo_cli.analysis.custom_calls.ffi import attribute_type
 from hlo_cli.analysis.custom_calls.ffi_signature import ffi_handler, ffi_prelude
 
-_RESERVED: Final = frozenset(
-    ("main", "CUstream", "ELEMENT", "XlaCustomCallStatus", "ffi", "xla", "xla_c64", "xla_c128")
-)
+_RESERVED: Final = frozenset(("CUstream", "ELEMENT", "XlaCustomCallStatus", "ffi", "xla", "xla_c64", "xla_c128"))
 
 
 def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
-    """The lines of the file; calls that differ in shapes or parameters get functions of their own.
+    """The lines of the file; calls that differ in shapes or in types of attributes get functions of their own.
 
     Of calls that call no registered function it says so in a comment.
     """
@@ -53,10 +52,11 @@ def _functions(groups: Sequence[Sequence[DecodedCall]], names: Identifiers) -> I
 
 
 def _distinct(calls: Sequence[DecodedCall]) -> Iterator[list[DecodedCall]]:
-    """The calls by what their functions are given."""
+    """The calls by what their functions take."""
     groups: dict[tuple[object, ...], list[DecodedCall]] = {}
     for call in calls:
-        names = tuple(str(a) for a in call.payload.attributes.entries) if call.payload.attributes else ()
+        entries = call.payload.attributes.entries if call.payload.attributes is not None else ()
+        names = tuple((name, attribute_type(value)) for name, value in entries)
         shapes = (*map(str, call.operands), str(call.result))
         shared = tuple((buffer.use, buffer.shares) for buffer in call.buffers)
         groups.setdefault((call.said.target, call.said.api_version, shapes, names, shared), []).append(call)
