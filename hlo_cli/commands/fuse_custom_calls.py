@@ -66,13 +66,13 @@ def write_c(loaded: Loaded, output: Output, *, name: str | None, within: Computa
     """Write C for the functions that custom calls call, or for one call's."""
     if output.format != "table" or output.columns or output.sort or output.top is not None:
         raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
+    from hlo_cli.analysis.custom_calls.c_names import commented
     from hlo_cli.analysis.custom_calls.source_text import source_of
 
     calls = _within(custom_calls_of(loaded.module), within)
     chosen = calls if name is None else (_named(loaded, calls, name),)
-    if not chosen:
-        raise HloError(f"{loaded.module.name} has no custom calls")
-    write((f"{line}\n" for line in source_of(chosen)), output.path)
+    lines = source_of(chosen) if chosen else (f"/* {commented(loaded.module.name)} has no custom calls. */",)
+    write((f"{line}\n" for line in lines), output.path)
     return complain(notes_of(loaded), loaded.module.errors, output, read=what_was_read(loaded.module))
 
 
@@ -141,15 +141,21 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
 
 def _target_row(target: str, api: str, calls: Sequence[DecodedCall]) -> Row:
     known = calls[0].target
-    sums = [sum(_sizes(call)[at] for call in calls) for at in range(3)]
+    sums = [sum(each) for each in zip(*map(_sizes, calls), strict=True)]
     return len(calls), *sums, target, api, known.family, known.words
 
 
 def _sizes(call: DecodedCall) -> tuple[int, int, int]:
     """Bytes of operands, of results that are read, and of results that are not."""
-    read = sum(buffer.bytes for buffer in call.arguments)
-    temp = sum(buffer.bytes for buffer in call.temps)
-    return read, sum(buffer.bytes for buffer in call.results) - temp, temp
+    read = written = temp = 0
+    for buffer in call.buffers:
+        if buffer.operand is not None:
+            read += buffer.bytes
+        elif buffer.use == "temp":
+            temp += buffer.bytes
+        else:
+            written += buffer.bytes
+    return read, written, temp
 
 
 def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from hlo_cli.analysis.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.custom_calls.convention import CallBuffer, call_buffers, has_nested_tuples
@@ -91,26 +90,43 @@ def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
     >>> [buffer.index for buffer in call.temps]
     [(1,)]
     """
-    target, generation = target_of(module), generation_of(module)
-    size = partial(buffer_bytes, target=target, generation=generation)
+    bytes_of = _sizes(module)
     found: list[DecodedCall] = []
     for computation in module.computations:
-        said = [(i, call) for i in computation.instructions if (call := custom_call(i)) is not None]
+        said = [
+            (instruction, call, payload_of(instruction.backend_config))
+            for instruction in computation.instructions
+            if (call := custom_call(instruction)) is not None
+        ]
         if said:
             users = users_of(computation)
-            found.extend(_decoded(instruction, call, users, size) for instruction, call in said)
+            found.extend(_decoded(*each, users, bytes_of) for each in said)
     return tuple(found)
 
 
-def _decoded(instruction: Instruction, said: CustomCall, users: Users, size: partial[int]) -> DecodedCall:
+def _sizes(module: Module) -> Callable[[Shape], int]:
+    """The bytes of a shape's buffer; a module's shapes are few objects, so each is measured once."""
+    target, generation = target_of(module), generation_of(module)
+    known: dict[int, int] = {}
+
+    def bytes_of(shape: Shape) -> int:
+        found = known.get(id(shape))
+        if found is None:
+            found = known[id(shape)] = buffer_bytes(shape, target, generation)
+        return found
+
+    return bytes_of
+
+
+def _decoded(
+    instruction: Instruction, said: CustomCall, payload: Payload, users: Users, bytes_of: Callable[[Shape], int]
+) -> DecodedCall:
     operands = tuple(instruction.operand_shape(n) for n in range(len(instruction.operands)))
     is_start = instruction.opcode != "custom-call"
     result = _result(instruction.shape) if is_start else instruction.shape
-    leaves = [index for index, _ in result.leaves]
-    unread = () if is_start else unread_elements(instruction, users, leaves)
+    unread = () if is_start else unread_elements(instruction, users, [index for index, _ in result.leaves])
     aliasing = tuple(_each_leaf(said.output_to_operand_aliasing, result))
-    buffers = call_buffers(operands, result, aliasing, unread, size)
-    payload = payload_of(instruction.backend_config)
+    buffers = call_buffers(operands, result, aliasing, unread, bytes_of)
     return DecodedCall(instruction, said, known_target(said.target), payload, operands, result, buffers)
 
 
