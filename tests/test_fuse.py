@@ -19,6 +19,7 @@ from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.matmul import matmuls_of
 from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.where_fields import instruction_fields
 from hlo_cli.analysis.work import times_run
 from hlo_cli.commands.fuse_chip import timing_of
 from hlo_cli.commands.fuse_cost import report_of_costs
@@ -27,6 +28,7 @@ from hlo_cli.commands.fuse_list import report_of_fusions
 from hlo_cli.commands.fuse_one import report_of_fusion
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.options import Reading
+from hlo_cli.commands.parse_instructions import report_of_instructions
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell, number_of
@@ -37,6 +39,7 @@ from judge import ask_xla
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
 GPU = [dump for dump in DUMPS if dump.platform == "gpu"]
+COSTS = ("flops", "transcendentals", "bytes", "intensity")
 
 _RENAMED = re.compile(r"(?:loop|input|output)_(.*)_fusion(?:\.|$)")
 _LIBRARY = re.compile(r'custom_call_target="__(cublas|cudnn)\$')
@@ -214,6 +217,19 @@ client = xla_client.make_cpu_client()
             assert isinstance(shown, dict)
             assert {name: value for name, value in said.items() if value} == shown
     assert compared >= len(DUMPS) // 2
+
+
+@dumps
+def test_costs_are_columns_and_fields_where_they_are_asked_for(dump: Dump) -> None:
+    costs = costs_of(module(dump))
+    fields = instruction_fields(module(dump)).readers
+    table = report_of_instructions(loaded(dump), columns=("bytes",)).main_table
+    assert "flops" not in [each.name for each in report_of_instructions(loaded(dump)).main_table.columns]
+    rows = zip(module(dump).instructions, *(column(table, name) for name in COSTS), strict=True)
+    for instruction, *cells in rows:
+        cost = costs[instruction]
+        assert cells == [cost.flops, cost.transcendentals, cost.bytes_accessed, cost.intensity]
+        assert cells == [fields[name].read(instruction) for name in COSTS]
 
 
 @dumps

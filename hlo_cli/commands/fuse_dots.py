@@ -47,14 +47,13 @@ def _answer(found: Sequence[Matmul]) -> str:
     if not found:
         return "No matrix is multiplied here"
     convolutions = sum(each.kind in ("convolution", "cuDNN") for each in found)
-    parts = [
-        counted(number, noun)
-        for number, noun in ((len(found) - convolutions, "products of matrices"), (convolutions, "convolutions"))
-        if number
-    ]
-    fused = sum(each.fusion is not None for each in found)
-    inside = f", {fused:,} of them in fusions" if fused else ""
-    return f"{' and '.join(parts)}{inside}: {sum(each.flops for each in found):,} flops"
+    numbers = ((len(found) - convolutions, "matrix products"), (convolutions, "convolutions"))
+    words = " and ".join(counted(number, noun) for number, noun in numbers if number)
+    if fused := sum(each.fusion is not None for each in found):
+        words += (
+            f", {fused:,} in fusions" if fused < len(found) else ", all in fusions" if fused > 1 else ", in a fusion"
+        )
+    return f"{words}: {sum(each.flops for each in found):,} flops"
 
 
 def _table(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.cost import costs_among, costs_of
+from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
 from hlo_cli.analysis.kernels import Kernel, kernels_of
 from hlo_cli.analysis.target import target_of
@@ -27,6 +27,10 @@ from hlo_cli.report.text import Passage
 
 _NAMED = 3
 """How many opcodes of kernels the answer names."""
+
+_NEGATIVE = (
+    "saved is below 0 where XLA counts more in a fusion than alone: all of what gathers and slices take a part of"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,9 @@ def report_of_fusions(
 
 def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(found.kernels.values())
-    ways = ways_table(launched, found.costs)
-    every = kernels_table(found.loaded.module, launched, found.costs)
+    calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
+    costs = {**found.costs, **costs_among(calls, rules=RUN)}
+    ways, every = ways_table(launched, costs), kernels_table(launched, costs)
     if not everything.rows:
         return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
     if not table.rows:
@@ -103,12 +108,14 @@ def _answer(found: _Found) -> str:
         return f"{words}; nothing is fused"
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
-    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved > 0 else "nothing"
+    if saved < 0:
+        return f"{words}; as XLA counts, fusing moves {bytes_in_words(-saved)} more"
+    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved else "nothing"
     return f"{words}; fusing keeps {inside} inside"
 
 
 def _in_detail(named: Sequence[str]) -> str:
-    return f": {', '.join(named)}" if len(named) > 1 else ""
+    return f": {', '.join(named)}" if named else ""
 
 
 def _launches(kernels: Sequence[Kernel]) -> int | None:
@@ -170,7 +177,9 @@ def _table(found: _Found) -> Table:
     ranked = sorted(
         found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
     )
-    return Table("fusions", columns, tuple(_row(found, fusion, origins) for fusion in ranked), noun="fusions")
+    rows = tuple(_row(found, fusion, origins) for fusion in ranked)
+    footnote = _NEGATIVE if any(fusion.saved_bytes < 0 for fusion in found.fusions) else ""
+    return Table("fusions", columns, rows, noun="fusions", footnote=footnote)
 
 
 def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
