@@ -66,10 +66,8 @@ def command(
     fusion = name is not None and not is_about_calls
     asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls}
     _check_together(asked, as_xla=as_xla)
-    if is_about_calls and chip is not None:
-        raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
-    if where is not None and (c_signature or (custom_calls and name is not None)):
-        raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
+    if is_about_calls:
+        _check_calls(chip=chip, where=where, is_list=name is None and not c_signature)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.loading import what_was_read
 
@@ -80,7 +78,7 @@ def command(
 
         return write_c(loaded, output, name=name, within=_within(loaded, wish))
     report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
-    broken = tuple(broken_fusion_rules(loaded.module))
+    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 
@@ -111,6 +109,14 @@ def _check_together(asked: dict[str, bool], *, as_xla: bool) -> None:
         raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
     if as_xla and not asked["--cost"]:
         raise HloError("--as-xla is about costs", hint="add --cost")
+
+
+def _check_calls(*, chip: str | None, where: str | None, is_list: bool) -> None:
+    """HloError for options that custom calls have no use for."""
+    if chip is not None:
+        raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
+    if where is not None and not is_list:
+        raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
 
 
 def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
