@@ -126,13 +126,13 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         groups.setdefault((call.said.target, call.said.api_version), []).append(call)
     columns = (
         Column("calls", "calls", "count", total="sum"),
-        Column("read_bytes", "read", "bytes", total="sum"),
-        Column("written_bytes", "written", "bytes", total="sum"),
-        Column("temp_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
+        Column("read_bytes", "read", "bytes", total="sum", rank=2),
+        Column("written_bytes", "written", "bytes", total="sum", rank=2),
+        Column("temp_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
         Column("target", "target", "name", role="name"),
-        Column("api_version", "call", person=False),
+        Column("api_version", "api", person=False),
         Column("family", "family", person=False),
-        Column("what", "what it is", rank=3),
+        Column("what", "what it is"),
     )
     rows = sorted((_target_row(*key, each) for key, each in groups.items()), key=lambda row: (-_int(row[0]), str(row)))
     several = len(rows) > 1 and len(calls) > len(rows)
