@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.analysis.cost import costs_of, module_cost
     from hlo_cli.analysis.costs.figures import Cost
+    from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
+    from hlo_cli.analysis.custom_calls.convention import CallBuffer
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.analysis.fusions import Fusion, fusions_of
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
@@ -60,8 +62,10 @@ __all__ = [
     "ArrayShape",
     "AsyncPair",
     "BufferShape",
+    "CallBuffer",
     "Computation",
     "Cost",
+    "DecodedCall",
     "Diagnostic",
     "Flight",
     "Fusion",
@@ -89,6 +93,7 @@ __all__ = [
     "broken_fusion_rules",
     "broken_rules",
     "costs_of",
+    "custom_calls_of",
     "desugar",
     "element_at",
     "extract",
@@ -126,6 +131,8 @@ _HOMES = {
     "hlo_cli.analysis.async_rules": ("broken_rules",),
     "hlo_cli.analysis.cost": ("costs_of", "module_cost"),
     "hlo_cli.analysis.costs.figures": ("Cost",),
+    "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
+    "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
     "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),
     "hlo_cli.analysis.fusions": ("Fusion", "fusions_of"),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),

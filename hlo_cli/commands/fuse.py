@@ -17,6 +17,7 @@ from hlo_cli.source import HloError
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import Loaded
+    from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
 HELP = """What is fused, what that saves, and what everything costs.
@@ -32,6 +33,7 @@ Examples:
   hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'
   hlo fuse dump/ --cost --sort flops
   hlo fuse dump/ --dots --chip v5e
+  hlo fuse dump/ --custom-calls
 """
 
 
@@ -40,6 +42,8 @@ Examples:
 @click.option("--cost", is_flag=True, help="Every instruction: flops, transcendentals, and bytes of each operand.")
 @click.option("--as-xla", is_flag=True, help="With --cost: XLA's own figures to the last bit, rounded as float32.")
 @click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
+@click.option("--custom-calls", is_flag=True, help="Every custom call, or the one of this NAME, taken apart.")
+@click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
 @chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
@@ -50,6 +54,8 @@ def command(
     cost: bool,
     as_xla: bool,
     dots: bool,
+    custom_calls: bool,
+    c_signature: bool,
     computation: str | None,
     chip: str | None,
     chips: str | None,
@@ -59,19 +65,27 @@ def command(
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
-    _check_together(
-        {"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla, narrowed=bool(where or computation)
-    )
+    is_about_calls = custom_calls or c_signature
+    fusion = name is not None and not is_about_calls
+    asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls}
+    _check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
+    if is_about_calls:
+        _check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import what_was_read
 
     throughput = chosen_throughput(chip, chips)
-    wish = _Wish(name, cost, as_xla, dots, Timing(throughput) if throughput is not None else None, computation, where)
+    timing = Timing(throughput) if throughput is not None else None
+    wish = _Wish(name, cost, as_xla, dots, is_about_calls, timing, computation, where)
     loaded = _load(inputs, reading, wish)
+    if c_signature:
+        from hlo_cli.commands.fuse_custom_calls import write_c
+
+        return write_c(loaded, output, name=name, within=_within(loaded, wish))
     report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
-    broken = tuple(broken_fusion_rules(loaded.module))
+    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 
@@ -84,6 +98,7 @@ class _Wish:
     cost: bool
     as_xla: bool
     dots: bool
+    custom_calls: bool
     timing: Timing | None
     computation: str | None
     where: str | None
@@ -105,16 +120,32 @@ def _check_together(asked: dict[str, bool], *, as_xla: bool, narrowed: bool) -> 
         raise HloError("--where and --computation choose among many, and NAME is one", hint="leave one of them out")
 
 
+def _check_calls(*, chip: str | None, where: str | None, is_list: bool) -> None:
+    """HloError for options that custom calls have no use for."""
+    if chip is not None:
+        raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
+    if where is not None and not is_list:
+        raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
+
+
 def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
     """What can be said of a part of a module is said of one; what the module launches needs its entry."""
     from hlo_cli.commands.loading import load_one, load_running
 
-    is_of_parts = wish.name is not None or wish.dots or wish.computation is not None
+    is_of_parts = wish.name is not None or wish.dots or wish.custom_calls or wish.computation is not None
     return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
 
 
+def _within(loaded: Loaded, wish: _Wish) -> Computation | None:
+    return None if wish.computation is None else loaded.module.computation(wish.computation)
+
+
 def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
-    within = None if wish.computation is None else loaded.module.computation(wish.computation)
+    within = _within(loaded, wish)
+    if wish.custom_calls:
+        from hlo_cli.commands.fuse_custom_calls import report_of_custom_calls
+
+        return report_of_custom_calls(loaded, name=wish.name, within=within, where=wish.where, argument=argument)
     if wish.name is not None:
         from hlo_cli.commands.fuse_one import report_of_fusion
 
