@@ -150,29 +150,27 @@ def test_a_screen_shows_signs_numbers_and_what_is_left_out() -> None:
         "4 lines differ\n"
         "\n"
         "main\n"
-        "       … 3 lines\n"
-        " 4     %i.0 = f32[8]{0} copy(%p), meta=<0>\n"
-        " 5     %i.1 = f32[8]{0} copy(%p), meta=<1>\n"
+        "       … 5 lines\n"
         " 6     %i.2 = f32[8]{0} copy(%p), meta=<2>\n"
         " 7 -   %i.3 = f32[8]{0} copy(%p), meta=<3>\n"
         " 7 +   %new = f32[8]{0} copy(%p)\n"
         " 8     %i.5 = f32[8]{0} copy(%p), meta=<5>\n"
-        " 9     %i.6 = f32[8]{0} copy(%p), meta=<6>\n"
-        "10     %i.7 = f32[8]{0} copy(%p), meta=<7>\n"
-        "       … 6 lines\n"
-        "17     %i.14 = f32[8]{0} copy(%p), meta=<14>\n"
-        "18     %i.15 = f32[8]{0} copy(%p), meta=<15>\n"
+        "       … 10 lines\n"
         "19     %i.16 = f32[8]{0} copy(%p), meta=<16>\n"
         "20 ~   %i.17 = f32[8]{0 → 0:T(128)} copy(%p), meta=<17>\n"
         "21     %i.18 = f32[8]{0} copy(%p), meta=<18>\n"
-        "22     %i.19 = f32[8]{0} copy(%p), meta=<19>\n"
-        "23     %i.20 = f32[8]{0} copy(%p), meta=<20>\n"
-        "       … 7 lines\n"
-        "31     %i.28 = f32[8]{0} copy(%p), meta=<28>\n"
-        "32     %i.29 = f32[8]{0} copy(%p), meta=<29>\n"
+        "       … 11 lines\n"
         "33   }\n"
         "34 >   %i.4 = f32[8]{0} copy(%p), meta=<4>  from line 8\n"
         "~ 1 changed · + 1 added · - 1 removed · > 1 moved\n"
+    )
+
+
+def test_long_blocks_are_folded() -> None:
+    shown = screen(Report("diff", "", parts=(line_diff("text", ["a"], [*map(str, range(99)), "a"]),)))
+    assert shown == (
+        "  1 + 0\n  2 + 1\n  3 + 2\n        … 96 more added\n100   a\n"
+        "3 of 99 changed lines · --top 0 shows all · + 99 added\n"
     )
 
 

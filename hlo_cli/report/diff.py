@@ -19,7 +19,8 @@ Sign = Literal[" ", "~", "+", "-", ">", "<"]
 SIGNS: Final[dict[Sign, str]] = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
 """What counts as a change, and how it is called; what moved away counts where it went."""
 
-_WORDS: Final = re.compile(r"(?<=\{)[^{}\s]+(?=\})|(?<=\[)[^\[\]\s]+(?=\])|[\w.\-]+|\s+|.", re.DOTALL)
+_WORDS: Final = re.compile(r"(?<=\{)[^{}\s]+(?=\})|(?<=\[)[^\[\]\s]+(?=\])|%?[\w.\-]+|\s+|.", re.DOTALL)
+_JOINTS: Final = frozenset(".,:=-")
 _COLUMNS: Final = (
     Column("change", "", "change"),
     Column("old_line", "old", "line"),
@@ -211,8 +212,11 @@ def pieces_of(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def _extend(pieces: list[Piece], piece: Piece) -> None:
+    """Add a piece; to the one before it if it is of its kind, or if but a joint is between them."""
     if not (piece.old or piece.new):
         return
+    if len(pieces) > 1 and piece.is_changed and pieces[-2].is_changed and pieces[-1].new in _JOINTS:
+        piece = Piece(pieces[-1].old + piece.old, pieces.pop().new + piece.new)
     if pieces and pieces[-1].is_changed == piece.is_changed:
         piece = Piece(pieces[-1].old + piece.old, pieces.pop().new + piece.new)
     pieces.append(piece)
