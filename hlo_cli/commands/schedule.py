@@ -98,7 +98,7 @@ def command(
     broken = tuple(broken_rules(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
     code = finish(report, output, (*loaded.module.errors, *broken), read=read)
-    return code if loaded.module.errors else min(code, 1)
+    return code if loaded.module.errors else int(any(finding.severity == "error" for finding in broken))
 
 
 @dataclass(frozen=True, slots=True)
