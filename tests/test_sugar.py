@@ -244,7 +244,7 @@ def test_what_schedule_writes_is_the_same_module_to_xla(way: str, tmp_path: Path
     for number, text in enumerate(CHAINED):
         source, target = tmp_path / f"{number}.hlo", tmp_path / f"{number}.new.hlo"
         source.write_text(text, encoding="utf-8")
-        asked = ["schedule", str(source), way, "--format", "hlo", "-o", str(target)]
+        asked = ["schedule", str(source), way, "-o", str(target)]
         assert main(asked, standalone=False) == 0
         written.append(target.read_text(encoding="utf-8"))
     assert ask_xla(written, _WHOLE) == ask_xla(list(CHAINED), _WHOLE)

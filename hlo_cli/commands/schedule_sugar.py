@@ -84,4 +84,4 @@ def _why_nothing(way: Way, left: int) -> str:
 
 def _next(argument: str, way: Way) -> tuple[str, ...]:
     known = argument and argument != "-"
-    return (f"hlo schedule {argument} --{way} --format hlo -o new.hlo",) if known else ()
+    return (f"hlo schedule {argument} --{way} -o new.hlo",) if known else ()
