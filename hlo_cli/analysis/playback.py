@@ -14,14 +14,12 @@ from typing import Final
 
 from hlo_cli.analysis.async_overlap import Overlap
 from hlo_cli.analysis.transfer_time import TransferTime, Wire
-from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.analysis.work import times_counted
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-_MOST_ROUNDS: Final = 1e9
-_LONGEST: Final = 1e30
 _DEEPEST: Final = 4
-"""Bounds on what a text may claim, and on how often a loop in loops is played."""
+"""How many loops in each other are played twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +103,10 @@ class _Player:
     def __init__(self, overlap: Overlap, events: Events) -> None:
         self.overlap, self.events = overlap, events
         steps, flights = len(overlap.sequence), len(events.transfers)
+        self.times = times_counted(overlap.runs)
         self.clock = self.work = self.axis = 0.0
         self.weight = 1.0
+        self.played_twice = 0
         self.between, self.exposed = [0.0] * flights, [0.0] * flights
         self.begins = [0.0] * steps
         self.waits: dict[int, float] = {}
@@ -149,36 +149,38 @@ class _Player:
 
     def _enter(self, number: int) -> None:
         run = self.overlap.runs[number]
-        loops = run.caller is not None and run.caller.opcode == "while"
-        rounds = min(float((trip_count(run.caller) or 1) if loops and run.caller is not None else 1), _MOST_ROUNDS)
+        around = self.times.get(run.caller.computation, 1) if run.caller is not None else 1
+        rounds = self.times[run.computation] / around if around else 0.0
         busy = self.eventful[run.end] > self.eventful[run.start]
-        plays_rest = rounds > 1 and busy and sum(frame.plays_rest for frame in self.frames) < _DEEPEST
+        plays_rest = rounds > 1 and busy and self.played_twice < _DEEPEST
         frame = _Frame(number, rounds, self.weight, plays_rest, self.clock, self.clock, self.work, self.axis)
         self.frames.append(frame)
-        self.weight = min(self.weight * (1 if plays_rest else rounds), _LONGEST)
+        self.played_twice += plays_rest
+        self.weight *= 1 if plays_rest else rounds
 
     def _plays_again(self) -> bool:
         """At the end of a computation: whether it is played once more; if not, the clock goes on for all its rounds."""
         frame = self.frames[-1]
         if frame.plays_rest and not frame.is_rest:
             frame.is_rest, frame.clock, frame.work, self.axis = True, self.clock, self.work, frame.axis
-            self.weight = min(frame.weight * (frame.rounds - 1), _LONGEST)
+            self.weight = frame.weight * (frame.rounds - 1)
             for lane in self.lanes.values():  # what is older than the loop has landed by now
                 while lane and lane[0].launched < frame.entered:
                     lane.popleft()
             return True
-        left = max(frame.rounds - (2 if frame.plays_rest else 1), 0)
+        left = frame.rounds - (2 if frame.plays_rest else 1)
         later = (self.clock - frame.clock) * left
-        for lane in self.lanes.values():
+        for lane in self.lanes.values() if later else ():
             for transfer in lane:
                 if transfer.launched >= frame.entered:
                     transfer.begin += later
                     transfer.end += later
-        self.clock = min(self.clock + later, _LONGEST)
-        self.work = min(self.work + (self.work - frame.work) * left, _LONGEST)
+        self.clock += later
+        self.work += (self.work - frame.work) * left
         self.weight = frame.weight
         self.spent[frame.run] = self.clock - frame.entered
         self.frames.pop()
+        self.played_twice -= frame.plays_rest
         return False
 
     def _step(self, step: int) -> None:

@@ -12,17 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
-from typing import Final
 
-from hlo_cli.analysis.async_overlap import Flight, Overlap, blocking_pair
+from hlo_cli.analysis.async_overlap import Overlap, blocking_pair
 from hlo_cli.analysis.playback import Events, Playback, play
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
-from hlo_cli.analysis.work import times_run
+from hlo_cli.analysis.work import times_counted, times_run
 from hlo_cli.ir.instruction import Instruction
-
-_MOST_TIMES: Final = 10**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +47,9 @@ class FlightTime:
 class StepTime:
     """The times of a step: of each flight of an overlap in turn, of kernels, of collectives that are not asynchronous.
 
-    `seconds` is the whole step, `work_seconds` what its kernels take; loops count as often as they run, once where
-    their text does not tell. `unknown_kernels` are those of which nobody knows what they cost. `playback` has the times
-    of each step of the schedule.
+    `seconds` is the whole step, `work_seconds` what its kernels take; loops count as often as they run, one round a
+    time where their text does not tell. `unknown_kernels` are those of which nobody knows what they cost. `playback`
+    has the times of each step of the schedule.
     """
 
     throughput: Throughput
@@ -113,7 +110,7 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
     ('memory', 2.0, 2.0)
     """
     module = overlap.module
-    times = times_run(overlap.runs)
+    times, counted = times_run(overlap.runs), times_counted(overlap.runs)
     kernels, unknown = _kernels(overlap, throughput)
     seconds_of = partial(transfer_time, throughput=throughput, module=module)
     transfers = [seconds_of(flight.pair, flight.moved_bytes) for flight in overlap.flights]
@@ -123,10 +120,10 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
     }
     played = play(overlap, _events(overlap, kernels, transfers, blocking))
     flights = tuple(
-        _flight_time(flight, transfer, played, at)
+        _flight_time(transfer, counted[flight.pair.start.computation], played, at)
         for at, (flight, transfer) in enumerate(zip(overlap.flights, transfers, strict=True))
     )
-    totals = {each: (found.seconds or 0.0) * _rounds(times.get(each.computation)) for each, found in blocking.items()}
+    totals = {each: (found.seconds or 0.0) * float(counted[each.computation]) for each, found in blocking.items()}
     return StepTime(
         throughput, played.seconds, played.work_seconds, flights, blocking, totals, kernels, unknown, played
     )
@@ -163,15 +160,10 @@ def _events(
     )
 
 
-def _flight_time(flight: Flight, transfer: TransferTime, played: Playback, at: int) -> FlightTime:
+def _flight_time(transfer: TransferTime, times: int, played: Playback, at: int) -> FlightTime:
     if transfer.seconds is None:
         return FlightTime(transfer, played.between_seconds[at], None, None)
-    total = transfer.seconds * _rounds(flight.times)
+    total = transfer.seconds * times
     exposed = played.exposed_seconds[at]
     is_all = exposed >= total or isclose(exposed, total)  # the clock rounds
     return FlightTime(transfer, played.between_seconds[at], total, total if is_all else exposed)
-
-
-def _rounds(times: int | None) -> float:
-    """How often something runs, once where nobody knows; a text may claim more than a float can hold."""
-    return float(min(times or 1, _MOST_TIMES))

@@ -19,6 +19,8 @@ NO_KERNELS: Final = CONTROL_FLOW | {
     *("partition-id", "replica-id", "tuple"),
 }
 """Opcodes that start no kernel of their own; what loops, branches and calls run is in the schedule itself."""
+_MOST_TIMES: Final = 10**18
+"""No program lives to see more rounds, even of a nanosecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def work_of(cost: Cost) -> Work:
 
 
 def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
-    """How often each computation of a schedule runs, None below a loop whose text does not tell.
+    """How often each computation of a schedule runs, None below a loop whose text does not tell, or claims too much.
 
     A branch counts as if it were taken, and a condition as often as the body.
 
@@ -104,5 +106,23 @@ def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
             continue
         around = times.get(run.caller.computation)
         own = trip_count(run.caller) if run.caller.opcode == "while" else 1
-        times[run.computation] = None if around is None or own is None else around * own
+        product = None if around is None or own is None else around * own
+        times[run.computation] = product if product is not None and product <= _MOST_TIMES else None
+    return times
+
+
+def times_counted(runs: Iterable[Run]) -> Mapping[Computation, int]:
+    """How often each computation of a schedule counts in a sum: a loop whose text does not tell runs one round a time.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
+    >>> times_counted(memory_of(module).runs)
+    {<computation e: 1 instructions>: 1}
+    """
+    times: dict[Computation, int] = {}
+    for run in runs:
+        around = times.get(run.caller.computation, 1) if run.caller is not None else 1
+        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == "while" else 1
+        times[run.computation] = around if own is None or around * own > _MOST_TIMES else around * own
     return times

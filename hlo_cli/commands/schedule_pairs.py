@@ -82,7 +82,8 @@ def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Par
 def _why_nothing(loaded: Loaded) -> str:
     """Why a module may have nothing asynchronous."""
     if not loaded.module.is_scheduled:
-        return "Compilers make operations asynchronous when they schedule, and this is before that."
+        words = "Compilers make operations asynchronous when they schedule, and this is before that"
+        return f"{words}; --reorder memory makes a schedule."
     return "The compiler made no pair of a start and a done here, in any spelling."
 
 

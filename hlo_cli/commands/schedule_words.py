@@ -14,21 +14,26 @@ def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Sequ
         words = _pairs_in_words(flights)
     else:
         words = f"Nothing is asynchronous in {counted(len(overlap.sequence), 'steps')}"
-    return words + blocking_in_words(blocking)
+    is_scheduled = overlap.module.is_scheduled
+    if not is_scheduled:
+        words = f"Not scheduled; in the order of the text {words[0].lower()}{words[1:]}"
+    return words + _blocking_in_words(blocking, is_scheduled=is_scheduled)
 
 
-def blocking_in_words(blocking: Sequence[int]) -> str:
+def _blocking_in_words(blocking: Sequence[int], *, is_scheduled: bool) -> str:
     """The end of an answer: how many collectives are not asynchronous, given what each moves.
 
-    >>> blocking_in_words([1024]), blocking_in_words([])
+    >>> _blocking_in_words([1024], is_scheduled=True), _blocking_in_words([], is_scheduled=True)
     ('; 1 collective, which moves 1 KiB, is not asynchronous', '')
     """
     if not blocking:
         return ""
     moved = bytes_in_words(sum(blocking))
     if len(blocking) == 1:
-        return f"; 1 collective, which moves {moved}, is not asynchronous"
-    return f"; {len(blocking):,} collectives, which move {moved}, are not asynchronous"
+        still = "is not asynchronous" if is_scheduled else "may become asynchronous"
+        return f"; 1 collective, which moves {moved}, {still}"
+    still = "are not asynchronous" if is_scheduled else "may become asynchronous"
+    return f"; {len(blocking):,} collectives, which move {moved}, {still}"
 
 
 def _pairs_in_words(every: Sequence[Flight]) -> str:
