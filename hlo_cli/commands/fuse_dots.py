@@ -23,7 +23,8 @@ from hlo_cli.report.text import Passage
 
 def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | None, timing: Timing | None) -> Report:
     """One row for each product, those with most flops first."""
-    found = [each for each in matmuls_of(loaded.module) if within is None or _place(each) is within]
+    every = matmuls_of(loaded.module)
+    found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
     everything = _table(loaded, found, times_run_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
     looked = Passage("nothing", (f"Looked through {counted(loaded.module.instruction_count, 'instructions')}.",))

@@ -25,6 +25,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError
 
 _NAMED = 3
 """How many opcodes of kernels the answer names."""
@@ -60,6 +61,8 @@ def report_of_fusions(
     kernels = {kernel.instruction: kernel for kernel in kernels_of(module)}
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
+    if fusion := next((each for each in fusions if each.body is within), None):
+        raise HloError(f"{fusion.body.name} is what {fusion.name} does at once", hint=f"hlo fuse DUMP {fusion.name}")
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
     found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
