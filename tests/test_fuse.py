@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from functools import cache
 from math import prod
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,7 @@ dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
 GPU = [dump for dump in DUMPS if dump.platform == "gpu"]
 COSTS = ("flops", "transcendentals", "bytes", "intensity")
 
+_OPERANDS = re.compile(r"(?<=[a-z])\((?:%[^()]*)\)")
 _RENAMED = re.compile(r"(?:loop|input|output)_(.*)_fusion(?:\.|$)")
 _LIBRARY = re.compile(r'custom_call_target="__(cublas|cudnn)\$')
 
@@ -305,6 +307,17 @@ def test_what_is_odd_is_a_warning(code: str, text: str) -> None:
 def test_a_text_without_operands_is_not_judged() -> None:
     text = BROKEN["fusion-result"].replace("negate(a)", "negate()").replace("fusion(p)", "fusion()")
     assert list(broken_fusion_rules(parse_module(f"HloModule m  {text}"))) == []
+
+
+@dumps
+def test_texts_that_leave_out_operands_are_listed_all_the_same(dump: Dump, tmp_path: Path) -> None:
+    path = tmp_path / "cut.hlo"
+    path.write_text(_OPERANDS.sub("()", dump.text), encoding="utf-8")
+    cut = load_one([str(path)], Reading())
+    report = report_of_fusions(cut, within=None, where=None, timing=None, argument="")
+    assert report.numbers["fusions"] == len(fusions(dump))
+    for name in column(report.main_table, "fusion")[:20]:
+        assert report_of_fusion(cut, str(name), timing=None).main_table.rows
 
 
 def test_copies_into_buffers_of_their_own_are_no_heroes() -> None:

@@ -129,12 +129,14 @@ def _before_copies(root: Instruction) -> Instruction:
 
 
 def _handed_on(made: Instruction) -> Instruction | None:
-    """What an instruction hands on unchanged, None where it makes something."""
+    """What an instruction hands on unchanged, None where it makes something, or the text leaves out its operands."""
     if made.opcode == "fusion" and made.called_computations:
         inner = made.called_computations[0].root
         return inner if inner is not None and inner.opcode not in ("parameter", "tuple") else None
+    if not made.operands:
+        return None
     if made.opcode == "get-tuple-element" and made.operands[0].opcode == "fusion":
-        results = roots_of(made.operands[0].called_computations[0])
+        results = tuple(root for body in made.operands[0].called_computations[:1] for root in roots_of(body))
         number = made.integer("index") or 0
         return results[number] if number < len(results) and results[number].opcode != "parameter" else None
     is_same = made.opcode == "bitcast" or (made.opcode == "copy" and made.shape == made.operand_shape(0))
