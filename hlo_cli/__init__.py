@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.analysis.shape_inference import inferred_shape
+    from hlo_cli.analysis.step_time import StepTime, step_time_of
+    from hlo_cli.analysis.throughput import Throughput, throughput_of
     from hlo_cli.fleet import Record, scan
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
@@ -84,6 +86,8 @@ __all__ = [
     "Source",
     "Space",
     "Span",
+    "StepTime",
+    "Throughput",
     "Tile",
     "TokenShape",
     "TupleShape",
@@ -115,7 +119,9 @@ __all__ = [
     "parse_module",
     "parse_shape",
     "scan",
+    "step_time_of",
     "sugar",
+    "throughput_of",
 ]
 
 _HOMES = {
@@ -141,6 +147,8 @@ _HOMES = {
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),
     "hlo_cli.analysis.shape_inference": ("inferred_shape",),
+    "hlo_cli.analysis.step_time": ("StepTime", "step_time_of"),
+    "hlo_cli.analysis.throughput": ("Throughput", "throughput_of"),
     "hlo_cli.fleet": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
