@@ -72,10 +72,10 @@ class _Scheduler:
     graph: Graph
     flights: Flights
     room: _Room
-    clock: int = 0
-    ready: list[tuple[int, int]] = field(default_factory=list)
-    waiting: list[tuple[int, int]] = field(default_factory=list)
-    back: dict[int, int] = field(default_factory=dict)
+    clock: float = 0
+    ready: list[tuple[float, int]] = field(default_factory=list)
+    waiting: list[tuple[float, int]] = field(default_factory=list)
+    back: dict[int, float] = field(default_factory=dict)
     urgency: Sequence[int] = ()
 
     def order(self) -> list[int]:
@@ -117,7 +117,7 @@ class _Scheduler:
     def _next(self) -> int:
         while self.waiting and self.waiting[0][0] <= self.clock:
             heappush(self.ready, self._key(heappop(self.waiting)[1]))
-        passed: list[tuple[int, int]] = []
+        passed: list[tuple[float, int]] = []
         while self.ready and len(passed) < _TRIES:
             entry = heappop(self.ready)
             passed.append(entry)
