@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hlo_cli.analysis.any_order import any_order
+from hlo_cli.analysis.async_pairs import async_pairs
 from hlo_cli.analysis.peaks import Orders, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
@@ -108,7 +109,11 @@ def _no_higher(
     return _with(module, {}), before, before
 
 
-def _waiting_less(module: Module, running: Running, limits: Limits, times: Times | None) -> tuple[Module, Peaks, Peaks]:
+def _waiting_less(
+    module: Module, running: Running, limits: Limits, times: Times | None
+) -> tuple[Module, Peaks | None, Peaks | None]:
+    if not async_pairs(module).pairs:
+        return _with(module, {}), None, None
     before = peaks_of(running.uses.facts, {})
     candidates = latency_orders(running, before, limits, times)
     new, _, after = _no_higher(module, candidates, before, {**before, **limits})

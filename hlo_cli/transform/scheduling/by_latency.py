@@ -46,8 +46,9 @@ class _Room:
     def __init__(self, graph: Graph, space: Mapping[int, int], limits: Limits, less: Limits) -> None:
         self.held: list[Held] = []
         self._limits: list[int] = []
-        for number in sorted({0, *space.values()}):
-            size = {buffer: bytes_ if space[buffer] == number else 0 for buffer, bytes_ in graph.size.items()}
+        held = set[int]().union(*graph.held)
+        for number in sorted({0, *(space[buffer] for buffer in held)}):
+            size = {buffer: graph.size[buffer] if space[buffer] == number else 0 for buffer in held}
             part = replace(graph, size=size, inner=graph.inner if number == 0 else (0,) * len(graph))
             present = peak_of_order(part, range(len(graph)))
             self.held.append(Held(part))

@@ -7,12 +7,12 @@ within a device takes as long as a kernel that reads and writes as much; one bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.async_bytes import moved_bytes
-from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair, AsyncPairs
+from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
 from hlo_cli.analysis.work import works_of_all
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -71,18 +71,18 @@ def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> Ti
     return Times(of_instruction, of_pair, BY_BYTES)
 
 
-def flights_of(graph: Graph, pairs: AsyncPairs, times: Times) -> Flights:
+def flights_of(graph: Graph, pairs: Sequence[AsyncPair], times: Times) -> Flights:
     """The asynchronous operations that start and end in a computation."""
     nodes = {member: node for node, members in enumerate(graph.members) for member in members}
     takes: dict[int, float] = {}
     awaits: dict[int, tuple[int, ...]] = {}
-    for pair in pairs.pairs:
+    for pair in pairs:
         start = nodes.get(pair.start)
         dones = [nodes[done] for done in pair.dones if done in nodes]
         if start is None or start in dones:
             continue
         takes[start] = takes.get(start, 0) + times.of_pair(pair)
         awaits |= {done: (*awaits.get(done, ()), start) for done in dones if done > start}
-    ends = {member for pair in pairs.pairs for member in (pair.start, *pair.dones)}
+    ends = {member for pair in pairs for member in (pair.start, *pair.dones)}
     work = tuple(sum(times.of_instruction(m) for m in members if m not in ends) for members in graph.members)
     return Flights(work, takes, awaits)

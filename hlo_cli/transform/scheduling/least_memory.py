@@ -25,17 +25,23 @@ from hlo_cli.transform.scheduling.tightened import tightened
 _MEASURED: Final = 150_000
 """How many instructions are measured in all to choose between orders of the whole module."""
 
+_LEAST: Final = 5
+"""How many orders are measured at least, if any."""
+
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
 
 def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Orders]:
     """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
 
-    How many are measured depends on the size of the module: always the best by what schedulers count for each
-    computation, then XLA's, then those made tighter.
+    How many are measured depends on the size of the module: XLA's, the best by what schedulers count for each
+    computation, those made tighter. In a large one the best by that count is all there is.
     """
     candidates = _candidates(running)
-    count = max(1, _MEASURED // max(running.module.instruction_count, 1))
+    count = _MEASURED // max(running.module.instruction_count, 1)
+    if count < _LEAST:
+        yield candidates[0]
+        return
     ranked: list[tuple[int, int, Orders]] = []
     for number, orders in enumerate(candidates[:count]):
         peaks = peaks_of(running.uses.facts, orders)

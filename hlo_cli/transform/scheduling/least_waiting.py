@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.async_pairs import async_pairs
+from hlo_cli.analysis.async_pairs import AsyncPair, async_pairs
 from hlo_cli.analysis.peaks import Orders, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -46,13 +46,18 @@ def exposed_bytes(module: Module) -> int:
 
 
 def _orders(running: Running, limits: Limits, less: Limits, times: Times | None) -> Orders:
-    pairs = async_pairs(running.module)
+    pairs: dict[Computation, list[AsyncPair]] = {}
+    for pair in async_pairs(running.module).pairs:
+        pairs.setdefault(pair.start.computation, []).append(pair)
     uses = running.uses
     orders: dict[Computation, Sequence[Instruction]] = {}
     for flow, graph in running.computations():
-        flights = flights_of(graph, pairs, times or times_by_bytes(flow.computation, uses.bytes_of))
+        computation = flow.computation
+        if computation not in pairs:
+            continue
+        flights = flights_of(graph, pairs[computation], times or times_by_bytes(computation, uses.bytes_of))
         if flights.takes:
             nodes = by_latency(graph, flights, uses.space, limits, less)
-            orders[flow.computation] = graph.instructions(nodes)
-            running.peaks[flow.computation] = peak_of_order(graph, nodes)
+            orders[computation] = graph.instructions(nodes)
+            running.peaks[computation] = peak_of_order(graph, nodes)
     return orders
