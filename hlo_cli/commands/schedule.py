@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Output
     from hlo_cli.commands.schedule_path import Model
-    from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
-    from hlo_cli.transform.reorder import How
+    from hlo_cli.transform.reorder import How, Reordered
 
 MODELS = ("bytes", "flops", "kernels")
 ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
@@ -127,11 +126,11 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     return report_of_pairs(loaded, overlap, within=within, where=wish.where, argument=argument)
 
 
-def _reordered(loaded: Loaded, how: How, limit: str | None) -> Module:
+def _reordered(loaded: Loaded, how: How, limit: str | None) -> Reordered:
     from hlo_cli.syntax.sizes import parse_size
-    from hlo_cli.transform.reorder import reorder
+    from hlo_cli.transform.reorder import reordered
 
-    return reorder(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
+    return reordered(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
 
 
 def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
@@ -141,5 +140,5 @@ def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
 
     if wish.how is None or wish.where is not None or wish.computation is not None:
         raise HloError("the module is written whole", hint="leave out --where and --computation")
-    write(module_chunks(_reordered(loaded, wish.how, wish.limit)), output.path)
+    write(module_chunks(_reordered(loaded, wish.how, wish.limit).module), output.path)
     return complain(notes_of(loaded), loaded.module.errors, output)

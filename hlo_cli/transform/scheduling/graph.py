@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.post_order import control_predecessors
@@ -57,14 +58,22 @@ class Graph:
 
     def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
         """The instructions of nodes; arguments that stood in front stay, as it is all one where they stand."""
-        found = [member for node in nodes for member in self.members[node]]
-        front: list[Instruction] = []
-        for members in self.members:
-            if any(member.opcode not in _GIVEN for member in members):
-                break
-            front.extend(member for member in members if member.opcode == "parameter")
-        ahead = set(front)
-        return (*front, *(instruction for instruction in found if instruction not in ahead))
+        return in_front("parameter", (member for node in nodes for member in self.members[node]))
+
+
+def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:
+    """The order with the arguments, or the constants, in front that stood there before anything that runs.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { a = s32[] constant(1)  b = s32[] negate(a)  c = s32[] constant(2) }"
+    >>> in_front("constant", parse_module(text).entry.instructions[::-1])
+    (<constant a>, <constant c>, <negate b>)
+    """
+    found = tuple(order)
+    given = found[0].computation.instructions if found else ()
+    leading = takewhile(lambda each: each.opcode in _GIVEN and _GROUP not in each.raw[1], given)
+    front = {each: None for each in leading if each.opcode == opcode}
+    return (*front, *(each for each in found if each not in front)) if front else found
 
 
 def graph_of(

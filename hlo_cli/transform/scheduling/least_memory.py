@@ -17,7 +17,7 @@ from hlo_cli.transform.scheduling.by_buffers import by_buffers
 from hlo_cli.transform.scheduling.by_memory import by_memory
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.flow import Flow
-from hlo_cli.transform.scheduling.graph import Graph
+from hlo_cli.transform.scheduling.graph import Graph, in_front
 from hlo_cli.transform.scheduling.held import peak_of_order
 from hlo_cli.transform.scheduling.running import Running
 from hlo_cli.transform.scheduling.tightened import tightened
@@ -35,7 +35,8 @@ def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Order
     """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
 
     How many are measured depends on the size of the module: XLA's, the best by what schedulers count for each
-    computation, those made tighter. In a large one the best by that count is all there is.
+    computation, those made tighter. In a large one the best by that count is all there is. Constants that stood in
+    front stay there, where that costs nothing.
     """
     candidates = _candidates(running)
     count = _MEASURED // max(running.module.instruction_count, 1)
@@ -50,6 +51,9 @@ def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Order
     ranked.sort(key=lambda each: each[:2])
     for peak, _, orders in ranked:
         if peak < sum(before.values()):
+            unmoved = {computation: in_front("constant", order) for computation, order in orders.items()}
+            if peaks_of(running.uses.facts, unmoved) == peaks_of(running.uses.facts, orders):
+                yield unmoved
             yield orders
 
 

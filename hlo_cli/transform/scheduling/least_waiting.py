@@ -17,6 +17,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.by_latency import Limits, by_latency
 from hlo_cli.transform.scheduling.flights import Times, flights_of, times_by_bytes
+from hlo_cli.transform.scheduling.graph import in_front
 from hlo_cli.transform.scheduling.held import peak_of_order
 from hlo_cli.transform.scheduling.running import Running
 
@@ -58,6 +59,6 @@ def _orders(running: Running, limits: Limits, less: Limits, times: Times | None)
         flights = flights_of(graph, pairs[computation], times or times_by_bytes(computation, uses.bytes_of))
         if flights.takes:
             nodes = by_latency(graph, flights, uses.space, limits, less)
-            orders[computation] = graph.instructions(nodes)
+            orders[computation] = in_front("constant", graph.instructions(nodes))
             running.peaks[computation] = peak_of_order(graph, nodes)
     return orders
