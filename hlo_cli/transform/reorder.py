@@ -15,6 +15,7 @@ from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_pairs import async_pairs
 from hlo_cli.analysis.peaks import Orders, peaks_of
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
@@ -82,6 +83,7 @@ def reordered(module: Module, how: How, *, limits: Limits | None = None, times: 
     return Reordered(new, before, _peaks(new) if after is None else after)
 
 
+@no_garbage_collection()
 def _found(module: Module, how: How, limits: Limits, times: Times | None) -> tuple[Module, Peaks | None, Peaks | None]:
     """The new module, with the peaks before and after where they had to be measured."""
     running = Running(module)
