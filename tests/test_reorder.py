@@ -24,6 +24,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.moved import moved_blocks
 from hlo_cli.transform.reorder import How, reorder, reordered
+from hlo_cli.transform.scheduling.flights import Times
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program
@@ -271,6 +272,30 @@ ENTRY e {
     assert at["s"] < at["n"] < at["d"]
 
 
+def test_latency_goes_by_the_times_that_it_is_given() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[8] parameter(0)
+  s = (f32[8], f32[8], u32[]) copy-start(p)
+  d = f32[8] copy-done(s)
+  n = f32[8] negate(p)
+  k = f32[8] sine(p)
+  ROOT a = (f32[8], f32[8], f32[8]) tuple(n, d, k)
+}"""
+    given = parse_module(text)
+    for times, order in (
+        (Times(lambda _: 2.5, lambda _: 1.0, "measured"), ["p", "s", "n", "d", "k", "a"]),
+        (Times(lambda _: 2.5, lambda _: 9.0, "measured"), ["p", "s", "n", "k", "d", "a"]),
+    ):
+        assert names(reorder(given, "latency", limits={0: 4096}, times=times).entry) == order
+
+
+@hows
+def test_what_uses_what_only_comes_later_stays_as_it_is(how: How) -> None:
+    text = "HloModule m  ENTRY e { a = f32[8] negate(b)  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }"
+    assert names(reorder(parse_module(text), how).entry) == ["a", "b", "c"]
+
+
 def test_little_moves() -> None:
     random = Random(1)
     for _ in range(200):
@@ -294,7 +319,7 @@ def test_xla_reads_every_reordered_module(how: How) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sorting", "wide"])
+@pytest.mark.parametrize("name", ["names", "sorting"])
 def test_xla_computes_the_same_for_dumps(name: str) -> None:
     """Other dumps differ from themselves: past a dynamic bound nothing is initialised, and feeds wait for a host."""
     dump = next(dump for dump in DUMPS if str(dump) == f"cpu/{name}")
