@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.schedule_sugar import Way
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
-    from hlo_cli.transform.reorder import How
+    from hlo_cli.transform.reorder import How, Reordered
 
 MODELS = ("bytes", "flops", "kernels", "time")
 ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
@@ -159,11 +159,11 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     )
 
 
-def _reordered(loaded: Loaded, how: How, limit: str | None) -> Module:
+def _reordered(loaded: Loaded, how: How, limit: str | None) -> Reordered:
     from hlo_cli.syntax.sizes import parse_size
-    from hlo_cli.transform.reorder import reorder
+    from hlo_cli.transform.reorder import reordered
 
-    return reorder(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
+    return reordered(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
 
 
 def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part: bool) -> int:
@@ -184,7 +184,7 @@ def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
     """The module in its new order, as canonical text."""
     if wish.how is None or wish.where is not None or wish.computation is not None:
         raise HloError("the module is written whole", hint="leave out --where and --computation")
-    return _write_text(loaded, _reordered(loaded, wish.how, wish.limit), output)
+    return _write_text(loaded, _reordered(loaded, wish.how, wish.limit).module, output)
 
 
 def _write_text(loaded: Loaded, module: Module, output: Output) -> int:
