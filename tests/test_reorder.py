@@ -11,20 +11,23 @@ from typing import get_args
 
 import pytest
 
-from dumps import Dump, compiled_dumps
-from hlo_cli import parse_module
+from dumps import FIXTURES, Dump, compiled_dumps
+from hlo_cli import load, parse_module
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peaks import peaks_of
 from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.analysis.step_time import step_time_of
+from hlo_cli.analysis.throughput import throughput_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.moved import moved_blocks
 from hlo_cli.transform.reorder import How, reorder, reordered
 from hlo_cli.transform.scheduling.flights import Times
+from hlo_cli.transform.scheduling.on_chip import times_on_chip
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program
@@ -288,6 +291,18 @@ ENTRY e {
         (Times(lambda _: 2.5, lambda _: 9.0, "measured"), ["p", "s", "n", "k", "d", "a"]),
     ):
         assert names(reorder(given, "latency", limits={0: 4096}, times=times).entry) == order
+
+
+@pytest.mark.parametrize("chip", ["h100", "v5e"])
+@pytest.mark.parametrize("folder", ["gpu/h100_transformer", "gpu/h100_collectives", "tpu/v5e_offload", "tpu/v5p_scan"])
+def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -> None:
+    throughput = throughput_of(chip)
+    given = overlap_of(load(FIXTURES / folder))
+    new = reorder(given.module, "latency", times=times_on_chip(given, throughput))
+    before, after = (step_time_of(overlap, throughput) for overlap in (given, overlap_of(new)))
+    assert after.exposed_seconds <= before.exposed_seconds
+    assert after.work_seconds == pytest.approx(before.work_seconds)
+    assert after.seconds <= before.seconds * (1 + 1e-9)
 
 
 @hows

@@ -22,9 +22,9 @@ from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_call
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.by_latency import Limits
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
-from hlo_cli.transform.scheduling.flights import Times
+from hlo_cli.transform.scheduling.flights import Times, exposed_bytes
 from hlo_cli.transform.scheduling.least_memory import memory_orders
-from hlo_cli.transform.scheduling.least_waiting import exposed_bytes, latency_orders
+from hlo_cli.transform.scheduling.least_waiting import latency_orders
 from hlo_cli.transform.scheduling.running import Running
 
 How = Literal["memory", "dfs", "bfs", "latency", "postorder"]
@@ -53,7 +53,7 @@ def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Ti
     - `bfs`: breadth first, everything as soon as it can be
     - `latency`: what is asynchronous starts as early and is waited for as late as may be, within `limits`: the bytes
       that may be alive in a memory space (where nothing is said, as many as in the present order); that stays if no
-      other has fewer bytes to wait for. `times` says how long everything takes, by default as many bytes as it moves
+      other has less to wait for. `times` says how long everything takes, by default as long as the bytes it moves
     - `postorder`: depth first, operands as they stand
 
     >>> from hlo_cli import parse_module
@@ -119,7 +119,8 @@ def _waiting_less(
     before = peaks_of(running.uses.facts, {})
     candidates = latency_orders(running, before, limits, times)
     new, _, after = _no_higher(module, candidates, before, {**before, **limits})
-    if exposed_bytes(new) > exposed_bytes(module):
+    waited = exposed_bytes if times is None else times.waited
+    if waited(new) > waited(module):
         return _with(module, {}), before, before
     return new, before, after
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.async_bytes import moved_bytes
+from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
 from hlo_cli.analysis.work import works_of_all
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 from hlo_cli.transform.scheduling.graph import Graph
 
@@ -39,16 +41,28 @@ class Flights:
     awaits: Mapping[int, tuple[int, ...]]
 
 
+def exposed_bytes(module: Module) -> int:
+    """The bytes of asynchronous operations that nothing hides.
+
+    >>> from hlo_cli import parse_module
+    >>> exposed_bytes(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
+    0
+    """
+    return sum(flight.exposed_bytes for flight in overlap_of(module).flights)
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """How long everything takes, in any one unit: an instruction by itself, and what is asynchronous from its start on.
 
-    `model` says where the times come from, for those who read a result.
+    `model` says where the times come from, for those who read a result. `waited` says how much of a module's transfers
+    nothing hides, which no new order may make more.
     """
 
     of_instruction: Callable[[Instruction], float]
     of_pair: Callable[[AsyncPair], float]
     model: str
+    waited: Callable[[Module], float] = exposed_bytes
 
 
 def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> Times:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_pairs import AsyncPair, async_pairs
 from hlo_cli.analysis.peaks import Orders, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.by_latency import Limits, by_latency
 from hlo_cli.transform.scheduling.flights import Times, flights_of, times_by_bytes
 from hlo_cli.transform.scheduling.graph import in_front
@@ -39,11 +37,6 @@ def latency_orders(
         for space, peak in peaks_of(running.uses.facts, orders).items():
             if peak > allowed.get(space, 0):
                 less[space] = less.get(space, 0) + peak - allowed.get(space, 0)
-
-
-def exposed_bytes(module: Module) -> int:
-    """The bytes of asynchronous operations that nothing hides."""
-    return sum(flight.exposed_bytes for flight in overlap_of(module).flights)
 
 
 def _orders(running: Running, limits: Limits, less: Limits, times: Times | None) -> Orders:
