@@ -28,11 +28,13 @@ def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int,
     ones, twos = [a for a in ones if pairs.after[a] < 0], [b for b in twos if pairs.before[b] < 0]
     if not ones or not twos:
         return
-    up = _sources(pairs.one, ones, level, numbers, pairs.after, None), _sources(
-        pairs.two, twos, level, numbers, pairs.before, pairs.before
+    up = (
+        _sources(pairs.one, ones, level, numbers, pairs.after, None),
+        _sources(pairs.two, twos, level, numbers, pairs.before, pairs.before),
     )
-    down = _uses(pairs.one, ones, level, numbers, pairs.after, None), _uses(
-        pairs.two, twos, level, numbers, pairs.before, pairs.before
+    down = (
+        _uses(pairs.one, ones, level, numbers, pairs.after, None),
+        _uses(pairs.two, twos, level, numbers, pairs.before, pairs.before),
     )
     both = _joined(up[0], down[0], numbers), _joined(up[1], down[1], numbers)
     _pair_alike(pairs, ones, twos, both, surely=True)
@@ -52,9 +54,7 @@ def _sources(
     keys, operands, colours = graph.keys[level], graph.operands, Colours()
     of = numbers.of
     for node in nodes:
-        taken = [
-            colours.get(o, NONE) if other[o] < 0 else _atom(o, other, two) for o in operands[node]
-        ]
+        taken = [colours.get(o, NONE) if other[o] < 0 else _atom(o, other, two) for o in operands[node]]
         colours[node] = of((keys[node], *taken))
     return colours
 
@@ -66,9 +66,7 @@ def _uses(
     keys, users, roots, colours = graph.keys[level], graph.users, graph.roots, Colours()
     of = numbers.of
     for node in reversed(nodes):
-        used = [
-            (colours.get(u, NONE) if other[u] < 0 else _atom(u, other, two), slot) for u, slot in users[node]
-        ]
+        used = [(colours.get(u, NONE) if other[u] < 0 else _atom(u, other, two), slot) for u, slot in users[node]]
         if len(used) > 1:
             used.sort()
         colours[node] = of((keys[node], node in roots, tuple(used)))
@@ -121,16 +119,11 @@ def _by_users(pairs: Pairs, a: Node, colour: Key, colour_of_two: Colours) -> Nod
 
 
 def _chosen(pairs: Pairs, a: Node, group: list[Node]) -> Node:
-    """One of several that are equally good: the one of the same name, else the last."""
+    """One of several that look the same: the one of the same name, else the last."""
     while group and pairs.before[group[-1]] >= 0:
         group.pop()
-    if not group:
-        return NONE
-    if len(group) > 1:
-        for b in reversed(group[-_MOST_TWINS:]):
-            if pairs.before[b] < 0 and pairs.have_one_name(a, b):
-                return b
-    return group[-1]
+    free = [b for b in group[-_MOST_TWINS:] if pairs.before[b] < 0] if len(group) > 1 else group
+    return max(reversed(free), key=lambda b: pairs.have_one_name(a, b), default=NONE)
 
 
 def _pair_used_alike(

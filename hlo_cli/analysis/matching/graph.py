@@ -1,12 +1,10 @@
-"""A module as a graph of values: what is fused or called from one place only stands where it is called.
+"""A module as a graph: who takes what from whom within each computation, and what each instruction says of itself.
 
-XLA's own tool does the same before it compares two modules (xla/hlo/tools/hlo_diff/graph/hlo_gumgraph.h): whether
-instructions are fused is a property of theirs then, not another graph.
+Everything is a number, so that two modules are compared by comparing numbers. Follows xla/hlo/tools/hlo_diff/graph.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,11 +20,11 @@ Node = int
 Key = int
 """A number that stands for something compared; equal things have equal numbers in both modules."""
 
-INLINED: Final = frozenset(("fusion", "call"))
-"""Opcodes that run a computation once, on their operands."""
 LEVELS: Final = 3
+SAID, MEANT, BARE = range(LEVELS)
+"""Levels of detail: all that an instruction says; without layouts and what is not computed with; without shape."""
+_INLINED: Final = frozenset(("fusion", "call"))
 _DEEPEST: Final = 50
-_INDEX = re.compile(r", index=([0-9]{1,9})(?![0-9])")
 
 
 class Keys:
@@ -44,26 +42,25 @@ class Keys:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A computation with all that stands inlined in it, operands before users; `content` says what it computes."""
+    """A computation as a part of a graph, operands before users; `content` is equal for what computes the same."""
 
     computation: Computation
     nodes: list[Node] = field(default_factory=list)
-    wrappers: list[Node] = field(default_factory=list)
     content: Key = -1
 
 
 class Graph:
-    """The values of one module, who takes which, and what each says, at three levels of detail.
+    """Nodes, and how they are linked: `operands` and `users` (with the operand's place) of each.
 
-    `keys[0]` is all that an instruction says, `keys[1]` leaves out layouts and what does not matter to what is
-    computed, `keys[2]` the shape too. `value[n]` is the node whose value n only hands on, through fusions and calls:
-    fusions themselves, parameters of what is fused, elements of a fusion's tuple; for all others n itself. `operands`
-    and `users` lead from value to value. `expression` is equal for what is computed alike from the same parameters.
+    `keys[level]` says what a node is, at three levels of detail. `expression` is equal for nodes of two modules that
+    are computed alike from the same parameters, `comparable` the same where that makes them the same value, else -1.
+    `bodies` are the computations that a single fusion or call runs, with that caller. `value[n]` is the node whose
+    value n only hands on: n itself, unless the graph is flattened.
     """
 
     __slots__ = (
-        *("bodies", "expression", "keys", "metadata", "module", "nodes", "numbers", "operands", "roots", "taken"),
-        *("unit_of", "units", "users", "value"),
+        *("bodies", "comparable", "expression", "keys", "metadata", "module", "nodes", "numbers", "operands"),
+        *("roots", "taken", "unit_of", "users", "value"),
     )
 
     def __init__(self, module: Module, numbers: Keys) -> None:
@@ -71,27 +68,80 @@ class Graph:
         self.numbers = numbers
         self.nodes: list[Instruction] = list(module.instructions)
         count = len(self.nodes)
-        self.operands: list[tuple[Node, ...]] = [()] * count
-        self.users: list[list[tuple[Node, int]]] = [[] for _ in range(count)]
-        self.value: list[Node] = list(range(count))
-        self.expression: list[Key] = [-1] * count
         self.keys: list[list[Key]] = [[-1] * count for _ in range(LEVELS)]
         self.metadata: list[str] = [""] * count
         self.taken = _first_nodes(module)
         self.bodies = _bodies(module)
+        self.unlink()
+
+    def unlink(self) -> None:
+        """Take all links away, to make others."""
+        count = len(self.nodes)
+        self.operands: list[tuple[Node, ...]] = [()] * count
+        self.users: list[list[tuple[Node, int]]] = [[] for _ in range(count)]
+        self.value: list[Node] = list(range(count))
+        self.expression: list[Key] = [-1] * count
+        self.comparable: list[Key] = [-1] * count
         self.roots: set[Node] = set()
-        self.units: list[Unit] = []
         self.unit_of: dict[Computation, Unit] = {}
-        _Filling(self).fill()
 
     def node(self, instruction: Instruction) -> Node:
         """The number of an instruction."""
         return self.taken[instruction.computation] + instruction.index
 
-    def called_units(self, node: Node) -> list[Unit]:
-        """The computations that an instruction calls, inlined ones aside."""
-        called = self.nodes[node].called_computations
-        return [self.unit_of[c] for c in called if c in self.unit_of and c not in self.bodies] if called else []
+    def link(self, node: Node, operands: list[Node]) -> None:
+        """These are the operands of a node, which are linked themselves already."""
+        self.operands[node] = tuple(operands)
+        for slot, operand in enumerate(operands):
+            self.users[operand].append((node, slot))
+        expression = self.expression
+        expression[node] = self.numbers.of((self.keys[SAID][node], *[expression[operand] for operand in operands]))
+
+    def finish(self, unit: Unit) -> None:
+        """Say what a computation computes, all its nodes being linked."""
+        ends = sorted([self.expression[node] for node in unit.nodes if not self.users[node]])
+        root, made = unit.computation.root, -1
+        if root is not None:
+            value = self.value[self.node(root)]
+            self.roots.add(value)
+            made = self.expression[value]
+        unit.content = self.numbers.of(("computation", made, *ends))
+        self.unit_of[unit.computation] = unit
+
+
+def graph_of(module: Module, numbers: Keys) -> Graph:
+    """The graph of a module, each computation by itself.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
+    >>> graph = graph_of(module, Keys())
+    >>> graph.operands, graph.users, graph.roots
+    ([(), (0,)], [[(1, 0)], []], {1})
+    """
+    graph = Graph(module, numbers)
+    saying = _Saying(graph)
+    for computation in callees_first(module.computations):
+        first, unit = graph.taken[computation], Unit(computation)
+        for instruction in computation.instructions:
+            node = first + instruction.index
+            saying.say(node, instruction)
+            unit.nodes.append(node)
+            graph.link(node, [first + operand.index for operand in instruction.operands])
+        graph.finish(unit)
+        _say_comparable(graph, unit)
+    return graph
+
+
+def _say_comparable(graph: Graph, unit: Unit) -> None:
+    """Parameters of what is fused may be numbered anew, so what depends on them is not known by its expression."""
+    if unit.computation not in graph.bodies:
+        for node in unit.nodes:
+            graph.comparable[node] = graph.expression[node]
+        return
+    for node in unit.nodes:
+        is_closed = all(graph.comparable[operand] >= 0 for operand in graph.operands[node])
+        if is_closed and graph.nodes[node].opcode != "parameter":
+            graph.comparable[node] = graph.expression[node]
 
 
 def _first_nodes(module: Module) -> dict[Computation, Node]:
@@ -103,131 +153,68 @@ def _first_nodes(module: Module) -> dict[Computation, Node]:
 
 
 def _bodies(module: Module) -> dict[Computation, Instruction]:
-    """The computations that one fusion or call alone runs, with that caller."""
+    """The computations that one fusion or call alone runs, with that caller; not what is nested all too deep."""
     calls: Counter[Computation] = Counter()
     callers: dict[Computation, Instruction] = {}
-    for instruction in module.instructions:
-        for called in instruction.called_computations:
-            calls[called] += 1
-            callers[called] = instruction
-    return {
-        computation: caller
-        for computation, caller in callers.items()
-        if calls[computation] == 1
-        and caller.opcode in INLINED
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            for called in instruction.called_computations:
+                calls[called] += 1
+                callers[called] = instruction
+    bodies = {c: caller for c, caller in callers.items() if calls[c] == 1 and _can_stand_inlined(module, c, caller)}
+    depth: dict[Computation, int] = {}
+    for computation in callees_first(module.computations):
+        below = [depth.get(c, _DEEPEST) for i in computation.instructions for c in i.called_computations]
+        depth[computation] = max(below, default=0) + 1
+        if depth[computation] > _DEEPEST:
+            bodies.pop(computation, None)
+            depth[computation] = 1
+    return bodies
+
+
+def _can_stand_inlined(module: Module, computation: Computation, caller: Instruction) -> bool:
+    return (
+        caller.opcode in _INLINED
         and caller.index not in caller.computation.operand_indices
         and computation is not module.entry
         and computation.root is not None
         and len(computation.parameters) == len(caller.operands)
         and caller.computation.execution_thread == computation.execution_thread
-    }
+    )
 
 
-class _Filling:
-    """Fills a graph, callees before their callers."""
+class _Saying:
+    """Finds the keys of instructions; shapes and attributes repeat, and are looked at once."""
+
+    __slots__ = ("_attributes", "_graph", "_shapes")
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._shapes: dict[int, tuple[Key, Key]] = {}
         self._attributes: dict[str, tuple[Key, Key]] = {}
 
-    def fill(self) -> None:
-        graph = self._graph
-        order = list(callees_first(graph.module.computations))
-        self._keep_whole(order)
-        for computation in order:
-            if computation not in graph.bodies:
-                unit = Unit(computation)
-                graph.unit_of[computation] = unit
-                graph.units.append(unit)
-                self._add(computation, unit)
-                self._finish(unit)
-
-    def _keep_whole(self, order: list[Computation]) -> None:
-        """What is nested too deep, or in itself, stays a computation of its own."""
-        depth: dict[Computation, int] = {}
-        for computation in order:
-            below = [depth.get(c, _DEEPEST) for i in computation.instructions for c in i.called_computations]
-            depth[computation] = max(below, default=0) + 1
-            if depth[computation] > _DEEPEST:
-                self._graph.bodies.pop(computation, None)
-                depth[computation] = 1
-
-    def _add(self, computation: Computation, unit: Unit) -> None:
-        graph, value, bodies = self._graph, self._graph.value, self._graph.bodies
-        first = graph.taken[computation]
-        if (caller := bodies.get(computation)) is not None:
-            for parameter, argument in zip(computation.parameters, caller.operands, strict=True):
-                value[first + parameter.index] = value[graph.node(argument)]
-        for instruction in computation.instructions:
-            node = first + instruction.index
-            body = next((c for c in instruction.called_computations if c in bodies), None)
-            attributes = self._say(node, instruction)
-            if body is not None:
-                graph.unit_of[body] = unit
-                self._add(body, unit)
-                assert body.root is not None
-                value[node] = value[graph.node(body.root)]
-            elif instruction.opcode == "get-tuple-element" and instruction.operands:
-                value[node] = self._element(first + instruction.operands[0].index, attributes, node)
-            if value[node] == node:
-                unit.nodes.append(node)
-                self._link(node, [value[first + operand.index] for operand in instruction.operands])
-            else:
-                unit.wrappers.append(node)
-            graph.expression[node] = graph.expression[value[node]]
-
-    def _element(self, operand: Node, attributes: str, node: Node) -> Node:
-        """What an element of a fusion's tuple is; elements of other tuples are instructions like others."""
-        made = self._graph.value[operand]
-        if made == operand or self._graph.nodes[made].opcode != "tuple":
-            return node
-        elements, index = self._graph.operands[made], _INDEX.match(attributes)
-        return elements[int(index[1])] if index is not None and int(index[1]) < len(elements) else node
-
-    def _link(self, node: Node, operands: list[Node]) -> None:
-        graph = self._graph
-        graph.operands[node] = tuple(operands)
-        for slot, operand in enumerate(operands):
-            graph.users[operand].append((node, slot))
-        graph.expression[node] = graph.numbers.of((graph.keys[0][node], *[graph.expression[o] for o in operands]))
-
-    def _say(self, node: Node, instruction: Instruction) -> str:
-        """The keys of what an instruction says of itself and of the computations that it calls; its attributes."""
-        graph, of = self._graph, self._graph.numbers.of
+    def say(self, node: Node, instruction: Instruction) -> None:
+        """Note what an instruction says of itself and of the computations that it calls."""
+        graph, of, opcode = self._graph, self._graph.numbers.of, instruction.opcode
         argument, attributes, graph.metadata[node] = what_is_said(instruction)
-        shape, bare = self._shape(instruction)
+        shape, bare = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
         said, meant = self._attributes.get(attributes) or self._attribute(attributes)
-        taken = instruction.computation.operand_indices.get(instruction.index)
+        indices = instruction.computation.operand_indices
+        taken = indices.get(instruction.index) if indices else None
         called = instruction.called_computations
         content = tuple([graph.unit_of[c].content for c in called if c in graph.unit_of]) if called else ()
-        number = argument.strip() if instruction.opcode == "parameter" else argument
-        opcode = instruction.opcode
-        graph.keys[0][node] = of((opcode, shape, said, number, taken, content))
-        graph.keys[1][node] = of((opcode, bare, meant, number, taken))
-        graph.keys[2][node] = of((opcode, meant, number if opcode == "parameter" else ""))
-        return attributes
+        number = argument.strip() if opcode == "parameter" else argument
+        said_key, meant_key, bare_key = graph.keys
+        said_key[node] = of((opcode, shape, said, number, taken, content))
+        meant_key[node] = of((opcode, bare, meant, number, taken))
+        bare_key[node] = of((opcode, meant, number if opcode == "parameter" else ""))
 
     def _shape(self, instruction: Instruction) -> tuple[Key, Key]:
-        shape = instruction.shape
-        if (found := self._shapes.get(id(shape))) is None:
-            of = self._graph.numbers.of
-            found = self._shapes[id(shape)] = of(str(shape)), of(shape.to_string(layout=False))
+        shape, of = instruction.shape, self._graph.numbers.of
+        found = self._shapes[id(shape)] = of(str(shape)), of(shape.to_string(layout=False))
         return found
 
     def _attribute(self, attributes: str) -> tuple[Key, Key]:
         of = self._graph.numbers.of
         found = self._attributes[attributes] = of(attributes), of(essential(attributes))
         return found
-
-    def _finish(self, unit: Unit) -> None:
-        graph = self._graph
-        ends = sorted(graph.expression[node] for node in unit.nodes if not graph.users[node])
-        root = unit.computation.root
-        made = -1
-        if root is not None:
-            value = graph.value[graph.node(root)]
-            graph.roots.add(value)
-            made = graph.expression[value]
-        unit.content = graph.numbers.of(("computation", made, *ends))
-

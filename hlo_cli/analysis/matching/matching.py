@@ -1,24 +1,27 @@
 """Which instruction of one module is which of another, found by structure: names decide only between equals.
 
-After Falleri et al., "Fine-grained and accurate source code differencing" (2014), which xla/hlo/tools/hlo_diff follows too,
-with graphs in place of trees: what is certain first, then what lies beside it.
+After Falleri et al., "Fine-grained and accurate source code differencing" (2014), as xla/hlo/tools/hlo_diff, with
+graphs in place of trees: what is certain first, then what lies beside it. Fusions are instructions like others at
+first; only what is left over then is looked for across them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from hlo_cli.analysis.matching.anchors import anchor
-from hlo_cli.analysis.matching.graph import LEVELS, Graph, Keys, Node, Unit
+from hlo_cli.analysis.matching.flattened import flattened
+from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, Graph, Keys, Node, Unit, graph_of
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
 from hlo_cli.analysis.matching.spreading import Spreading
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 _T = TypeVar("_T")
@@ -44,11 +47,31 @@ def match(before: Module, after: Module) -> Matching:
     [('p', 'x'), ('s', 'y')]
     """
     numbers = Keys()
-    pairs = Pairs(Graph(before, numbers), Graph(after, numbers))
+    pairs = Pairs(graph_of(before, numbers), graph_of(after, numbers))
     units = _Units(pairs, numbers)
-    units.pair(pairs.one.unit_of[before.entry], pairs.two.unit_of[after.entry])
+    units.pair(before.entry, after.entry)
     units.pair_left_over()
+    if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
+        _pair_across_fusions(pairs, units.computations, numbers)
     return Matching(pairs, pair_wrappers(pairs, units.computations))
+
+
+def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
+    """Pair what is fused in one module only, or fused with other things."""
+    pairs.one, pairs.two = flattened(pairs.one), flattened(pairs.two)
+    units = [
+        (pairs.one.unit_of[x], pairs.two.unit_of[y])
+        for x, y in computations.items()
+        if x not in pairs.one.bodies and y not in pairs.two.bodies
+    ]
+    for one, two in units:
+        for level in range(LEVELS):
+            anchor(pairs, one.nodes, two.nodes, level, numbers)
+    spreading = Spreading(pairs, 0)
+    spreading.spread()
+    for one, two in units:
+        pair_by_origin(pairs, one.nodes, two.nodes)
+    spreading.spread_to_other_opcodes()
 
 
 class _Units:
@@ -57,33 +80,39 @@ class _Units:
     def __init__(self, pairs: Pairs, numbers: Keys) -> None:
         self._pairs = pairs
         self._numbers = numbers
-        self._taken: set[Unit] = set()
+        self._taken: set[Computation] = set()
         self.computations: dict[Computation, Computation] = {}
 
-    def pair(self, one: Unit, two: Unit) -> None:
+    def pair(self, x: Computation, y: Computation) -> None:
         """Pair two computations, and all that they call at the same places."""
         pairs = self._pairs
-        waiting = [(one, two)]
+        waiting = [(x, y)]
         while waiting:
-            one, two = waiting.pop()
-            if one.computation in self.computations or two in self._taken:
+            x, y = waiting.pop()
+            if x in self.computations or y in self._taken:
                 continue
-            self.computations[one.computation] = two.computation
-            self._taken.add(two)
+            self.computations[x] = y
+            self._taken.add(y)
             first = len(pairs.found)
-            _pair_nodes(pairs, one, two, self._numbers)
+            _pair_nodes(pairs, pairs.one.unit_of[x], pairs.two.unit_of[y], self._numbers)
             for a, b in reversed(pairs.found[first:]):
-                if called := pairs.one.called_units(a):
-                    waiting.extend(reversed(list(zip(called, pairs.two.called_units(b), strict=False))))
+                if called := pairs.one.nodes[a].called_computations:
+                    others = pairs.two.nodes[b].called_computations
+                    waiting.extend(reversed(list(zip(called, others, strict=False))))
 
     def pair_left_over(self) -> None:
         """Computations whose callers are no pairs: those that compute the same, else those of one name."""
+        one, two = self._pairs.one, self._pairs.two
         for key_of in (_content, _name_and_parameters):
-            ones = _grouped((u for u in self._pairs.one.units if u.computation not in self.computations), key_of)
-            twos = _grouped((u for u in self._pairs.two.units if u not in self._taken), key_of)
+            ones = _grouped((u for c, u in one.unit_of.items() if self._is_left(c, one, self.computations)), key_of)
+            twos = _grouped((u for c, u in two.unit_of.items() if self._is_left(c, two, self._taken)), key_of)
             for key, group in ones.items():
-                for one, two in zip(group, twos.get(key, ()), strict=False):
-                    self.pair(one, two)
+                for x, y in zip(group, twos.get(key, ()), strict=False):
+                    self.pair(x.computation, y.computation)
+
+    @staticmethod
+    def _is_left(computation: Computation, graph: Graph, paired: Container[Computation]) -> bool:
+        return computation not in paired and computation not in graph.bodies
 
 
 def _content(unit: Unit) -> object:
@@ -95,54 +124,65 @@ def _name_and_parameters(unit: Unit) -> object:
 
 
 def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
-    """The pairs of two computations: what is certain, parameters by number, then what lies beside pairs."""
+    """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
     first = len(pairs.found)
-    anchor(pairs, one.nodes, two.nodes, 0, numbers)
-    _pair_parameters(pairs, one, two)
-    for level in range(1, LEVELS):
+    if one.content != two.content:
+        _pair_by_arguments(pairs, one.computation, two.computation)
+    anchor(pairs, one.nodes, two.nodes, SAID, numbers)
+    _pair_by_number(pairs, one.computation, two.computation)
+    for level in range(MEANT, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
         return
     spreading = Spreading(pairs, first)
-    for a, b in zip(_roots(pairs.one, one), _roots(pairs.two, two), strict=False):
-        spreading.offer(a, b)
+    root, other = one.computation.root, two.computation.root
+    if root is not None and other is not None:
+        spreading.offer(pairs.one.node(root), pairs.two.node(other))
     spreading.spread()
-    _pair_by_origin(pairs, one, two)
+    pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread_to_other_opcodes()
 
 
-def _pair_parameters(pairs: Pairs, one: Unit, two: Unit) -> None:
+def _pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """The parameters of what is fused by what is handed to them: their numbers mean nothing."""
+    if one not in pairs.one.bodies or two not in pairs.two.bodies:
+        return
+    others: dict[Node, list[Instruction]] = {}
+    for parameter, argument in zip(two.parameters, pairs.two.bodies[two].operands, strict=True):
+        others.setdefault(pairs.two.node(argument), []).append(parameter)
+    for parameter, argument in zip(one.parameters, pairs.one.bodies[one].operands, strict=True):
+        if same := others.get(pairs.after[pairs.one.node(argument)]):
+            pairs.add(pairs.one.node(parameter), pairs.two.node(same.pop(0)))
+
+
+def _pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
     """Parameters by number; where there are not as many, only those of the same sizes."""
-    ones, twos = one.computation.parameters, two.computation.parameters
+    ones, twos = one.parameters, two.parameters
     for x, y in zip(ones, twos, strict=False):
         a, b = pairs.one.node(x), pairs.two.node(y)
-        if pairs.are_free(a, b) and (len(ones) == len(twos) or pairs.one.keys[1][a] == pairs.two.keys[1][b]):
+        as_large = pairs.one.keys[MEANT][a] == pairs.two.keys[MEANT][b]
+        if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
             pairs.add(a, b)
 
 
-def _roots(graph: Graph, unit: Unit) -> list[Node]:
-    root = unit.computation.root
-    return [] if root is None else [graph.value[graph.node(root)]]
-
-
-def _pair_by_origin(pairs: Pairs, one: Unit, two: Unit) -> None:
+def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
     """What no neighbour tells: the same operation under its old name, or the only one from a place in the program."""
     for key_of in (_key_and_name, _key_and_op_name, _opcode_and_op_name):
-        ones = _grouped((a for a in one.nodes if pairs.after[a] < 0), partial(key_of, pairs.one))
-        twos = _grouped((b for b in two.nodes if pairs.before[b] < 0), partial(key_of, pairs.two))
-        for key, group in ones.items():
-            others = twos.get(key, ())
+        old = _grouped((a for a in ones if pairs.after[a] < 0), partial(key_of, pairs.one))
+        new = _grouped((b for b in twos if pairs.before[b] < 0), partial(key_of, pairs.two))
+        for key, group in old.items():
+            others = new.get(key, ())
             if key is not None and len(group) == 1 == len(others):
                 pairs.add(group[0], others[0])
 
 
 def _key_and_name(graph: Graph, node: Node) -> object:
-    return graph.keys[1][node], graph.nodes[node].name
+    return graph.keys[MEANT][node], graph.nodes[node].name
 
 
 def _key_and_op_name(graph: Graph, node: Node) -> object:
     op_name = op_name_in(graph.metadata[node])
-    return (graph.keys[1][node], op_name) if op_name else None
+    return (graph.keys[MEANT][node], op_name) if op_name else None
 
 
 def _opcode_and_op_name(graph: Graph, node: Node) -> object:

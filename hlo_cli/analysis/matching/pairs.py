@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import Graph, Node
+from hlo_cli.analysis.matching.graph import MEANT, Graph, Key, Node
+from hlo_cli.ir.computation import Computation
 
 NONE: Final = -1
 
@@ -16,7 +18,7 @@ class Pairs:
     none. `found` holds the pairs in the order in which they were found.
     """
 
-    __slots__ = ("after", "before", "found", "one", "two")
+    __slots__ = ("_bags", "after", "before", "found", "one", "two")
 
     def __init__(self, one: Graph, two: Graph) -> None:
         self.one = one
@@ -24,6 +26,7 @@ class Pairs:
         self.after: list[Node] = [NONE] * len(one.nodes)
         self.before: list[Node] = [NONE] * len(two.nodes)
         self.found: list[tuple[Node, Node]] = []
+        self._bags: dict[Computation, Counter[Key]] = {}
 
     def add(self, a: Node, b: Node) -> None:
         """These two are one instruction."""
@@ -37,8 +40,28 @@ class Pairs:
 
     def same_value(self, a: Node, b: Node) -> bool:
         """Whether two operands are one: a pair, or computed alike from the same parameters."""
-        return self.after[a] == b or self.one.expression[a] == self.two.expression[b]
+        return self.after[a] == b or 0 <= self.one.comparable[a] == self.two.comparable[b]
 
     def have_one_name(self, a: Node, b: Node) -> bool:
         """Whether they are called the same, which decides only where nothing else does."""
         return self.one.nodes[a].name == self.two.nodes[b].name
+
+    def likeness_of_calls(self, a: Node, b: Node) -> float:
+        """How much of what two instructions run says the same, from 0 to 1."""
+        ones, twos = self.one.nodes[a].called_computations, self.two.nodes[b].called_computations
+        if not ones or len(ones) != len(twos):
+            return float(len(ones) == len(twos))
+        likenesses = [_dice(self._bag(self.one, x), self._bag(self.two, y)) for x, y in zip(ones, twos, strict=True)]
+        return sum(likenesses) / len(likenesses)
+
+    def _bag(self, graph: Graph, computation: Computation) -> Counter[Key]:
+        """How often each thing is said in a computation."""
+        if (bag := self._bags.get(computation)) is None:
+            first, keys = graph.taken[computation], graph.keys[MEANT]
+            bag = self._bags[computation] = Counter(keys[first : first + len(computation.instructions)])
+        return bag
+
+
+def _dice(one: Counter[Key], two: Counter[Key]) -> float:
+    common = sum(min(count, two[key]) for key, count in one.items() if key in two)
+    return 2 * common / max(one.total() + two.total(), 1)

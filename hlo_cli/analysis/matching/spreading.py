@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import LEVELS, Node
+from hlo_cli.analysis.matching.graph import LEVELS, MEANT, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
 
@@ -92,7 +92,9 @@ class Spreading:
             used, users = used + 1, 1.0
         said = self._said(a, b)
         score = said + 2 * taken + 2 * min(users, 1.0) - 2 * (differing > 0) - 1 * (not_used > 0)
-        if said < LEVELS + 1 or differing or not_used:
+        if pairs.one.nodes[a].called_computations:
+            score += 2 * pairs.likeness_of_calls(a, b)
+        if said < LEVELS or differing or not_used:
             score += _SAME_OP_NAME * self._have_one_op_name(a, b)
         score += _SAME_NAME * pairs.have_one_name(a, b)
         return Likeness(said, agreeing, used, differing + not_used, score)
@@ -159,7 +161,7 @@ class Spreading:
 def _is_likely(likeness: Likeness) -> bool:
     """Whether two nodes are taken for one: the less they say the same, the more must be known to agree."""
     agreeing = likeness.taken + likeness.used
-    if likeness.said >= LEVELS:
+    if likeness.said >= LEVELS + 1 - MEANT:
         return agreeing > 0 and agreeing >= likeness.differing
     if likeness.said > 0:
         return agreeing > likeness.differing

@@ -14,6 +14,7 @@ from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
+
 def pair_wrappers(pairs: Pairs, computations: Mapping[Computation, Computation]) -> dict[Computation, Computation]:
     """Pair all that hands values on, and the computations that stand inlined; all pairs of computations."""
     wrappers = _Wrappers(pairs, dict(computations), set(computations.values()))
@@ -70,14 +71,15 @@ class _Wrappers:
             if x in self.paired:
                 continue
             group = others.get(_lines(pairs.one, x), [])
-            y = next((y for y in group if _are_free(pairs, x, y)), None)
-            if y is None:
-                continue
-            group.remove(y)
-            for i, j in zip(x.instructions, y.instructions, strict=True):
-                pairs.add(pairs.one.node(i), pairs.two.node(j))
-            self.taken.add(y)
-            self.paired[x] = y
+            if (copy := next((y for y in group if _are_free(pairs, x, y)), None)) is not None:
+                group.remove(copy)
+                self._pair_copy(x, copy)
+
+    def _pair_copy(self, x: Computation, y: Computation) -> None:
+        self.taken.add(y)
+        self.paired[x] = y
+        for i, j in zip(x.instructions, y.instructions, strict=True):
+            self.pairs.add(self.pairs.one.node(i), self.pairs.two.node(j))
 
     def pair_numbered(self) -> None:
         """Parameters and elements that nobody takes, or somebody else now: by number."""
@@ -117,7 +119,8 @@ class _Wrappers:
             self._pair(one, two)
 
     def _have_one_result(self, x: Computation, y: Computation) -> bool:
-        assert x.root is not None and y.root is not None
+        assert x.root is not None
+        assert y.root is not None
         one, two = self.pairs.one, self.pairs.two
         return self.pairs.after[one.value[one.node(x.root)]] == two.value[two.node(y.root)]
 
