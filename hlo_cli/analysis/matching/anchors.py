@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import Graph, Key, Keys, Node
+from hlo_cli.analysis.matching.graph import SAID, Graph, Key, Keys, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 
 Colours = dict[Node, Key]
@@ -93,18 +93,31 @@ def _pair_alike(
     Where a colour has more nodes on one side, only what users decide is paired, unless any choice is as good.
     """
     groups = _groups(ones, colours[0], pairs.after), _groups(twos, colours[1], pairs.before)
-    colour_of_two = colours[1]
+    namesakes = _Namesakes(pairs, twos)
     for a in reversed(ones):
-        if pairs.after[a] >= 0:
-            continue
         colour = colours[0][a]
-        if (group := groups[1].get(colour)) is None:
+        if pairs.after[a] >= 0 or (group := groups[1].get(colour)) is None:
             continue
-        b = _by_users(pairs, a, colour, colour_of_two)
+        b = _by_users(pairs, a, colour, colours[1])
         if b < 0 and (surely or len(group) == len(groups[0][colour])):
             b = _chosen(pairs, a, group)
-        if b >= 0:
+        if b >= 0 and (surely or not namesakes.compete(a, b)):
             pairs.add(a, b)
+
+
+class _Namesakes:
+    """Free nodes by name, to leave open what one that says the same under the old name may be as well."""
+
+    def __init__(self, pairs: Pairs, twos: Sequence[Node]) -> None:
+        self._pairs = pairs
+        self._named = {pairs.two.nodes[b].name: b for b in twos if pairs.before[b] < 0}
+
+    def compete(self, a: Node, b: Node) -> bool:
+        """Whether another node than b has the name of a, and says what a says."""
+        pairs = self._pairs
+        other = self._named.get(pairs.one.nodes[a].name, b)
+        same = pairs.one.keys[SAID][a] == pairs.two.keys[SAID][other]
+        return other != b and pairs.before[other] < 0 and same
 
 
 def _by_users(pairs: Pairs, a: Node, colour: Key, colour_of_two: Colours) -> Node:
@@ -131,17 +144,14 @@ def _pair_used_alike(
 ) -> None:
     """Pair nodes that are used alike, operands first: the only ones of a colour, or users of what is paired."""
     groups = _groups(ones, colours[0], pairs.after), _groups(twos, colours[1], pairs.before)
+    namesakes = _Namesakes(pairs, twos)
     for a in ones:
-        if pairs.after[a] >= 0:
-            continue
-        candidates = groups[1].get(colours[0][a], [])
+        candidates = groups[1].get(colours[0][a], []) if pairs.after[a] < 0 else []
         group = [b for b in candidates if pairs.before[b] < 0] if len(candidates) <= _MOST_TWINS else []
-        if not group:
-            continue
-        if len(group) == 1 == len(groups[0][colours[0][a]]):
+        if len(group) > 1 or (group and len(groups[0][colours[0][a]]) > 1):
+            group = [b for b in group if _takes_the_same(pairs, a, b)]
+        if len(group) == 1 and not namesakes.compete(a, group[0]):
             pairs.add(a, group[0])
-        elif len(among := [b for b in group if _takes_the_same(pairs, a, b)]) == 1:
-            pairs.add(a, among[0])
 
 
 def _takes_the_same(pairs: Pairs, a: Node, b: Node) -> bool:

@@ -7,7 +7,7 @@ first; only what is left over then is looked for across them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -50,10 +50,12 @@ def match(before: Module, after: Module) -> Matching:
     pairs = Pairs(graph_of(before, numbers), graph_of(after, numbers))
     units = _Units(pairs, numbers)
     units.pair(before.entry, after.entry)
-    units.pair_left_over()
+    units.pair_not_inlined()
     if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
         _pair_across_fusions(pairs, units.computations, numbers)
-    return Matching(pairs, pair_wrappers(pairs, units.computations))
+        units.pair_wrappers()
+        units.pair_moved()
+    return Matching(pairs, units.computations)
 
 
 def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
@@ -71,7 +73,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     spreading.spread()
     for one, two in units:
         pair_by_origin(pairs, one.nodes, two.nodes)
-    spreading.spread_to_other_opcodes()
+    spreading.spread()
 
 
 class _Units:
@@ -100,19 +102,43 @@ class _Units:
                     others = pairs.two.nodes[b].called_computations
                     waiting.extend(reversed(list(zip(called, others, strict=False))))
 
-    def pair_left_over(self) -> None:
+    def pair_not_inlined(self) -> None:
         """Computations whose callers are no pairs: those that compute the same, else those of one name."""
-        one, two = self._pairs.one, self._pairs.two
+        one, two = self._pairs.plain
         for key_of in (_content, _name_and_parameters):
-            ones = _grouped((u for c, u in one.unit_of.items() if self._is_left(c, one, self.computations)), key_of)
-            twos = _grouped((u for c, u in two.unit_of.items() if self._is_left(c, two, self._taken)), key_of)
-            for key, group in ones.items():
-                for x, y in zip(group, twos.get(key, ()), strict=False):
-                    self.pair(x.computation, y.computation)
+            ones = _grouped((one.unit_of[c] for c in self._left(one) if c not in one.bodies), key_of)
+            twos = _grouped((two.unit_of[c] for c in self._left(two) if c not in two.bodies), key_of)
+            self._pair_groups(ones, twos)
 
-    @staticmethod
-    def _is_left(computation: Computation, graph: Graph, paired: Container[Computation]) -> bool:
-        return computation not in paired and computation not in graph.bodies
+    def pair_wrappers(self) -> None:
+        """Fusions and calls by what they run, where that is known by now."""
+        self.computations = pair_wrappers(self._pairs, self.computations)
+        self._taken = set(self.computations.values())
+
+    def pair_moved(self) -> None:
+        """Computations that nothing in them is paired of: called from elsewhere, or not at all any more."""
+        pairs = self._pairs
+        flat = pairs.one, pairs.two
+        one, two = pairs.one, pairs.two = pairs.plain
+        for key_of in (_content, _name_and_parameters):
+            ones = _grouped((one.unit_of[c] for c in self._left(one) if _is_free(c, one, pairs.after)), key_of)
+            twos = _grouped((two.unit_of[c] for c in self._left(two) if _is_free(c, two, pairs.before)), key_of)
+            self._pair_groups(ones, twos)
+        pairs.one, pairs.two = flat
+
+    def _left(self, graph: Graph) -> Iterator[Computation]:
+        paired: Container[Computation] = self.computations if graph is self._pairs.plain[0] else self._taken
+        return (computation for computation in graph.module.computations if computation not in paired)
+
+    def _pair_groups(self, ones: Mapping[object, list[Unit]], twos: Mapping[object, list[Unit]]) -> None:
+        for key, group in ones.items():
+            for x, y in zip(group, twos.get(key, ()), strict=False):
+                self.pair(x.computation, y.computation)
+
+
+def _is_free(computation: Computation, graph: Graph, other: Sequence[Node]) -> bool:
+    first = graph.taken[computation]
+    return all(other[first + index] < 0 for index in range(len(computation.instructions)))
 
 
 def _content(unit: Unit) -> object:

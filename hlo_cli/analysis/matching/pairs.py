@@ -15,14 +15,16 @@ class Pairs:
     """Two graphs, and the pairs of nodes found so far; every node is in one pair at most.
 
     `after[a]` is the node of the second graph that a is paired with, `before[b]` the other way round; NONE if there is
-    none. `found` holds the pairs in the order in which they were found.
+    none. `found` holds the pairs in the order in which they were found. `one` and `two` are the graphs that are looked
+    at now, `plain` both as they were at first.
     """
 
-    __slots__ = ("_bags", "after", "before", "found", "one", "two")
+    __slots__ = ("_bags", "after", "before", "found", "one", "plain", "two")
 
     def __init__(self, one: Graph, two: Graph) -> None:
         self.one = one
         self.two = two
+        self.plain = one, two
         self.after: list[Node] = [NONE] * len(one.nodes)
         self.before: list[Node] = [NONE] * len(two.nodes)
         self.found: list[tuple[Node, Node]] = []

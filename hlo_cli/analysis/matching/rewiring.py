@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.graph import Node
+from hlo_cli.analysis.matching.graph import Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -66,20 +66,22 @@ class Rewiring:
         """Whether two operands are one: as instructions, as the values they hand on, or by what else changed."""
         one, two = self.pairs.one, self.pairs.two
         a, b = one.node(x), two.node(y)
-        if self.pairs.after[a] == b:
+        if self.pairs.after[a] == b or self._are_one_in(*self.pairs.plain, a, b):
             return True
-        a, b = one.value[a], two.value[b]
-        return self.pairs.same_value(a, b) or self._follows(a, b)
+        return one is not self.pairs.plain[0] and self._are_one_in(one, two, one.value[a], two.value[b])
 
-    def _follows(self, x: Node, y: Node) -> bool:
-        """Whether the other operand follows from what is removed or added: one stands in for what the other took."""
-        pairs = self.pairs
-        if pairs.after[x] >= 0 and pairs.before[y] >= 0:
-            return False
-        if pairs.after[x] < 0 and pairs.before[y] < 0:
+    def _are_one_in(self, one: Graph, two: Graph, a: Node, b: Node) -> bool:
+        """Whether two operands are one value in these graphs: computed alike, or standing in for each other.
+
+        The other operand follows from what is removed or added if it stands in for what the other one took.
+        """
+        after, before = self.pairs.after, self.pairs.before
+        if after[a] == b or 0 <= one.comparable[a] == two.comparable[b] or (after[a] < 0 and before[b] < 0):
             return True
-        sources = {pairs.after[node] for node in _nearest(x, pairs.one.operands, pairs.after)}
-        return not sources.isdisjoint(_nearest(y, pairs.two.operands, pairs.before))
+        if after[a] >= 0 and before[b] >= 0:
+            return False
+        sources = {after[node] for node in _nearest(a, one.operands, after)}
+        return not sources.isdisjoint(_nearest(b, two.operands, before))
 
     def _call_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
         ones, twos = one.called_computations, two.called_computations

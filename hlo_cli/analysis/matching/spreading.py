@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import LEVELS, MEANT, Node
+from hlo_cli.analysis.matching.graph import LEVELS, SAID, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
 
@@ -161,7 +161,7 @@ class Spreading:
 def _is_likely(likeness: Likeness) -> bool:
     """Whether two nodes are taken for one: the less they say the same, the more must be known to agree."""
     agreeing = likeness.taken + likeness.used
-    if likeness.said >= LEVELS + 1 - MEANT:
+    if likeness.said == LEVELS + 1 - SAID:
         return agreeing > 0 and agreeing >= likeness.differing
     if likeness.said > 0:
         return agreeing > likeness.differing

@@ -20,7 +20,6 @@ def pair_wrappers(pairs: Pairs, computations: Mapping[Computation, Computation])
     wrappers = _Wrappers(pairs, dict(computations), set(computations.values()))
     wrappers.pair_bodies()
     wrappers.pair_handed_on()
-    wrappers.pair_copies()
     wrappers.pair_numbered()
     return wrappers.paired
 
@@ -59,27 +58,6 @@ class _Wrappers:
             for c, d in zip(one.called_computations, two.called_computations, strict=False):
                 if self.paired.get(c) is d and c.root is not None and d.root is not None:
                     self._pair(c.root, d.root)
-
-    def pair_copies(self) -> None:
-        """Computations that say the same line by line, though called from elsewhere, or not at all any more."""
-        pairs = self.pairs
-        others: dict[object, list[Computation]] = {}
-        for y in pairs.two.module.computations:
-            if y not in self.taken:
-                others.setdefault(_lines(pairs.two, y), []).append(y)
-        for x in pairs.one.module.computations if others else ():
-            if x in self.paired:
-                continue
-            group = others.get(_lines(pairs.one, x), [])
-            if (copy := next((y for y in group if _are_free(pairs, x, y)), None)) is not None:
-                group.remove(copy)
-                self._pair_copy(x, copy)
-
-    def _pair_copy(self, x: Computation, y: Computation) -> None:
-        self.taken.add(y)
-        self.paired[x] = y
-        for i, j in zip(x.instructions, y.instructions, strict=True):
-            self.pairs.add(self.pairs.one.node(i), self.pairs.two.node(j))
 
     def pair_numbered(self) -> None:
         """Parameters and elements that nobody takes, or somebody else now: by number."""
@@ -129,13 +107,3 @@ def _work(graph: Graph, computation: Computation) -> int:
     """How many instructions do not just hand on."""
     first = graph.taken[computation]
     return sum(graph.value[first + i.index] == first + i.index for i in computation.instructions)
-
-
-def _lines(graph: Graph, computation: Computation) -> object:
-    first, keys = graph.taken[computation], graph.keys[0]
-    return tuple([(keys[first + i.index], *[o.index for o in i.operands]) for i in computation.instructions])
-
-
-def _are_free(pairs: Pairs, x: Computation, y: Computation) -> bool:
-    a, b, count = pairs.one.taken[x], pairs.two.taken[y], len(x.instructions)
-    return not any(pairs.after[a + k] >= 0 or pairs.before[b + k] >= 0 for k in range(count))
