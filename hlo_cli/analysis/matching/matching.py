@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hlo_cli.analysis.matching.anchors import anchor
 from hlo_cli.analysis.matching.flattened import flattened
@@ -25,6 +25,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 _T = TypeVar("_T")
+
+_LIKE: Final = 0.5
+"""How much of two computations must say the same for them to be one, where nothing else tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,24 @@ class _Units:
             ones = _grouped((one.unit_of[c] for c in self._left(one) if _is_free(c, one, pairs.after)), key_of)
             twos = _grouped((two.unit_of[c] for c in self._left(two) if _is_free(c, two, pairs.before)), key_of)
             self._pair_groups(ones, twos)
+        for x, y in self._likest():
+            self.pair(x, y)
         pairs.one, pairs.two = flat
+
+    def _likest(self) -> list[tuple[Computation, Computation]]:
+        """Computations that say much the same, one of which nothing calls any more, or nothing did; likest first."""
+        pairs = self._pairs
+        one, two = pairs.plain
+        ones = [c for c in self._left(one) if _is_free(c, one, pairs.after)]
+        twos = [c for c in self._left(two) if _is_free(c, two, pairs.before)]
+        called = {c for graph in pairs.plain for i in graph.nodes for c in i.called_computations}
+        likenesses = [
+            (likeness, x, y)
+            for x in ones
+            for y in twos
+            if (x not in called or y not in called) and (likeness := pairs.likeness_of_computations(x, y)) >= _LIKE
+        ]
+        return [(x, y) for _, x, y in sorted(likenesses, key=lambda found: -found[0])]
 
     def _left(self, graph: Graph) -> Iterator[Computation]:
         paired: Container[Computation] = self.computations if graph is self._pairs.plain[0] else self._taken

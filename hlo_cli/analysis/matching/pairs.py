@@ -53,8 +53,14 @@ class Pairs:
         ones, twos = self.one.nodes[a].called_computations, self.two.nodes[b].called_computations
         if not ones or len(ones) != len(twos):
             return float(len(ones) == len(twos))
-        likenesses = [_dice(self._bag(self.one, x), self._bag(self.two, y)) for x, y in zip(ones, twos, strict=True)]
+        likenesses = [self.likeness_of_computations(x, y) for x, y in zip(ones, twos, strict=True)]
         return sum(likenesses) / len(likenesses)
+
+    def likeness_of_computations(self, x: Computation, y: Computation) -> float:
+        """How much of two computations says the same, from 0 to 1."""
+        ones, twos = self._bag(self.one, x), self._bag(self.two, y)
+        common = sum(min(count, twos[key]) for key, count in ones.items() if key in twos)
+        return 2 * common / max(ones.total() + twos.total(), 1)
 
     def _bag(self, graph: Graph, computation: Computation) -> Counter[Key]:
         """How often each thing is said in a computation."""
@@ -62,8 +68,3 @@ class Pairs:
             first, keys = graph.taken[computation], graph.keys[MEANT]
             bag = self._bags[computation] = Counter(keys[first : first + len(computation.instructions)])
         return bag
-
-
-def _dice(one: Counter[Key], two: Counter[Key]) -> float:
-    common = sum(min(count, two[key]) for key, count in one.items() if key in two)
-    return 2 * common / max(one.total() + two.total(), 1)

@@ -20,6 +20,8 @@ _MOST_USERS: Final = 32
 _MOST_COMBINATIONS: Final = 64
 _SAME_OP_NAME: Final = 1.0
 _SAME_NAME: Final = 0.01
+_ALL_AGREE: Final = 4
+"""The score of nodes with the same operands and users that say nothing the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +167,4 @@ def _is_likely(likeness: Likeness) -> bool:
         return agreeing > 0 and agreeing >= likeness.differing
     if likeness.said > 0:
         return agreeing > likeness.differing
-    return likeness.taken > 0 and likeness.used > 0 and not likeness.differing
+    return likeness.taken > 0 and likeness.used > 0 and likeness.score >= _ALL_AGREE
