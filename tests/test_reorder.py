@@ -13,8 +13,8 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.increasing import longest_increasing
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.post_order import control_predecessors
 from hlo_cli.ir.computation import Computation

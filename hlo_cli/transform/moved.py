@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.increasing import longest_increasing
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 

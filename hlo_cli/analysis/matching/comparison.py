@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from hlo_cli.analysis.increasing import longest_increasing
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
 from hlo_cli.analysis.matching.graph import SAID, Graph
 from hlo_cli.analysis.matching.matching import Matching, match
