@@ -38,8 +38,8 @@ class Moved:
 class Comparison:
     """The differences of two modules. `matched` counts the instructions that are in both, changed or not.
 
-    `computations` are the pairs of computations. `moved` is empty unless both modules are scheduled, and moving alone
-    is no difference.
+    `pairs` and `computations` lead from what is in both to what it is now. `moved` is empty unless both modules are
+    scheduled, and moving alone is no difference.
     """
 
     before: Module
@@ -51,6 +51,7 @@ class Comparison:
     moved: tuple[Moved, ...]
     header: tuple[Change, ...]
     computations: Mapping[Computation, Computation]
+    pairs: Mapping[Instruction, Instruction]
 
     @property
     def is_empty(self) -> bool:
@@ -96,6 +97,7 @@ def compare(before: Module, after: Module) -> Comparison:
         tuple(_moved(matching)) if before.is_scheduled and after.is_scheduled else (),
         tuple(_header_changes(before, after)),
         matching.computations,
+        {one[a]: two[b] for a, b in pairs.found},
     )
 
 

@@ -26,6 +26,15 @@ from hlo_cli.ir.module import Module
 
 _T = TypeVar("_T")
 
+_SAME_OPERATION: Final = {
+    "convolution": "dot",
+    "bitcast": "reshape",
+    "transpose": "reshape",
+    "all-reduce-start": "all-reduce",
+    "all-gather-start": "all-gather",
+    "collective-permute-start": "collective-permute",
+}
+"""Opcodes that compilers write for others; the first has the name of the second."""
 _LIKE: Final = 0.5
 """How much of two computations must say the same for them to be one, where nothing else tells."""
 
@@ -75,7 +84,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     spreading = Spreading(pairs, 0)
     spreading.spread()
     for one, two in units:
-        pair_by_origin(pairs, one.nodes, two.nodes)
+        _pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread()
 
 
@@ -185,7 +194,7 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
     if root is not None and other is not None:
         spreading.offer(pairs.one.node(root), pairs.two.node(other))
     spreading.spread()
-    pair_by_origin(pairs, one.nodes, two.nodes)
+    _pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread_to_other_opcodes()
 
 
@@ -211,15 +220,19 @@ def _pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
             pairs.add(a, b)
 
 
-def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
-    """What no neighbour tells: the same operation under its old name, or the only one from a place in the program."""
-    for key_of in (_key_and_name, _key_and_op_name, _opcode_and_op_name):
+def _pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
+    """What no neighbour tells: the same operation under its old name, or from the same place in the program.
+
+    Where several come from one place, they are taken in order if there are as many on both sides.
+    """
+    for key_of in (_key_and_name, _key_and_op_name, _operation_and_op_name):
         old = _grouped((a for a in ones if pairs.after[a] < 0), partial(key_of, pairs.one))
         new = _grouped((b for b in twos if pairs.before[b] < 0), partial(key_of, pairs.two))
         for key, group in old.items():
             others = new.get(key, ())
-            if key is not None and len(group) == 1 == len(others):
-                pairs.add(group[0], others[0])
+            if key is not None and len(group) == len(others):
+                for a, b in zip(group, others, strict=True):
+                    pairs.add(a, b)
 
 
 def _key_and_name(graph: Graph, node: Node) -> object:
@@ -231,9 +244,9 @@ def _key_and_op_name(graph: Graph, node: Node) -> object:
     return (graph.keys[MEANT][node], op_name) if op_name else None
 
 
-def _opcode_and_op_name(graph: Graph, node: Node) -> object:
-    op_name = op_name_in(graph.metadata[node])
-    return (graph.nodes[node].opcode, op_name) if op_name else None
+def _operation_and_op_name(graph: Graph, node: Node) -> object:
+    op_name, opcode = op_name_in(graph.metadata[node]), graph.nodes[node].opcode
+    return (_SAME_OPERATION.get(opcode, opcode), op_name) if op_name else None
 
 
 def _grouped(things: Iterable[_T], key_of: Callable[[_T], object]) -> dict[object, list[_T]]:

@@ -7,6 +7,7 @@ of called computations or of control predecessors. Metadata stands apart, for it
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
@@ -22,6 +23,7 @@ _NAMES = re.compile(
 )
 _VOLATILE = re.compile(rf", (?:{'|'.join(map(re.escape, sorted(VOLATILE)))})=")
 _METADATA_REST = re.compile(r'[^{}"\\]*+(?:"[^"\\]*+"[^{}"\\]*+)*+\}')
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
 
 
@@ -59,6 +61,15 @@ def essential(attributes: str) -> str:
     """
     match = _VOLATILE.search(attributes)
     return attributes if match is None else attributes[: match.start()]
+
+
+def renamed_value(value: str, names: Mapping[str, str]) -> str:
+    """The value of an attribute that names things, with other names.
+
+    >>> renamed_value("{%f, %g}", {"f": "h"})
+    '{%h, %g}'
+    """
+    return _NAME.sub(lambda match: names.get(match[0], match[0]), value)
 
 
 def op_name_in(metadata: str) -> str:

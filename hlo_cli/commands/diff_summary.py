@@ -1,0 +1,59 @@
+"""The numbers of two modules side by side: bytes, and how much there is of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.analysis.figures import ModuleFigures, figures_of
+from hlo_cli.analysis.target import Target, space_name, target_of
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+
+
+def summary_tables(before: Module, after: Module) -> tuple[Table, Table]:
+    """What they take in memory, and what they do."""
+    old, new = figures_of(before), figures_of(after)
+    target = target_of(after) or target_of(before)
+    memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
+    return _table("memory", "bytes", memory), _table("work", "count", tuple(_count_rows(old, new)))
+
+
+def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
+    suffix = "_bytes" if unit == "bytes" else ""
+    columns = (
+        Column("what", ""),
+        Column(f"before{suffix}", "before", "bytes" if suffix else "count"),
+        Column(f"after{suffix}", "after", "bytes" if suffix else "count"),
+        Column("ratio", "", "ratio", person=any(row[3] is not None for row in rows)),
+    )
+    return Table(name, columns, rows, noun="numbers", main=False)
+
+
+def _byte_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
+    yield from _row("arguments", old.argument_bytes, new.argument_bytes)
+    yield from _row("all values", old.value_bytes, new.value_bytes)
+    yield from _row("padding", old.padding_bytes, new.padding_bytes)
+    yield from _row("read and written", old.bytes_accessed, new.bytes_accessed)
+
+
+def _peak_rows(old: ModuleFigures, new: ModuleFigures, target: Target | None) -> Iterator[Row]:
+    for space in sorted({*old.peak_bytes, *new.peak_bytes}):
+        name = space_name(space, target)
+        yield from _row(f"peak of {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
+
+
+def _count_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
+    yield from _row("flops", old.flops, new.flops)
+    yield from _row("kernels", old.kernels, new.kernels)
+    yield from _row("collectives", old.collectives, new.collectives)
+    yield from _row("computations", old.computations, new.computations)
+    yield from _row("instructions", old.instructions, new.instructions)
+
+
+def _row(what: str, before: int, after: int) -> Iterator[Row]:
+    """The row, if there is anything of it; the ratio where there are two different numbers."""
+    ratio: Cell = after / before if before and after and before != after else None
+    if before or after:
+        yield what, before, after, ratio
