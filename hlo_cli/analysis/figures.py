@@ -9,6 +9,7 @@ from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.values import sequential_computations, values_of
 from hlo_cli.analysis.work import Work, works_of
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 
 
@@ -32,6 +33,7 @@ class ModuleFigures:
     peak_bytes: Mapping[int, int]
 
 
+@no_garbage_collection()
 def figures_of(module: Module) -> ModuleFigures:
     """The numbers of a module.
 

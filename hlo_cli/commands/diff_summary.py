@@ -53,7 +53,7 @@ def _count_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
 
 
 def _row(what: str, before: int, after: int) -> Iterator[Row]:
-    """The row, if there is anything of it; the ratio where there are two different numbers."""
-    ratio: Cell = after / before if before and after and before != after else None
-    if before or after:
+    """The row, if the two numbers differ; their ratio where neither is zero."""
+    ratio: Cell = after / before if before and after else None
+    if before != after:
         yield what, before, after, ratio

@@ -78,7 +78,7 @@ class _Normalizing:
     def _digest(self, computation: Computation) -> None:
         """What each instruction computes, as a hash that is the same in every run of Python."""
         for i in computation.instructions:
-            argument, attributes, _ = what_is_said(i)
+            argument, attributes, *_ = what_is_said(i)
             indices = computation.operand_indices.get(i.index, "")
             said = f"{i.opcode} {self._shape(i.shape)} {argument.strip()} {attributes} {indices}"
             taken = b"".join([self._digests.get(operand, b"") for operand in i.operands])

@@ -55,11 +55,22 @@ class Graph:
     `keys[level]` says what a node is, at three levels of detail. `expression` is equal for nodes of two modules that
     are computed alike from the same parameters, `comparable` the same where that makes them the same value, else -1.
     `bodies` are the computations that a single fusion or call runs, with that caller. `value[n]` is the node whose
-    value n only hands on: n itself, unless the graph is flattened.
+    value n only hands on: n itself, unless the graph is flattened. `controlled` nodes have control predecessors.
     """
 
     __slots__ = (
-        *("bodies", "comparable", "expression", "keys", "metadata", "module", "nodes", "numbers", "operands"),
+        *(
+            "bodies",
+            "comparable",
+            "controlled",
+            "expression",
+            "keys",
+            "metadata",
+            "module",
+            "nodes",
+            "numbers",
+            "operands",
+        ),
         *("roots", "taken", "unit_of", "users", "value"),
     )
 
@@ -70,6 +81,7 @@ class Graph:
         count = len(self.nodes)
         self.keys: list[list[Key]] = [[-1] * count for _ in range(LEVELS)]
         self.metadata: list[str] = [""] * count
+        self.controlled: set[Node] = set()
         self.taken = _first_nodes(module)
         self.bodies = _bodies(module)
         self.unlink()
@@ -196,7 +208,9 @@ class _Saying:
     def say(self, node: Node, instruction: Instruction) -> None:
         """Note what an instruction says of itself and of the computations that it calls."""
         graph, of, opcode = self._graph, self._graph.numbers.of, instruction.opcode
-        argument, attributes, graph.metadata[node] = what_is_said(instruction)
+        argument, attributes, graph.metadata[node], is_controlled = what_is_said(instruction)
+        if is_controlled:
+            graph.controlled.add(node)
         shape, bare = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
         said, meant = self._attributes.get(attributes) or self._attribute(attributes)
         indices = instruction.computation.operand_indices

@@ -63,11 +63,18 @@ def match(before: Module, after: Module) -> Matching:
     units = _Units(pairs, numbers)
     units.pair(before.entry, after.entry)
     units.pair_not_inlined()
-    if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
+    if _have_work_left(pairs):
         _pair_across_fusions(pairs, units.computations, numbers)
         units.pair_wrappers()
         units.pair_moved()
     return Matching(pairs, units.computations)
+
+
+def _have_work_left(pairs: Pairs) -> bool:
+    """Whether both modules have instructions that are in no pair, and some of them of one opcode."""
+    left = ({graph.nodes[n].opcode for n, other in enumerate(others) if other < 0} for graph, others in pairs.sides)
+    ones, twos = ({_SAME_OPERATION.get(opcode, opcode) for opcode in opcodes} for opcodes in left)
+    return not ones.isdisjoint(twos)
 
 
 def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
@@ -81,7 +88,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     for one, two in units:
         for level in range(LEVELS):
             anchor(pairs, one.nodes, two.nodes, level, numbers)
-    spreading = Spreading(pairs, 0)
+    spreading = Spreading(pairs, (a for one, _ in units for a in one.nodes))
     spreading.spread()
     for one, two in units:
         _pair_by_origin(pairs, one.nodes, two.nodes)
@@ -189,7 +196,7 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
         return
-    spreading = Spreading(pairs, first)
+    spreading = Spreading(pairs, one.nodes)
     root, other = one.computation.root, two.computation.root
     if root is not None and other is not None:
         spreading.offer(pairs.one.node(root), pairs.two.node(other))

@@ -30,6 +30,11 @@ class Pairs:
         self.found: list[tuple[Node, Node]] = []
         self._bags: dict[Computation, Counter[Key]] = {}
 
+    @property
+    def sides(self) -> tuple[tuple[Graph, list[Node]], tuple[Graph, list[Node]]]:
+        """Both graphs, each with the pairs of its nodes."""
+        return (self.one, self.after), (self.two, self.before)
+
     def add(self, a: Node, b: Node) -> None:
         """These two are one instruction."""
         self.after[a] = b

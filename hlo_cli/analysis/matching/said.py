@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 
-NAMING: Final = frozenset((*CALLING_ATTRIBUTES, "control-predecessors"))
+_CONTROL: Final = "control-predecessors"
+NAMING: Final = frozenset((*CALLING_ATTRIBUTES, _CONTROL))
 """Attributes whose value is names; what they lead to is compared, not how it is called."""
 VOLATILE: Final = frozenset(("sharding", "frontend_attributes", "statistics", "origin", "metadata", "backend_config"))
 """Attributes that any opcode may have, and that do not say what it computes."""
@@ -27,17 +28,28 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
 
 
-def what_is_said(instruction: Instruction) -> tuple[str, str, str]:
-    """The argument, the attributes without names and without metadata, and the metadata's value.
+class Said(NamedTuple):
+    """The argument of an instruction, its attributes without names and metadata, the metadata, and whether there are
+    control predecessors.
+    """
+
+    argument: str
+    attributes: str
+    metadata: str
+    is_controlled: bool = False
+
+
+def what_is_said(instruction: Instruction) -> Said:
+    """What an instruction says, as text.
 
     >>> from hlo_cli import parse_module
     >>> text = 'r = s8[2] slice(s8[9] a), slice={[1:9:4]}, control-predecessors={a}, metadata={op_name="f"}'
     >>> what_is_said(parse_module(text).entry.root)
-    ('', ', slice={[1:9:4]}', '{op_name="f"}')
+    Said(argument='', attributes=', slice={[1:9:4]}', metadata='{op_name="f"}', is_controlled=True)
     """
     argument, attributes = instruction.raw
     if not attributes:
-        return argument, "", ""
+        return Said(argument, "", "")
     before, found, rest = attributes.partition(", metadata={")
     metadata = ""
     if found:
@@ -45,12 +57,13 @@ def what_is_said(instruction: Instruction) -> tuple[str, str, str]:
         if match is None:
             return _with_care(instruction)
         metadata, attributes = f"{{{match[0]}", before + rest[match.end() :]
-    if instruction.called_computations or "control-predecessors" in attributes:
+    is_controlled = _CONTROL in attributes
+    if is_controlled or instruction.called_computations:
         names = [match.start() for match in _NAMES.finditer(attributes)]
         if names and _may_be_quoted(attributes[: names[-1]]):
             return _with_care(instruction)
         attributes = _NAMES.sub("", attributes)
-    return argument, attributes, metadata
+    return Said(argument, attributes, metadata, is_controlled)
 
 
 def essential(attributes: str) -> str:
@@ -87,7 +100,8 @@ def _may_be_quoted(before: str) -> bool:
     return "\\" in before or before.count('"') % 2 == 1
 
 
-def _with_care(instruction: Instruction) -> tuple[str, str, str]:
+def _with_care(instruction: Instruction) -> Said:
     """The same from attributes that were cut apart exactly."""
     kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING and a.name != "metadata"]
-    return instruction.raw[0], "".join(kept), instruction.attribute("metadata") or ""
+    is_controlled = any(a.name == _CONTROL for a in instruction.attributes)
+    return Said(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)

@@ -6,7 +6,7 @@ alike and how many of their neighbours are pairs already; each new pair brings i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
@@ -38,20 +38,26 @@ class Likeness:
 class Spreading:
     """The queue of candidates; `spread` takes from it until nothing likely enough is left.
 
-    `first` is the first of the pairs found so far that candidates are looked for beside.
+    Candidates are looked for among some nodes of the first graph, beside those whose pairs are known.
     """
 
-    __slots__ = ("_any_opcode", "_first", "_pairs", "_queue", "_seen")
+    __slots__ = ("_any_opcode", "_nodes", "_pairs", "_queue", "_seen")
 
-    def __init__(self, pairs: Pairs, first: int) -> None:
+    def __init__(self, pairs: Pairs, nodes: Iterable[Node]) -> None:
         self._pairs = pairs
         self._queue: list[tuple[float, Node, Node]] = []
-        self._first = self._seen = first
+        self._nodes = [a for a in nodes if pairs.after[a] < 0]
         self._any_opcode = False
 
     def spread(self) -> None:
-        """Pair what is likely enough, starting beside all pairs that have been found since the last time."""
+        """Pair what is likely enough, starting beside what is not paired yet."""
         pairs = self._pairs
+        self._seen = len(pairs.found)
+        self._nodes = [a for a in self._nodes if pairs.after[a] < 0]
+        beside = {x: None for a in self._nodes for x in (*pairs.one.operands[a], *(u for u, _ in pairs.one.users[a]))}
+        for x in beside:
+            if pairs.after[x] >= 0:
+                self._offer_beside(x, pairs.after[x])
         while True:
             while self._seen < len(pairs.found):
                 self._offer_beside(*pairs.found[self._seen])
@@ -69,7 +75,7 @@ class Spreading:
 
     def spread_to_other_opcodes(self) -> None:
         """Start again beside all pairs, and pair also what has become another operation at the same place."""
-        self._seen, self._any_opcode = self._first, True
+        self._any_opcode = True
         self.spread()
 
     def offer(self, a: Node, b: Node) -> None:
