@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hlo_cli.analysis.figures import figures_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.comparison import Comparison
+from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.diff_rows import change_table, header_table, stat_table
-from hlo_cli.commands.diff_summary import summary_tables
+from hlo_cli.commands.diff_summary import record_of, summary_tables
 from hlo_cli.commands.diff_view import View
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import counted
+from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
@@ -30,6 +33,12 @@ class Side:
 def report_of_diff(comparison: Comparison, before: Side, after: Side, view: View, arguments: Sequence[str]) -> Report:
     """The sentence, the numbers before and after, and the changes in the way that is asked for."""
     differs = view.differs(comparison)
+    parts: tuple[Part, ...] = (change_table(comparison, view),)
+    figures: Mapping[str, Cell] = {}
+    if differs and view.name == "changes":
+        parts, figures = _in_full(comparison, view)
+    elif differs:
+        parts = (_in_brief(comparison, before, after, view),)
     return Report(
         "diff",
         answer_of(comparison) if differs else _nothing(comparison, view),
@@ -40,8 +49,9 @@ def report_of_diff(comparison: Comparison, before: Side, after: Side, view: View
             "removed": len(comparison.removed),
             "moved": len(comparison.moved),
             "header": len(comparison.header),
+            **figures,
         },
-        parts=_parts(comparison, before, after, view) if differs else (change_table(comparison, view),),
+        parts=parts,
         next=_next(arguments, view) if differs else (),
         input={
             "before": {"path": before.path, "module": before.module.name, "stage": before.stage},
@@ -50,19 +60,25 @@ def report_of_diff(comparison: Comparison, before: Side, after: Side, view: View
     )
 
 
-def _parts(comparison: Comparison, before: Side, after: Side, view: View) -> tuple[Part, ...]:
+def _in_full(comparison: Comparison, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
+    """The numbers that differ, then every change; and all numbers."""
+    old, new = figures_of(comparison.before), figures_of(comparison.after)
+    target = target_of(comparison.after) or target_of(comparison.before)
+    header = (header_table(comparison),) if comparison.header else ()
+    tables = summary_tables(old, new, target)
+    parts = (*tables, _kind_table(comparison), *header, change_table(comparison, view))
+    return parts, {"before": record_of(old, target), "after": record_of(new, target)}
+
+
+def _in_brief(comparison: Comparison, before: Side, after: Side, view: View) -> Part:
     match view.name:
         case "stat":
-            return (stat_table(comparison),)
+            return stat_table(comparison)
         case "name-only":
-            return (change_table(comparison, view).select(["name"]),)
-        case "text":
-            from hlo_cli.commands.diff_text import text_diff
+            return change_table(comparison, view).select(["name"])
+    from hlo_cli.commands.diff_text import text_diff
 
-            return (text_diff(comparison, before.path, after.path),)
-    tables = summary_tables(comparison.before, comparison.after)
-    header = (header_table(comparison),) if comparison.header else ()
-    return (*tables, _kind_table(comparison), *header, change_table(comparison, view))
+    return text_diff(comparison, before.path, after.path)
 
 
 def answer_of(comparison: Comparison) -> str:
@@ -108,7 +124,7 @@ def _kinds_in_words(kinds: Counter[str], of: int) -> str:
 
     ranked = kinds.most_common()
     listed = [words(*each) for each in ranked[:_KINDS]]
-    more = f" and {len(ranked) - _KINDS} more kinds" if len(ranked) > _KINDS else ""
+    more = f" and {counted(len(ranked) - _KINDS, 'more kinds')}" if len(ranked) > _KINDS else ""
     return ", ".join(listed) + more
 
 

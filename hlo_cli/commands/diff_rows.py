@@ -121,7 +121,7 @@ _WORDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "backend
 
 def _word(change: Change) -> str:
     """What changed, in a word or two: attributes by their names."""
-    if change.kind == "attributes":
+    if change.kind in ("attributes", "fusion"):
         return change.name
     return _WORDS.get(change.kind, change.kind)
 
@@ -149,11 +149,19 @@ def stat_table(comparison: Comparison) -> Table:
         count(instruction.computation, "removed")
     for moved in comparison.moved:
         count(moved.after.computation, "moved")
+    there = set(comparison.computations.values())
+    added = set(comparison.after.computations) - there
     rows: tuple[Row, ...] = tuple(
-        (c.name, len(c.instructions), *(found[what] for what in ("changed", "added", "removed", "moved")))
+        (
+            "~" if c in there else "+" if c in added else "-",
+            c.name,
+            len(c.instructions),
+            *(found[what] for what in ("changed", "added", "removed", "moved")),
+        )
         for c, found in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0].name))
     )
     columns = (
+        Column("change", "", "change"),
         Column("computation", "computation", "name", role="name"),
         Column("instructions", "instructions", "count", total="sum"),
         *(Column(what, what, "count", total="sum") for what in ("changed", "added", "removed", "moved")),

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 
-from hlo_cli.analysis.figures import ModuleFigures, figures_of
-from hlo_cli.analysis.target import Target, space_name, target_of
-from hlo_cli.ir.module import Module
+from hlo_cli.analysis.figures import ModuleFigures
+from hlo_cli.analysis.target import Target, space_name
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
 
-def summary_tables(before: Module, after: Module) -> tuple[Table, Table]:
-    """What they take in memory, and what they do."""
-    old, new = figures_of(before), figures_of(after)
-    target = target_of(after) or target_of(before)
+def summary_tables(old: ModuleFigures, new: ModuleFigures, target: Target | None) -> tuple[Table, Table]:
+    """What they take in memory, and what they do, as far as it differs."""
     memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
     return _table("memory", "bytes", memory), _table("work", "count", tuple(_count_rows(old, new)))
+
+
+def record_of(figures: ModuleFigures, target: Target | None) -> Mapping[str, Cell]:
+    """All numbers of a module, for machines."""
+    numbers: dict[str, Cell] = {f.name: getattr(figures, f.name) for f in fields(figures) if f.name != "peak_bytes"}
+    return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in figures.peak_bytes.items()}}
 
 
 def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:

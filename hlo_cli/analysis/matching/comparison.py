@@ -128,8 +128,17 @@ def _place_changes(matching: Matching, before: Instruction, after: Instruction) 
     old, new = before.computation, after.computation
     if matching.computations.get(old) is new:
         return
-    is_fused = old in matching.pairs.one.bodies or new in matching.pairs.two.bodies
-    yield Change("fusion" if is_fused else "computation", "", old.name, new.name)
+    was_fused, is_fused = _is_fused(matching.pairs.one, old), _is_fused(matching.pairs.two, new)
+    if not (was_fused or is_fused):
+        yield Change("computation", "", old.name, new.name)
+        return
+    how = "fused with others" if was_fused and is_fused else "fused" if is_fused else "unfused"
+    yield Change("fusion", how, old.name, new.name)
+
+
+def _is_fused(graph: Graph, computation: Computation) -> bool:
+    caller = graph.bodies.get(computation)
+    return caller is not None and caller.opcode == "fusion"
 
 
 def _moved(matching: Matching) -> Iterator[Moved]:

@@ -67,6 +67,7 @@ def match(before: Module, after: Module) -> Matching:
         _pair_across_fusions(pairs, units.computations, numbers)
         units.pair_wrappers()
         units.pair_moved()
+    _pair_other_opcodes(pairs)
     return Matching(pairs, units.computations)
 
 
@@ -75,6 +76,15 @@ def _have_work_left(pairs: Pairs) -> bool:
     left = ({graph.nodes[n].opcode for n, other in enumerate(others) if other < 0} for graph, others in pairs.sides)
     ones, twos = ({_SAME_OPERATION.get(opcode, opcode) for opcode in opcodes} for opcodes in left)
     return not ones.isdisjoint(twos)
+
+
+def _pair_other_opcodes(pairs: Pairs) -> None:
+    """What has become another operation at the same place."""
+    flat = pairs.one, pairs.two
+    pairs.one, pairs.two = pairs.plain
+    if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
+        Spreading(pairs, range(len(pairs.after))).spread_to_other_opcodes()
+    pairs.one, pairs.two = flat
 
 
 def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
@@ -202,7 +212,7 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
         spreading.offer(pairs.one.node(root), pairs.two.node(other))
     spreading.spread()
     _pair_by_origin(pairs, one.nodes, two.nodes)
-    spreading.spread_to_other_opcodes()
+    spreading.spread()
 
 
 def _pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:

@@ -120,6 +120,8 @@ class Spreading:
         one, two = self._pairs.one.nodes[a], self._pairs.two.nodes[b]
         if one.opcode == two.opcode:
             return True
+        if one.called_computations or two.called_computations:
+            return False
         return self._any_opcode and one.shape.to_string(layout=False) == two.shape.to_string(layout=False)
 
     def _have_one_op_name(self, a: Node, b: Node) -> bool:
