@@ -28,12 +28,16 @@ _DEEPEST: Final = 50
 
 
 class Keys:
-    """Numbers for whatever can be compared, equal for what is equal; one numbering serves both modules."""
+    """Numbers for whatever can be compared, equal for what is equal; one numbering serves both modules.
 
-    __slots__ = ("_numbers",)
+    `less` leads from the key of all that an instruction says to the keys that say less.
+    """
+
+    __slots__ = ("_numbers", "less")
 
     def __init__(self) -> None:
         self._numbers: dict[object, Key] = {}
+        self.less: dict[Key, tuple[Key, Key]] = {}
 
     def of(self, what: object) -> Key:
         """The number of something; a new one if it has not been seen."""
@@ -207,7 +211,7 @@ class _Saying:
 
     def say(self, node: Node, instruction: Instruction) -> None:
         """Note what an instruction says of itself and of the computations that it calls."""
-        graph, of, opcode = self._graph, self._graph.numbers.of, instruction.opcode
+        graph, opcode = self._graph, instruction.opcode
         argument, attributes, graph.metadata[node], is_controlled = what_is_said(instruction)
         if is_controlled:
             graph.controlled.add(node)
@@ -218,10 +222,14 @@ class _Saying:
         called = instruction.called_computations
         content = tuple([graph.unit_of[c].content for c in called if c in graph.unit_of]) if called else ()
         number = argument.strip() if opcode == "parameter" else argument
-        said_key, meant_key, bare_key = graph.keys
-        said_key[node] = of((opcode, shape, said, number, taken, content))
-        meant_key[node] = of((opcode, bare, meant, number, taken))
-        bare_key[node] = of((opcode, meant, number if opcode == "parameter" else ""))
+        numbers, (said_key, meant_key, bare_key) = graph.numbers, graph.keys
+        key = said_key[node] = numbers.of((opcode, shape, said, number, taken, content))
+        if (less := numbers.less.get(key)) is None:
+            less = numbers.less[key] = (
+                numbers.of((opcode, bare, meant, number, taken)),
+                numbers.of((opcode, meant, number if opcode == "parameter" else "")),
+            )
+        meant_key[node], bare_key[node] = less
 
     def _shape(self, instruction: Instruction) -> tuple[Key, Key]:
         shape, of = instruction.shape, self._graph.numbers.of
