@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from random import Random
 
@@ -180,6 +181,27 @@ def test_broken_modules_are_compared_as_far_as_they_go() -> None:
     deep = "".join(f"f{n + 1} {{ p = s8[] parameter(0) ROOT c = s8[] call(p), to_apply=f{n} }}\n" for n in range(300))
     text = f"HloModule m\nf0 {{ ROOT p = s8[] parameter(0) }}\n{deep}ENTRY e {{ ROOT p = s8[] parameter(0) }}"
     assert compare(parse_module(text), parse_module(text)).is_empty
+
+
+@pytest.mark.parametrize("shape", ["wide", "deep", "twins", "uncalled"])
+def test_time_is_that_of_reading(shape: str) -> None:
+    """What repeats thousands of times takes no more than its share: seconds here would be hours there."""
+    count = 4000
+    lines = {
+        "wide": [f"n{i} = s8[] not(p)" for i in range(count)],
+        "deep": [f"n{i} = s8[] not({f'n{i - 1}' if i else 'p'})" for i in range(count)],
+        "twins": [f"n{i} = s8[] constant(1)" for i in range(count)],
+        "uncalled": [],
+    }[shape]
+    functions = "".join(f"f{i} {{ ROOT p = s8[] parameter(0) }}\n" for i in range(count)) if shape == "uncalled" else ""
+    names = ", ".join(["p", *(f"n{i}" for i in range(len(lines)))])
+    root = f"ROOT t = ({', '.join(['s8[]'] * (len(lines) + 1))}) tuple({names})"
+    module = entry("p = s8[] parameter(0)", *lines, root, functions=functions)
+    other = entry("p = s8[] parameter(0)", *lines[:-1], root.replace(f", n{count - 1}", "", 1), functions=functions)
+    started = time.process_time()
+    compare(module, other)
+    normalized(module)
+    assert time.process_time() - started < 10
 
 
 def test_passes_change_what_xla_says_they_do(capsys: pytest.CaptureFixture[str]) -> None:

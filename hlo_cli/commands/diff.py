@@ -10,7 +10,7 @@ from hlo_cli.commands.options import finish, input_options, output_of, output_op
 from hlo_cli.source import HloError, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options import Reading
+    from hlo_cli.commands.options import Output, Reading
 
 KINDS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
@@ -71,7 +71,7 @@ def command(
         raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
     ignored = _ignored(ignore)
     if normalize:
-        return _normalize(inputs, reading, ignored, output.path)
+        return _normalize(inputs, reading, ignored, output)
     from hlo_cli.commands.diff_view import View
 
     view = View(two[0].removeprefix("--") if two else "changes", ignored, with_schedule=schedule)
@@ -98,14 +98,13 @@ def _ignored(words: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _normalize(inputs: tuple[str, ...], reading: Reading, ignored: tuple[str, ...], path: str | None) -> int:
-    from hlo_cli.commands.loading import load_one
-    from hlo_cli.commands.options import Output, complain
+def _normalize(inputs: tuple[str, ...], reading: Reading, ignored: tuple[str, ...], output: Output) -> int:
+    from hlo_cli.commands.loading import load_one, notes_of
+    from hlo_cli.commands.options import complain
     from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.normalized import normalized
 
     loaded = load_one(inputs, reading)
-    if loaded.module.errors:
-        return complain((), loaded.module.errors, Output())
-    write(module_chunks(normalized(loaded.module, ignored)), path)
-    return 0
+    if not loaded.module.errors:
+        write(module_chunks(normalized(loaded.module, ignored)), output.path)
+    return complain(notes_of(loaded), loaded.module.errors, output)

@@ -98,22 +98,27 @@ class _Normalizing:
     def _order(self, computation: Computation) -> tuple[Instruction, ...]:
         """Parameters, then what the root needs, then what is left, each behind its operands."""
         before = control_predecessors(computation)
-        done: dict[Instruction, None] = dict.fromkeys(computation.parameters)
-        ends = sorted(self._ends(computation), key=lambda i: self._digests[i])
+
+        def needed(i: Instruction) -> Iterator[Instruction]:
+            first = (computation.instructions[k] for k in before.get(i.index, ()))
+            return iter((*i.operands, *sorted(first, key=self._digests.__getitem__)))
+
+        ends = sorted(self._ends(computation), key=self._digests.__getitem__)
         root = () if computation.root is None else (computation.root,)
+        order = list(computation.parameters)
+        seen = set(order)
         for start in (*root, *ends, *computation.instructions):
-            waiting = [start]
+            waiting = [] if start in seen else [(start, needed(start))]
+            seen.add(start)
             while waiting:
-                at = waiting[-1]
-                needed = sorted(
-                    (computation.instructions[k] for k in before.get(at.index, ())), key=self._digests.__getitem__
-                )
-                missing = [i for i in (*at.operands, *needed) if i not in done and i not in waiting]
-                if missing and at not in done:
-                    waiting.append(missing[0])
+                at, rest = waiting[-1]
+                if (inner := next((i for i in rest if i not in seen), None)) is None:
+                    order.append(at)
+                    waiting.pop()
                 else:
-                    done.setdefault(waiting.pop())
-        return tuple(done)
+                    seen.add(inner)
+                    waiting.append((inner, needed(inner)))
+        return tuple(order)
 
     def _callees_first(
         self, orders: Mapping[Computation, tuple[Instruction, ...]]

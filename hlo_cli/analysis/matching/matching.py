@@ -35,6 +35,7 @@ _SAME_OPERATION: Final = {
     "collective-permute-start": "collective-permute",
 }
 """Opcodes that compilers write for others; the first has the name of the second."""
+_MOST_COMPARED: Final = 100_000
 _LIKE: Final = 0.5
 """How much of two computations must say the same for them to be one, where nothing else tells."""
 
@@ -163,6 +164,8 @@ class _Units:
         one, two = pairs.plain
         ones = [c for c in self._left(one) if _is_free(c, one, pairs.after)]
         twos = [c for c in self._left(two) if _is_free(c, two, pairs.before)]
+        if len(ones) * len(twos) > _MOST_COMPARED:
+            return []
         called = {c for graph in pairs.plain for i in graph.nodes for c in i.called_computations}
         likenesses = [
             (likeness, x, y)
@@ -197,6 +200,10 @@ def _name_and_parameters(unit: Unit) -> object:
 
 def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
     """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
+    if _are_copies(pairs, one, two):
+        for a, b in zip(one.nodes, two.nodes, strict=True):
+            pairs.add(a, b)
+        return
     first = len(pairs.found)
     if one.content != two.content:
         _pair_by_arguments(pairs, one.computation, two.computation)
@@ -213,6 +220,20 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
     spreading.spread()
     _pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread()
+
+
+def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
+    """Whether two computations say the same line by line, names aside, and nothing in them is paired yet."""
+    count = len(one.nodes)
+    if one.content != two.content or count != len(two.nodes) or not count:
+        return False
+    a, b = one.nodes[0], two.nodes[0]
+    if pairs.one.expression[a : a + count] != pairs.two.expression[b : b + count]:
+        return False
+    if any(other >= 0 for other in (*pairs.after[a : a + count], *pairs.before[b : b + count])):
+        return False
+    ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
+    return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))
 
 
 def _pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
