@@ -150,7 +150,7 @@ def _pair_used_alike(
         group = [b for b in candidates if pairs.before[b] < 0] if len(candidates) <= _MOST_TWINS else []
         if len(group) > 1 or (group and len(groups[0][colours[0][a]]) > 1):
             group = [b for b in group if _takes_the_same(pairs, a, b)]
-        if len(group) == 1 and not namesakes.compete(a, group[0]):
+        if len(group) == 1 and not namesakes.compete(a, group[0]) and not _take_others(pairs, a, group[0]):
             pairs.add(a, group[0])
 
 
@@ -161,3 +161,9 @@ def _takes_the_same(pairs: Pairs, a: Node, b: Node) -> bool:
         return False
     known = [pairs.after[x] == y for x, y in zip(ones, twos, strict=True) if pairs.after[x] >= 0]
     return bool(known) and all(known)
+
+
+def _take_others(pairs: Pairs, a: Node, b: Node) -> bool:
+    """Whether some operands are known to be others."""
+    both = zip(pairs.one.operands[a], pairs.two.operands[b], strict=False)
+    return any(pairs.after[x] >= 0 and pairs.before[y] >= 0 and not pairs.same_value(x, y) for x, y in both)

@@ -20,6 +20,8 @@ _MOST_USERS: Final = 32
 _MOST_COMBINATIONS: Final = 64
 _SAME_OP_NAME: Final = 1.0
 _SAME_NAME: Final = 0.01
+_MOVES: Final = frozenset(("bitcast", "broadcast", "copy", "reshape", "transpose"))
+"""Opcodes that only move data, which do not come in the place of those that compute."""
 _ALL_AGREE: Final = 4
 """The score of nodes with the same operands and users that say nothing the same."""
 
@@ -120,7 +122,7 @@ class Spreading:
         one, two = self._pairs.one.nodes[a], self._pairs.two.nodes[b]
         if one.opcode == two.opcode:
             return True
-        if one.called_computations or two.called_computations:
+        if one.called_computations or two.called_computations or (one.opcode in _MOVES) != (two.opcode in _MOVES):
             return False
         return self._any_opcode and one.shape.to_string(layout=False) == two.shape.to_string(layout=False)
 
