@@ -51,6 +51,8 @@ Fields     name opcode computation op_name op_type source line
            elements logical_bytes padded_bytes padding_bytes padding
            operands users called_computations   names, or how many
            is_root is_entry fused               true by themselves
+           flops transcendentals bytes intensity   what it costs, with all
+                                                it calls; bytes it moves
            any attribute: kind == kLoop, attributes[padding] ~ 0_1
            of values: instruction saving_bytes space space_name
 Operators  == != < <= > >=   in (a, b)   not in   and or not ( )
@@ -80,7 +82,7 @@ Once, in the shell's start-up file:
 TOPICS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "dump": ("how to make a dump", lambda: DUMP),
     "where": ("how to choose instructions: the language of --where", lambda: WHERE),
-    "chips": ("the chips that --chip knows, and their memories", lambda: _chips()),
+    "chips": ("the chips that --chip knows, and the times estimated for them", lambda: _chips()),
     "completion": ("how to let the shell complete commands and options", lambda: COMPLETION),
 }
 
@@ -117,17 +119,6 @@ def _text(context: click.Context, topic: str | None) -> str:
 
 
 def _chips() -> str:
-    from hlo_cli.analysis.chips import CHIPS
-    from hlo_cli.analysis.target import space_name
-    from hlo_cli.render.numbers import bytes_in_words
+    from hlo_cli.commands.help_chips import chips_text
 
-    lines = ["The memory of one device as XLA counts devices, and who says so."]
-    for chip in CHIPS:
-        lines += ["", f"{chip.name}   also {', '.join(chip.aliases)}"]
-        for space, capacity in chip.memories.items():
-            lines.append(
-                f"  {space_name(space, chip.target):<7}{bytes_in_words(capacity.bytes):>10}  {capacity.source}"
-            )
-        if chip.usable is not None:
-            lines.append(f"  usable {bytes_in_words(chip.usable.bytes):>10}  {chip.usable.source}")
-    return "\n".join(lines)
+    return chips_text()

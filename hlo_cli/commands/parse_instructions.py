@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from hlo_cli.analysis.cost import costs_of
+from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
@@ -25,17 +30,32 @@ _COLUMNS = (
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
 )
+_COST_COLUMNS = (
+    Column("flops", "flops", "count", total="sum"),
+    Column("transcendentals", "transc.", "count", total="sum"),
+    Column("bytes", "moved", "bytes", total="sum"),
+    Column("intensity", "flop/B", "count"),
+)
+"""Columns that take a cost analysis; they are there if one of them is asked for."""
 
 
-def report_of_instructions(loaded: Loaded, *, computation: str | None = None, where: str | None = None) -> Report:
-    """One row for each instruction that an expression chooses, in the order of the text."""
+def report_of_instructions(
+    loaded: Loaded, *, computation: str | None = None, where: str | None = None, columns: Collection[str] = ()
+) -> Report:
+    """One row for each instruction that an expression chooses, in the order of the text.
+
+    `columns` are those that the user names, which may be costs.
+    """
     module = loaded.module
     instructions, answer = choose_instructions(module, computation, where)
+    table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
+    if {column.name for column in _COST_COLUMNS} & set(columns):
+        table = _with_costs(table, instructions, costs_of(module))
     return Report(
         "parse",
         answer,
         numbers={"module": module.name, "instructions": len(instructions)},
-        parts=(Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions"),),
+        parts=(table,),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
@@ -71,3 +91,13 @@ def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
         str(location) if location is not None else None,
         module.source.position(span.start).line if span is not None else None,
     )
+
+
+def _with_costs(table: Table, instructions: Iterable[Instruction], costs: Mapping[Instruction, Cost]) -> Table:
+    cells = (_cost_cells(costs[instruction]) for instruction in instructions)
+    rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
+    return replace(table, columns=(*table.columns, *_COST_COLUMNS), rows=rows)
+
+
+def _cost_cells(cost: Cost) -> tuple[Cell, ...]:
+    return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity

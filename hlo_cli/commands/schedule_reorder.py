@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
-from hlo_cli.analysis.memory import Memory
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.schedule_moved import moved_table
 from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted, percent
-from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.moved import MovedBlock, moved_blocks
-from hlo_cli.transform.reorder import How
-from hlo_cli.transform.scheduling.flights import LINK
+from hlo_cli.transform.moved import moved_blocks
+from hlo_cli.transform.reorder import How, Reordered
+from hlo_cli.transform.scheduling.flights import BY_BYTES
 
 
 def report_of_reordering(
     loaded: Loaded,
     overlap: Overlap,
-    new: Module,
+    new: Reordered,
     *,
     how: How,
     within: Computation | None,
@@ -34,15 +33,16 @@ def report_of_reordering(
     argument: str,
 ) -> Report:
     """What the new order does to memory and to what is waited for, and one row for each block that moved."""
-    before, after = memory_of(loaded.module), memory_of(new)
-    new_overlap = overlap_of(new)
+    new_overlap = overlap_of(new.module)
     blocks = [
-        block for block in moved_blocks(loaded.module, new) if within is None or block.before[0].computation is within
+        block
+        for block in moved_blocks(loaded.module, new.module)
+        if within is None or block.before[0].computation is within
     ]
-    everything = _moved_table(blocks, before, after)
+    everything = moved_table(loaded.module, new.module, blocks)
     table = everything if where is None else rows_where(where, everything)
     waits = _Waits(overlap.flights), _Waits(new_overlap.flights)
-    peaks = _peaks(before, after)
+    peaks = _peaks(new)
     moved = sum(len(block.instructions) for block in blocks)
     return Report(
         "schedule",
@@ -77,12 +77,13 @@ class _Waits:
 Peaks = Sequence[tuple[str, int, int]]
 
 
-def _peaks(before: Memory, after: Memory) -> Peaks:
+def _peaks(new: Reordered) -> Peaks:
     """The name of each memory space with its peaks before and after."""
-    found = {space.number: (space.name, space.peak_bytes, 0) for space in before.spaces}
-    for space in after.spaces:
-        found[space.number] = (space.name, found[space.number][1] if space.number in found else 0, space.peak_bytes)
-    return [found[number] for number in sorted(found)]
+    target = target_of(new.module)
+    return [
+        (space_name(space, target), new.before.get(space, 0), new.after.get(space, 0))
+        for space in sorted(new.before.keys() | new.after.keys())
+    ]
 
 
 def _answer(how: How, peaks: Peaks, waits: tuple[_Waits, _Waits], moved: int, blocks: int, *, is_new: bool) -> str:
@@ -126,44 +127,10 @@ def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _moved_table(blocks: Iterable[MovedBlock], before: Memory, after: Memory) -> Table:
-    columns = (
-        Column("from", "from", "step"),
-        Column("to", "to", "step"),
-        Column("by", "by", "count", from_width=120),
-        Column("instructions", "count", "count"),
-        Column("first", "first", "name", role="name"),
-        Column("last", "last", "name", rank=2),
-        Column("behind", "now behind", "name", rank=3),
-        Column("computation", "computation", "name", from_width=120),
-        Column("op_name", "op_name", "op_name", from_width=200, rank=1),
-    )
-
-    def row(block: MovedBlock) -> Row:
-        old, new = before.positions.get(block.before[0]), after.positions.get(block.instructions[0])
-        by: Cell = None if old is None or new is None else new - old
-        first, last = block.instructions[0], block.instructions[-1]
-        return (
-            old,
-            new,
-            by,
-            len(block.instructions),
-            first.name,
-            last.name if last is not first else None,
-            block.behind.name if block.behind is not None else None,
-            first.computation.name,
-            first.metadata.op_name or None,
-        )
-
-    rows = tuple(map(row, blocks))
-    return Table("moved", columns, rows, noun="blocks", title="moved")
-
-
 def _notes(overlap: Overlap, how: How) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
     if how == "latency":
-        words = "time by the bytes that kernels read and write, as XLA's cost analysis counts them"
-        yield Diagnostic("note", f"{words}; a byte between devices takes {LINK} times as long as one within")
+        yield Diagnostic("note", BY_BYTES)
 
 
 def _next(argument: str, how: How) -> tuple[str, ...]:
