@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
 from pathlib import Path
 from random import Random
@@ -226,3 +228,24 @@ def test_passes_change_what_xla_says_they_do(capsys: pytest.CaptureFixture[str])
 def test_exit_codes(arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FIXTURES)
     assert main(["diff", *arguments], standalone=False) == code
+
+
+@pytest.mark.parametrize("jobs", [[], ["--jobs", "2"]])
+def test_directories_are_compared_folder_by_folder(
+    jobs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for side in (old, new):
+        for name in ("v2_mlp", "v3_indexing", "v4_sorting"):
+            shutil.copytree(FIXTURES / "tpu" / name, side / "run" / name)
+    dump = new / "run" / "v2_mlp" / "after_optimizations.txt"
+    text = dump.read_text()
+    dump.write_text(text.replace("exponential(", "negate(", 1))
+    shutil.rmtree(new / "run" / "v4_sorting")
+    (new / "run" / "v3_indexing" / "after_optimizations.txt").write_text("HloModule x {")
+    assert main(["diff", str(old), str(new), *jobs, "--format", "json"], standalone=False) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert report["answer"] == {"modules": 2, "differing": 1, "alone": 1, "problems": 1}
+    rows = report["tables"]["modules"]["rows"]
+    assert [row[:3] for row in rows] == [["~", "run/v2_mlp/", 1], ["-", "run/v4_sorting/", None]]
+    assert "run/v3_indexing/" in report["errors"][0]["message"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from hlo_cli.commands.each_options import jobs_option
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of, write
 from hlo_cli.source import HloError, nearest
 
@@ -33,7 +34,7 @@ The exit code is 0 also where there are differences, as git's is, unless --exit-
 \b
 Examples:
   hlo diff before.txt after.txt
-  hlo diff old/ new/ --ignore metadata,backend_config --exit-code
+  hlo diff old/ new/ --ignore metadata,backend_config --exit-code --jobs 0
   hlo diff dump/ --stage before_optimizations..after_optimizations
   hlo diff dump/ --passes
   hlo diff dump/ --normalize > golden.hlo
@@ -50,6 +51,7 @@ Examples:
 @click.option("--schedule", is_flag=True, help="What stands elsewhere in the schedule is a difference too.")
 @click.option("--ignore", metavar="LIST", default="", help="Kinds of changes, or names, that are none.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 if there are differences.")
+@jobs_option("Compare the modules of two directories in N processes; 0: one a core.")
 @input_options
 @output_options
 def command(
@@ -62,6 +64,7 @@ def command(
     schedule: bool,
     ignore: str,
     exit_code: bool,
+    jobs: int | None,
     **options: object,
 ) -> int:
     """Reads, compares, reports."""
@@ -82,7 +85,7 @@ def command(
     else:
         from hlo_cli.commands.diff_inputs import report_of_inputs
 
-        report, found, errors = report_of_inputs(inputs, reading, view)
+        report, found, errors = report_of_inputs(inputs, reading, view, jobs=jobs)
     code = finish(report, output, errors)
     return code or int(exit_code and found)
 
