@@ -10,6 +10,7 @@ from hlo_cli.render.draw.paint import painter
 from hlo_cli.render.draw.prose import BETWEEN, beside, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line
@@ -30,10 +31,15 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def screen_lines(report: Report, style: Style) -> Iterator[Line]:
-    """The lines of the screen, before colour: parts with a blank line between them."""
-    begun = bool(report.answer)
-    yield from text_lines(report.answer, style, "strong")
-    parts = [part for part in report.parts if not isinstance(part, Table) or (part.person and part.rows)]
+    """The lines of the screen, before colour: parts with a blank line between them.
+
+    The answer comes first, but behind findings, which may fill several screens: there it is still seen.
+    """
+    has_findings = any(isinstance(part, Findings) and part.found for part in report.parts)
+    answer = () if has_findings else text_lines(report.answer, style, "strong")
+    begun = bool(report.answer) and not has_findings
+    yield from answer
+    parts = [part for part in report.parts if _is_shown(part)]
     footer: tuple[str, ...] = ()
     for part in parts:
         yield from beside(footer, style)
@@ -42,7 +48,21 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
         begun = True
         yield from part_lines(part, style)
         footer = part_footer(part, style)
+    if has_findings:
+        yield from beside(footer, style)
+        yield ()
+        yield from text_lines(report.answer, style, "strong")
+        footer = ()
     yield from _ending(footer, report.next, style)
+
+
+def _is_shown(part: Part) -> bool:
+    match part:
+        case Table():
+            return part.person and bool(part.rows)
+        case Findings():
+            return bool(part.found)
+    return True
 
 
 def part_lines(part: Part, style: Style) -> Iterator[Line]:

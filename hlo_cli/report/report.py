@@ -14,11 +14,12 @@ if TYPE_CHECKING:  # a report of tables need not load the other kinds of parts
     from hlo_cli.report.anatomy import Anatomy
     from hlo_cli.report.facts import Facts
     from hlo_cli.report.figure import Figure
+    from hlo_cli.report.findings import Findings
     from hlo_cli.report.text import Passage
     from hlo_cli.report.timeline import Timeline
     from hlo_cli.report.tree import Tree
 
-Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage | Timeline"
+Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage | Timeline"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,66 @@
+"""The catalog of all rules, and which of them a user wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hlo_cli.lint.families import padding, reading, shapes
+from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.settings import Settings
+from hlo_cli.source import HloError, nearest
+
+FAMILIES: Final = (reading, shapes, padding)
+"""The files that hold rules; one that is added here is part of everything."""
+
+RULES: Final[tuple[Rule, ...]] = tuple(
+    sorted(
+        (each for family in FAMILIES for each in vars(family).values() if isinstance(each, Rule)),
+        key=lambda rule: rule.code,
+    )
+)
+"""Every rule in the order of the codes."""
+
+EVERYTHING: Final = "ALL"
+
+
+def rule_of(code: str) -> Rule:
+    """The rule with this code; HloError if there is none.
+
+    >>> rule_of("HLO101").name
+    'mostly padding'
+    """
+    for rule in RULES:
+        if rule.code == code.upper():
+            return rule
+    raise _no_such(code)
+
+
+def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
+    """The rules that run: a family's that are on by default, and off ones that are named in full or by ALL.
+
+    >>> [rule.code for rule in chosen_rules(Settings(select=("HLO1",), ignore=("HLO102",)))]
+    ['HLO101']
+    """
+    select = _checked(settings.select) or ("HLO",)
+    ignore = _checked(settings.ignore)
+    _checked(settings.severity)
+    wanted = (rule for rule in RULES if any(_means(prefix, rule) for prefix in select))
+    return tuple(rule for rule in wanted if not any(rule.code.startswith(prefix) for prefix in ignore))
+
+
+def _means(prefix: str, rule: Rule) -> bool:
+    return prefix in (EVERYTHING, rule.code) or (rule.is_default and rule.code.startswith(prefix))
+
+
+def _checked(codes: Iterable[str]) -> tuple[str, ...]:
+    written = tuple(code.upper() for code in codes)
+    for code in written:
+        if code != EVERYTHING and not any(rule.code.startswith(code) for rule in RULES):
+            raise _no_such(code)
+    return written
+
+
+def _no_such(code: str) -> HloError:
+    close = nearest(code.upper(), [rule.code for rule in RULES])
+    return HloError(f"no rule {code}{f'; did you mean {close}?' if close else ''}", hint="hlo lint --list-rules")

@@ -1,0 +1,102 @@
+"""What rules look at: a module, the settings, and what several rules ask for, found out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
+from hlo_cli.analysis.contexts import Contexts, contexts_of
+from hlo_cli.analysis.neighbours import Users, users_among
+from hlo_cli.analysis.target import target_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.settings import Settings, When
+from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
+from hlo_cli.source import Diagnostic
+
+
+@dataclass(eq=False)
+class Subject:
+    """A module that is looked through under some settings; `rejections` are what XLA's own parser would not take.
+
+    >>> from hlo_cli import parse_module
+    >>> subject = Subject(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"), Settings())
+    >>> list(subject.of("negate")), subject.is_layout_sensitive
+    ([<negate n>], False)
+    """
+
+    module: Module
+    settings: Settings
+    rejections: tuple[Diagnostic, ...] = ()
+
+    def of(self, *opcodes: str) -> Iterator[Instruction]:
+        """The instructions with one of these opcodes."""
+        for opcode in opcodes:
+            yield from self.by_opcode.get(opcode, ())
+
+    @cached_property
+    def by_opcode(self) -> Mapping[str, tuple[Instruction, ...]]:
+        """The instructions of all computations by opcode, in the order of the text."""
+        found: dict[str, list[Instruction]] = {}
+        for instruction in self.module.instructions:
+            found.setdefault(instruction.opcode, []).append(instruction)
+        return {opcode: tuple(instructions) for opcode, instructions in found.items()}
+
+    @cached_property
+    def users(self) -> Users:
+        """Which instructions take the value of each."""
+        return users_among(list(self.module.instructions))
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """In which way each computation runs."""
+        return contexts_of(self.module)
+
+    @cached_property
+    def fused(self) -> frozenset[Computation]:
+        """The bodies of fusions."""
+        return frozenset(called for fusion in self.of("fusion") for called in fusion.called_computations)
+
+    @cached_property
+    def async_pairs(self) -> AsyncPairs:
+        """The asynchronous operations."""
+        return async_pairs(self.module)
+
+    @cached_property
+    def target(self) -> str | None:
+        """What the module was compiled for."""
+        return target_of(self.module)
+
+    @property
+    def is_layout_sensitive(self) -> bool:
+        """Whether layouts are compared where data only moves through: they are settled once a module is scheduled."""
+        return _when(self.settings.layout_sensitive, auto=self.module.is_scheduled)
+
+    @cached_property
+    def allows_mixed_precision(self) -> bool:
+        """Whether float types may mix, as the TPU compiler leaves them."""
+        is_optimized = self.module.is_scheduled and self.target == "tpu"
+        return _when(self.settings.mixed_precision, auto=is_optimized)
+
+    @cached_property
+    def shape_problems(self) -> tuple[ShapeProblem, ...]:
+        """Where shapes and operands do not fit their opcodes."""
+        strictness = Strictness(self.is_layout_sensitive, self.allows_mixed_precision, self.fused)
+        return tuple(shape_problems(self.module, strictness))
+
+    @property
+    def replica_count(self) -> int:
+        """How many copies of the program run on different data."""
+        return self.settings.replica_count or self.module.replica_count
+
+    @property
+    def num_partitions(self) -> int:
+        """Over how many devices each copy is spread."""
+        return self.settings.num_partitions or self.module.num_partitions
+
+
+def _when(setting: When, *, auto: bool) -> bool:
+    return auto if setting == "auto" else setting == "always"
