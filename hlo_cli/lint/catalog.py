@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hlo_cli.lint.families import padding, reading, shapes
+from hlo_cli.lint.families import (
+    asynchronous,
+    buffers,
+    calls,
+    collectives,
+    entry,
+    fusions,
+    layouts,
+    padding,
+    reading,
+    shapes,
+    shardings,
+)
 from hlo_cli.lint.registry import Rule
 from hlo_cli.lint.settings import Settings
 from hlo_cli.source import HloError, nearest
 
-FAMILIES: Final = (reading, shapes, padding)
+FAMILIES: Final = (
+    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings, padding,
+)  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""
 
 RULES: Final[tuple[Rule, ...]] = tuple(

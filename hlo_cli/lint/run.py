@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.finding import Finding
@@ -49,15 +50,17 @@ def lint(
     settings = settings or Settings()
     subject = Subject(module, settings, tuple(rejections))
     found: dict[tuple[str, Finding], Found] = {}
-    for rule in chosen_rules(settings):
-        severity = settings.severity.get(rule.code, rule.severity)
-        if (rule.needs_whole and module.errors) or SEVERITIES.index(severity) > SEVERITIES.index(
-            settings.least_severity
-        ):
-            continue
-        for finding in rule.check(subject):
-            found.setdefault((rule.code, finding), Found(rule, finding, severity, module))
+    with no_garbage_collection():
+        for rule in chosen_rules(settings):
+            severity = settings.severity.get(rule.code, rule.severity)
+            if not (rule.needs_whole and module.errors) and _is_shown(severity, settings):
+                for finding in rule.check(subject):
+                    found.setdefault((rule.code, finding), Found(rule, finding, severity, module))
     return tuple(sorted(found.values(), key=_order))
+
+
+def _is_shown(severity: Severity, settings: Settings) -> bool:
+    return SEVERITIES.index(severity) <= SEVERITIES.index(settings.least_severity)
 
 
 def _order(found: Found) -> tuple[int, str]:

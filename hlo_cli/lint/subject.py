@@ -15,6 +15,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
+from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
 
 
@@ -59,6 +60,19 @@ class Subject:
     def fused(self) -> frozenset[Computation]:
         """The bodies of fusions."""
         return frozenset(called for fusion in self.of("fusion") for called in fusion.called_computations)
+
+    @cached_property
+    def threads(self) -> Mapping[Computation, str]:
+        """On which thread each computation runs."""
+        return threads_of(self.module, self.of("async-start"))
+
+    def saying(self, text: str) -> Iterator[Instruction]:
+        """The instructions in whose attributes a text stands, which is quick to see."""
+        if self.module.source.text and text not in self.module.source.text:
+            return
+        for instruction in self.module.instructions:
+            if text in instruction.raw[1]:
+                yield instruction
 
     @cached_property
     def async_pairs(self) -> AsyncPairs:
