@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.subject import Subject
 from hlo_cli.source import Severity
 
 Check: TypeAlias = Callable[[Subject], Iterator[Finding]]
+
+Needs = Literal["text", "instructions", "module"]
 
 _PARTS: Final = ("Why", "Example", "Mend", "Reference")
 
@@ -31,8 +33,8 @@ class Page:
 class Rule:
     """A rule with its code, its name in a few words, and how bad it is to break it.
 
-    `is_default` says that it runs unless it is ignored; `needs_whole` that it says nothing of a text with errors,
-    from which instructions may be missing.
+    `is_default` says that it runs unless it is ignored. `needs` says what it can judge: `text` anything, `instructions`
+    a text from which only other instructions are missing, for they could not be read, `module` nothing but a whole one.
     """
 
     code: str
@@ -40,7 +42,7 @@ class Rule:
     severity: Severity
     check: Check
     is_default: bool
-    needs_whole: bool
+    needs: Needs
 
     @property
     def page(self) -> Page:
@@ -49,7 +51,7 @@ class Rule:
 
 
 def rule(
-    code: str, name: str, *, severity: Severity = "error", is_default: bool = True, needs_whole: bool = True
+    code: str, name: str, *, severity: Severity = "error", is_default: bool = True, needs: Needs = "module"
 ) -> Callable[[Check], Rule]:
     """Makes a rule of a function.
 
@@ -62,7 +64,7 @@ def rule(
     >>> parameter_root.code, parameter_root.page.what
     ('HLO999', 'The entry gives back a parameter.')
     """
-    return lambda check: Rule(code, name, severity, check, is_default, needs_whole)
+    return lambda check: Rule(code, name, severity, check, is_default, needs)
 
 
 def read_page(docstring: str) -> Page:

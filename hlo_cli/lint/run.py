@@ -10,7 +10,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.registry import Needs, Rule
 from hlo_cli.lint.settings import Settings
 from hlo_cli.lint.subject import Subject
 from hlo_cli.source import Diagnostic, Severity
@@ -51,12 +51,20 @@ def lint(
     subject = Subject(module, settings, tuple(rejections))
     found: dict[tuple[str, Finding], Found] = {}
     with no_garbage_collection():
+        judged = _judged(subject)
         for rule in chosen_rules(settings):
             severity = settings.severity.get(rule.code, rule.severity)
-            if not (rule.needs_whole and module.errors) and _is_shown(severity, settings):
+            if rule.needs in judged and _is_shown(severity, settings):
                 for finding in rule.check(subject):
                     found.setdefault((rule.code, finding), Found(rule, finding, severity, module))
     return tuple(sorted(found.values(), key=_order))
+
+
+def _judged(subject: Subject) -> tuple[Needs, ...]:
+    """What rules may need to judge this text: little if it leaves things out, all but the whole if it has errors."""
+    if subject.left_out:
+        return ("text",)
+    return ("text", "instructions") if subject.module.errors else ("text", "instructions", "module")
 
 
 def _is_shown(severity: Severity, settings: Settings) -> bool:

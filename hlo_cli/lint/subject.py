@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.contexts import Contexts, contexts_of
@@ -17,6 +18,8 @@ from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
+
+_LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 
 @dataclass(eq=False)
@@ -37,6 +40,11 @@ class Subject:
         """The instructions with one of these opcodes."""
         for opcode in opcodes:
             yield from self.by_opcode.get(opcode, ())
+
+    @property
+    def left_out(self) -> tuple[Diagnostic, ...]:
+        """What the text leaves out without which nobody can tell whether the module is well formed."""
+        return tuple(note for note in self.module.notes if note.code in _LEFT_OUT)
 
     @cached_property
     def by_opcode(self) -> Mapping[str, tuple[Instruction, ...]]:
@@ -87,13 +95,18 @@ class Subject:
     @property
     def is_layout_sensitive(self) -> bool:
         """Whether layouts are compared where data only moves through: they are settled once a module is scheduled."""
-        return _when(self.settings.layout_sensitive, auto=self.module.is_scheduled)
+        return _when(self.settings.layout_sensitive, auto=self.module.is_scheduled and self._has_layouts)
+
+    @cached_property
+    def _has_layouts(self) -> bool:
+        """Whether shapes are written with their layouts, as far as there is a text."""
+        first = self.module.computations[0].span
+        return first is None or self.module.source.text.find("]{", first.start) >= 0
 
     @cached_property
     def allows_mixed_precision(self) -> bool:
-        """Whether float types may mix, as the TPU compiler leaves them."""
-        is_optimized = self.module.is_scheduled and self.target == "tpu"
-        return _when(self.settings.mixed_precision, auto=is_optimized)
+        """Whether float types may mix, as they do once the TPU compiler has had its hands on a module."""
+        return _when(self.settings.mixed_precision, auto=self.target == "tpu")
 
     @cached_property
     def shape_problems(self) -> tuple[ShapeProblem, ...]:

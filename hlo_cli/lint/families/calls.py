@@ -10,7 +10,7 @@ from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, wrapped_opcode
 from hlo_cli.ir.shape import Shape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
@@ -23,6 +23,7 @@ _CALLERS: Final = frozenset(
 )
 _SAME_THREAD: Final = ("while", "conditional", "fusion")
 _APPLYING: Final = ("call", "reduce", "all-reduce", "all-reduce-start", "reduce-scatter", "custom-call", "map")
+_CALLING: Final = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=")
 _VERSION: Final = re.compile(r"[0-9]{1,18}")
 
 
@@ -67,11 +68,12 @@ def calls_nothing(subject: Subject) -> Iterator[Finding]:
     Reference: "Called computations specified for non-caller instruction" in xla/service/hlo_verifier.cc
     """
     for opcode, instructions in subject.by_opcode.items():
-        if opcode not in _CALLERS and (wrapped_opcode(opcode) or "") not in _CALLERS:
-            for instruction in instructions:
-                if instruction.called_computations:
-                    called = instruction.called_computations[0].name
-                    yield Finding(f"{instruction.name} calls {called}, but {opcode} runs no computation", instruction)
+        if opcode in _CALLERS or (wrapped_opcode(opcode) or "") in _CALLERS:
+            continue
+        for instruction in instructions:
+            if _CALLING.search(instruction.raw[1]) and attribute_span(instruction, *CALLING_ATTRIBUTES) is not None:
+                message = f"{instruction.name} names a computation, but {opcode} runs none"
+                yield Finding(message, instruction, attribute_span(instruction, *CALLING_ATTRIBUTES))
 
 
 @rule("HLO022", "handed over in another layout")

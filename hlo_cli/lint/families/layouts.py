@@ -29,7 +29,7 @@ _ROUNDED: Final = frozenset(
 )
 
 
-@rule("HLO013", "layout does not fit the shape", needs_whole=False)
+@rule("HLO013", "layout does not fit the shape", needs="instructions")
 def impossible_layout(subject: Subject) -> Iterator[Finding]:
     """A layout is no order of the dimensions, or no buffer could hold the array.
 

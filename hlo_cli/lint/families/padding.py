@@ -14,7 +14,7 @@ from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
 
 
-@rule("HLO101", "mostly padding", severity="warning")
+@rule("HLO101", "mostly padding", severity="warning", needs="text")
 def mostly_padding(subject: Subject) -> Iterator[Finding]:
     """More than half of a buffer is padding, and enough of it to matter (padding_fraction, padding_bytes).
 
@@ -46,7 +46,7 @@ def mostly_padding(subject: Subject) -> Iterator[Finding]:
         )
 
 
-@rule("HLO102", "copy changes only the layout", severity="warning")
+@rule("HLO102", "copy changes only the layout", severity="warning", needs="text")
 def layout_copy(subject: Subject) -> Iterator[Finding]:
     """A copy writes the same values in another order of dimensions or other tiles (copy_bytes and more).
 

@@ -9,11 +9,11 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 
 
-@rule("HLO001", "cannot be read", needs_whole=False)
+@rule("HLO001", "cannot be read", needs="text")
 def unreadable(subject: Subject) -> Iterator[Finding]:
     """A part of the text is not HLO, or names something that is not there.
 
-    Why: what cannot be read cannot be checked; other rules that need the whole module say nothing until it is mended.
+    Why: what cannot be read cannot be checked; rules that need the whole module say nothing until it is mended.
 
     Example:
         x = f32[2] negate(y)
@@ -26,7 +26,7 @@ def unreadable(subject: Subject) -> Iterator[Finding]:
         yield Finding(error.message, span=error.span, hint=error.hint, subject=error.message)
 
 
-@rule("HLO002", "rejected by XLA's parser", is_default=False, needs_whole=False)
+@rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text")
 def rejected(subject: Subject) -> Iterator[Finding]:
     """XLA's own parser would not take the text, though it can be read here.
 
@@ -42,3 +42,21 @@ def rejected(subject: Subject) -> Iterator[Finding]:
     """
     for error in subject.rejections:
         yield Finding(error.message, span=error.span, hint=error.hint, subject=error.message)
+
+
+@rule("HLO003", "too much left out to judge", severity="warning", needs="text")
+def left_out(subject: Subject) -> Iterator[Finding]:
+    """The text leaves out operands, attributes or the names of computations.
+
+    Why: rules that ask whether a module is well formed cannot tell what is wrong from what is not printed, so they say
+    nothing of such a text.
+
+    Example:
+        y = f32[4] add(...)
+
+    Mend: dump with the options that XLA has by default, which leave out nothing but large constants.
+
+    Reference: HloPrintOptions in xla/hlo/ir/hlo_print_options.h
+    """
+    for note in subject.left_out:
+        yield Finding(note.message, span=note.span, hint=note.hint, subject=note.message)

@@ -11,7 +11,7 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 
 
-@rule("HLO010", "shape or operands do not fit the opcode", needs_whole=False)
+@rule("HLO010", "shape or operands do not fit the opcode", needs="instructions")
 def wrong_shape(subject: Subject) -> Iterator[Finding]:
     """An instruction has another shape than its opcode gives, or takes operands or attributes that it cannot take.
 
@@ -31,7 +31,7 @@ def wrong_shape(subject: Subject) -> Iterator[Finding]:
             yield Finding(problem.message, at, shape_span(subject.module, at) if problem.is_of_shape else None)
 
 
-@rule("HLO011", "result of another precision", needs_whole=False)
+@rule("HLO011", "result of another precision", needs="instructions")
 def wrong_precision(subject: Subject) -> Iterator[Finding]:
     """A shape is right but for the width of its float type.
 
@@ -50,7 +50,7 @@ def wrong_precision(subject: Subject) -> Iterator[Finding]:
             yield Finding(problem.message, problem.instruction, shape_span(subject.module, problem.instruction))
 
 
-@rule("HLO012", "operands of different precisions", needs_whole=False)
+@rule("HLO012", "operands of different precisions", needs="instructions")
 def mixed_precision(subject: Subject) -> Iterator[Finding]:
     """An instruction takes floats of different widths.
 
