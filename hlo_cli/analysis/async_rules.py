@@ -38,18 +38,6 @@ def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
     >>> print(next(broken_rules(parse_module(text))).message)
     nothing waits for s: it has no copy-done
     """
-    for at, message in problems_of(module, pairs):
-        yield Diagnostic("error", message, module.source, at.span, code=CODE)
-
-
-def problems_of(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Problem]:
-    """The same as instructions, with what is wrong with each.
-
-    >>> from hlo_cli import parse_module
-    >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
-    >>> list(problems_of(parse_module(text)))
-    [(<copy-start s>, 'nothing waits for s: it has no copy-done')]
-    """
     found = pairs or async_pairs(module)
     if module.errors or not _says_enough(found):
         return
@@ -62,7 +50,8 @@ def problems_of(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Pro
         each = (*_chain_problems(pair, found, users), *_match_problems(pair), *_wrapped_problems(pair))
         shapes = ((at, f"{at.name}: {message}") for at, message in shape_problems(module, pair, found.continues))
         problems |= dict.fromkeys((*each, *shapes))
-    yield from problems
+    for at, message in problems:
+        yield Diagnostic("error", message, module.source, at.span, code=CODE)
 
 
 def _says_enough(found: AsyncPairs) -> bool:
