@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.analysis.shape_inference import inferred_shape
+    from hlo_cli.fleet import Record, scan
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
@@ -64,6 +65,7 @@ __all__ = [
     "Module",
     "OpaqueShape",
     "Overlap",
+    "Record",
     "Shape",
     "Source",
     "Space",
@@ -91,6 +93,7 @@ __all__ = [
     "padding_mask",
     "parse_module",
     "parse_shape",
+    "scan",
     "sugar",
 ]
 
@@ -109,6 +112,7 @@ _HOMES = {
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),
     "hlo_cli.analysis.shape_inference": ("inferred_shape",),
+    "hlo_cli.fleet": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),
