@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from functools import cache
 
 import pytest
 
-from async_texts import ACCEPTED, BROKEN, EXAMPLES
+from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
 from hlo_cli.analysis.async_pairs import COLLECTIVES, async_pairs, is_end, is_start
-from hlo_cli.analysis.async_rules import broken_rules
+from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
 from hlo_cli.analysis.critical_path import critical_path
 from hlo_cli.analysis.work import Work, works_of, works_of_all
 from hlo_cli.ir.computation import Computation
@@ -21,6 +22,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.sugar import sugar
+from judge import ask_xla
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
@@ -153,9 +155,28 @@ def test_what_is_allowed(name: str) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_not(name: str) -> None:
-    text, at, message = BROKEN[name]
+    text, at, code, message = BROKEN[name]
     read = parse_module(text)
     [finding] = broken_rules(read)
     assert finding.span is not None
     assert read.source.slice(finding.span).split(" = ")[0].removeprefix("ROOT ") == at
     assert message in finding.message
+    assert finding.code == code
+
+
+def test_every_rule_is_broken_by_some_text() -> None:
+    assert {code for _, _, code, _ in BROKEN.values()} == {*RULES, ORPHAN}
+    assert all(inspect.getdoc(rule) for rule in RULES.values())
+
+
+def test_where_not_every_xla_minds_it_is_a_warning() -> None:
+    found = {name: next(broken_rules(parse_module(text))).severity for name, (text, *_) in BROKEN.items()}
+    warned = {name for name, severity in found.items() if severity == "warning"}
+    assert warned == {"two starts of one computation", "a computation in another thread"}
+
+
+@pytest.mark.oracle
+def test_xla_reads_none_of_what_its_parser_minds() -> None:
+    """The others it reads: its verifier, which jaxlib does not run on text, knows more."""
+    answers = dict(zip(BROKEN, ask_xla([text for text, *_ in BROKEN.values()]), strict=True))
+    assert {name for name, answer in answers.items() if not answer} == set(REJECTED_BY_JAXLIB)

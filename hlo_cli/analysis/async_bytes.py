@@ -48,7 +48,9 @@ def _ends(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
     operands = tuple(start.operand_shape(position) for position in range(len(start.operands)))
     if pair.spelling == "sugared":
         last = (start, *pair.updates)[-1]
-        return _elements(subshape(last.shape, (0,))) or operands, subshape(last.shape, (1,))
+        output = subshape(last.shape, (1,))
+        late = output == TupleShape(()) and pair.dones
+        return _elements(subshape(last.shape, (0,))) or operands, pair.dones[0].shape if late else output
     match pair.operation:
         case "all-reduce":
             return operands, start.shape

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
+
+Given: TypeAlias = tuple[Instruction, int]
+"""What a member of a chain takes: the member, and the position among its operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +24,14 @@ class AsyncChain:
     """The members of one chain in order, the computation it runs, and the operands it is given along the way.
 
     `computation` is None for a sugared chain. `binding` is the member at which the computation has all it needs and
-    runs.
+    runs; `buffers` are what updates take besides operands, for an output that comes late.
     """
 
     members: tuple[Instruction, ...]
     computation: Computation | None
-    operands: tuple[tuple[Instruction, int], ...]
+    operands: tuple[Given, ...]
     binding: Instruction
+    buffers: tuple[Given, ...] = ()
 
     @property
     def start(self) -> Instruction:
@@ -75,26 +80,42 @@ def is_async_end(opcode: str) -> bool:
     return opcode in ("async-done", "async-update") or wrapped_opcode(opcode) is not None
 
 
+def is_done(instruction: Instruction) -> bool:
+    """Whether a member of a chain ends it."""
+    return instruction.opcode.endswith("-done")
+
+
 def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     computation = None
     if members[0].opcode == "async-start":
         computation = next((called for member in members for called in member.called_computations), None)
-    operands: list[tuple[Instruction, int]] = []
+    operands: list[Given] = []
+    buffers: list[Given] = []
     for member in members:
-        given = range(len(member.operands)) if member is members[0] else range(1, len(member.operands))
-        operands.extend((member, position) for position in given)
-    binding = next((member for member in members if _is_bound(member, computation)), members[0])
-    return AsyncChain(members, computation, tuple(operands), binding)
+        given = [(member, n) for n in range(int(member is not members[0]), len(member.operands))]
+        bound = subshape(member.shape, (0,)) if member is not members[0] and not is_done(member) else None
+        count = len(bound.elements) - len(operands) if isinstance(bound, TupleShape) else len(given)
+        operands += given[: max(count, 0)]
+        buffers += given[max(count, 0) :]
+    return AsyncChain(members, computation, tuple(operands), _binding(members, computation), tuple(buffers))
 
 
-def _is_bound(member: Instruction, computation: Computation | None) -> bool:
-    """Whether operands and output are all there, as the parts of a member's shape tell."""
-    if computation is None or computation.root is None:
-        return True
-    given, output = subshape(member.shape, (0,)), subshape(member.shape, (1,))
-    if not isinstance(given, TupleShape) or output is None:
-        return False
-    return len(given.elements) >= len(computation.parameters) and has_same_arrays(output, computation.root.shape)
+def _binding(members: tuple[Instruction, ...], computation: Computation | None) -> Instruction:
+    """The first member that has all operands and the output; if only the done says what that is, all operands.
+
+    Without a computation, all is what the last member before the done has.
+    """
+    parts = {m: (subshape(m.shape, (0,)), subshape(m.shape, (1,))) for m in members if not is_done(m)}
+    root = computation.root if computation is not None else None
+    given, output = list(parts.values())[-1]
+    wanted = given.elements if isinstance(given, TupleShape) else ()
+    if computation is not None and root is not None:
+        wanted, output = tuple(parameter.shape for parameter in computation.parameters), root.shape
+    ready = [m for m, (has, _) in parts.items() if isinstance(has, TupleShape) and len(has.elements) >= len(wanted)]
+    bound = [
+        m for m in ready if (made := parts[m][1]) is not None and output is not None and has_same_arrays(made, output)
+    ]
+    return next(iter(bound or ready), members[0])
 
 
 def has_same_arrays(first: Shape, second: Shape) -> bool:

@@ -172,15 +172,18 @@ class Sources:
                 self.forward(first + below.start, self._places.operand_place(*operand), len(below))
 
     def _output(self, instruction: Instruction, chain: AsyncChain, below: range) -> None:
-        """What the wrapped computation returns; for a sugared chain, what the start is said to hold."""
+        """What the wrapped computation returns; for a sugared chain, what the first that binds it holds."""
         places, first = self._places, self._places.first_of(instruction)
         if not below:
             return
         root = chain.computation.root if chain.computation is not None else None
         if root is None or chain.computation not in places.base:
-            output = places.parts(chain.start).below((1,))
-            if instruction is not chain.start and len(output) == len(below):
-                self.forward(first + below.start, places.first_of(chain.start) + output.start, len(below))
+            shape = places.parts(instruction).shapes[below.start]
+            for member in chain.members[: chain.members.index(instruction)]:
+                output = places.parts(member).below((1,))
+                if output and has_same_arrays(places.parts(member).shapes[output.start], shape):
+                    self.forward(first + below.start, places.first_of(member) + output.start, len(below))
+                    return
         elif has_same_arrays(places.parts(instruction).shapes[below.start], root.shape):
             origin = places.first_of(root)
             if instruction is chain.start and root.opcode == "dynamic-update-slice":

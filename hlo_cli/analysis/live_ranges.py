@@ -133,7 +133,7 @@ def _loop_begin(dataflow: Dataflow, schedule: FlatSchedule, loop: Instruction) -
 
 
 def _until_done(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
-    """What runs asynchronously keeps its values until the done."""
+    """What runs asynchronously keeps its values until the done, and so does a buffer that it is to write."""
     places, done = dataflow.places, dict[Computation, int]()
     for run in schedule.runs:
         if run.caller is None:
@@ -147,6 +147,11 @@ def _until_done(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int])
         for place in range(places.first[base], places.first[base + len(computation.instructions)]):
             if dataflow.value[place] == place and place in end:
                 end[place] = max(end[place], tick)
+    for member, chain in dataflow.chains.items():
+        for taker, position in chain.buffers if member is chain.start else ():
+            value = dataflow.value[places.operand_place(taker, position)]
+            if value in end:
+                end[value] = max(end[value], schedule.ticks[places.number(chain.done)])
 
 
 def _arguments_stay(module: Module, dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:

@@ -12,7 +12,6 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line
 
 NEXT = "next: "
@@ -39,9 +38,8 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
     answer = () if has_findings else text_lines(report.answer, style, "strong")
     begun = bool(report.answer) and not has_findings
     yield from answer
-    parts = [part for part in report.parts if _is_shown(part)]
     footer: tuple[str, ...] = ()
-    for part in parts:
+    for part in report.seen_parts:
         yield from beside(footer, style)
         if begun:
             yield ()
@@ -54,15 +52,6 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
         yield from text_lines(report.answer, style, "strong")
         footer = ()
     yield from _ending(footer, report.next, style)
-
-
-def _is_shown(part: Part) -> bool:
-    match part:
-        case Table():
-            return part.person and bool(part.rows)
-        case Findings():
-            return bool(part.found)
-    return True
 
 
 def part_lines(part: Part, style: Style) -> Iterator[Line]:

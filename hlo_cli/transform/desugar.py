@@ -21,6 +21,7 @@ from hlo_cli.transform.wrapping import (
     THREAD,
     chain_of,
     is_start,
+    late_output,
     shared_attributes,
     wrapped_shapes,
 )
@@ -97,7 +98,8 @@ class _Desugar:
             copy.copy(start, operands, called)
             return
         thread = next((a.value for a in start.attributes if a.name == THREAD), None)
-        computation = self._wrapped(start, wrapped, shapes, chain_of(start, users))
+        chain = chain_of(start, users)
+        computation = self._wrapped(start, wrapped, (shapes[0], late_output(shapes[1], chain)), chain)
         computation.execution_thread = "main" if thread is None else thread.strip("\"'")
         assert computation.root is not None
         computation.root.called_computations = called

@@ -67,10 +67,24 @@ def async_update(instruction: Instruction) -> Shape:
             )
     bound = before[0].elements if isinstance(before[0], TupleShape) else ()
     added = elements[0].elements[len(bound) :] if isinstance(elements[0], TupleShape) else ()
-    if tuple(map(sizes_of, added)) != tuple(map(sizes_of, operand_shapes(instruction)[1:])):
+    further = tuple(map(sizes_of, operand_shapes(instruction)[1:]))
+    buffers = output_buffers(before[1], elements[1])
+    if further not in (tuple(map(sizes_of, added)), tuple(map(sizes_of, (*added, *buffers)))):
         found = sizes_of(elements[0])
         fail(instruction, f"expected the further operands behind {described(instruction, 0)}, found {found}")
     return instruction.shape
+
+
+def output_buffers(before: Shape, output: Shape) -> tuple[Shape, ...]:
+    """What an update may take besides operands: where the output is bound by it, the buffers for that.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> print(*output_buffers(parse_shape("()"), parse_shape("(f32[2])")))
+    f32[2]{0}
+    """
+    if before != TupleShape(()):
+        return ()
+    return output.elements if isinstance(output, TupleShape) else (output,)
 
 
 def async_done(instruction: Instruction) -> Shape:

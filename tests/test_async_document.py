@@ -1,0 +1,134 @@
+"""What XLA's document on asynchronous operations shows: each example found, kept to the rules, alive until it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from async_document import EXAMPLES
+from hlo_cli.analysis.async_chains import async_chains
+from hlo_cli.analysis.async_overlap import overlap_of
+from hlo_cli.analysis.async_pairs import async_pairs
+from hlo_cli.analysis.async_rules import broken_rules
+from hlo_cli.analysis.dataflow import dataflow_of
+from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.places import places_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ShapeIndex, subshape
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.sugar import sugar
+from judge import ask_xla
+
+Spell = Callable[[Module], Module]
+
+each_example = pytest.mark.parametrize("name", EXAMPLES)
+spellings = pytest.mark.parametrize("spell", [lambda module: module, desugar, sugar], ids=["as it is", "long", "short"])
+
+
+CANONICAL = "module.to_string(type(options).canonical())"
+_OUTPUT_AT: dict[str, ShapeIndex] = {"copy-start": (0,)}
+
+
+class Values:
+    """Which value stands where in a module."""
+
+    def __init__(self, module: Module) -> None:
+        self.places = places_of(module)
+        self.flow = dataflow_of(self.places, async_chains(self.places.instructions))
+
+    def at(self, instruction: Instruction, index: ShapeIndex = ()) -> int:
+        """The value at an index of what an instruction gives."""
+        first, parts = self.places.first_of(instruction), self.places.parts(instruction)
+        return self.flow.value[next(first + n for n in range(len(parts)) if self.places.index(first + n) == index)]
+
+
+@each_example
+def test_each_example_is_one_operation_that_keeps_the_rules(name: str) -> None:
+    example = EXAMPLES[name]
+    module = parse_module(example.text, strict=example.is_read_by_jaxlib)
+    assert not module.errors
+    [pair] = async_pairs(module).pairs
+    assert (pair.operation, pair.spelling) == (example.operation, example.spelling)
+    assert tuple(member.name for member in pair.members) == example.members
+    assert [finding.message for finding in broken_rules(module)] == []
+
+
+@each_example
+@spellings
+def test_what_is_moved_and_from_where_on(name: str, spell: Spell) -> None:
+    example = EXAMPLES[name]
+    found = overlap_of(spell(parse_module(example.text)))
+    [flight] = found.flights
+    assert flight.moved_bytes == example.moved_bytes
+    assert found.sequence[flight.bound_step].name == example.binding
+    assert flight.done_step is not None
+    assert found.sequence[flight.done_step].name == "d"
+
+
+@each_example
+@spellings
+def test_operands_stay_until_the_operation_is_done(name: str, spell: Spell) -> None:
+    module = spell(parse_module(EXAMPLES[name].text))
+    memory = memory_of(module)
+    done = memory.positions[module.instruction("d")]
+    for operand in operands_of(module):
+        [value] = memory.values_of(operand)
+        assert value.start < value.end
+        assert value.end >= done
+
+
+def operands_of(module: Module) -> list[Instruction]:
+    """What is computed for the asynchronous operation."""
+    members = [i for i in module.entry.instructions if i.name in ("s", "u", "v")]
+    return [operand for member in members for operand in member.operands if operand.name in ("a", "b")]
+
+
+@each_example
+@spellings
+def test_the_output_is_where_the_operation_writes(name: str, spell: Spell) -> None:
+    module = spell(parse_module(EXAMPLES[name].text))
+    values = Values(module)
+    done = module.instruction("d")
+    before = done.operands[0]
+    output = subshape(before.shape, _OUTPUT_AT.get(before.opcode, (1,)))
+    for index, _ in done.shape.leaves if str(output) != "()" else ():
+        assert values.at(before, (*_OUTPUT_AT.get(before.opcode, (1,)), *index)) == values.at(done, index)
+
+
+@each_example
+def test_operands_in_the_start_are_those_that_it_was_given(name: str) -> None:
+    """The first element of a start holds its operands themselves, not copies."""
+    module = parse_module(EXAMPLES[name].text)
+    values = Values(module)
+    start = module.instruction("s")
+    index = {"copy-start": ((1,),), "collective-permute-start": ((0,),)}.get(start.opcode)
+    for number, operand in enumerate(start.operands):
+        assert values.at(start, index[number] if index else (0, number)) == values.at(operand)
+
+
+@each_example
+def test_long_and_short_forms_lead_to_each_other(name: str) -> None:
+    module = parse_module(EXAMPLES[name].text)
+    long = desugar(module)
+    assert not any(i.opcode.startswith(("call-", "custom-call-")) for i in long.instructions)
+    assert [finding.message for finding in broken_rules(long)] == []
+    assert str(sugar(desugar(sugar(long)))) == str(sugar(long))
+    if EXAMPLES[name].spelling == "native":
+        assert long is module
+        assert sugar(module) is module
+
+
+@pytest.mark.oracle
+def test_xla_reads_the_examples_and_their_other_forms_as_the_same_module() -> None:
+    """The document is newer than jaxlib, which knows no late binding."""
+    known = [example for example in EXAMPLES.values() if example.is_read_by_jaxlib]
+    modules = [parse_module(example.text) for example in known]
+    asked = ask_xla([example.text for example in known], CANONICAL)
+    assert all(asked)
+    assert ask_xla([str(desugar(module)) for module in modules], CANONICAL) == asked
+    assert ask_xla([str(sugar(module)) for module in modules], CANONICAL) == asked
+    late = [example.text for example in EXAMPLES.values() if not example.is_read_by_jaxlib]
+    assert not all(ask_xla(late))
