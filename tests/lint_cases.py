@@ -112,9 +112,10 @@ CASES = (
     Case(
         "HLO022",
         *entry(
-            "«y = f32[4,8]{0,1} fusion(x), kind=kLoop, calls=f»",
-            "y = f32[4,8]{1,0} fusion(x), kind=kLoop, calls=f",
+            "«y = f32[4,8]{1,0} call(z), to_apply=f»",
+            "y = f32[4,8]{1,0} call(x), to_apply=f",
             X,
+            "z = f32[4,8]{1,0:S(1)} copy(x)",
             header=SCHEDULED,
             before=NEGATE,
         ),
@@ -159,9 +160,19 @@ CASES = (
         ),
     ),
     Case(
-        "HLO031",
+        "HLO030",
         module(X, FUSION, before=FUSED.format("«lost = f32[4,8] exponential(p)»", "p")),
         module(X, FUSION, before=FUSED.format("kept = f32[4,8] exponential(p)", "kept")),
+    ),
+    Case(
+        "HLO031",
+        *entry(
+            "«y = f32[4,8] fusion(x), kind=kInput, calls=f»",
+            "y = f32[4,8] fusion(x), kind=kLoop, calls=f",
+            X,
+            before=NEGATE,
+        ),
+        Settings(("HLO031",)),
     ),
     Case(
         "HLO032",
@@ -333,6 +344,17 @@ CASES = (
         "HLO062",
         *entry(f"«{DEVICE_SEND.format(CHAIN)}»", "y = f32[4] negate(u)", *SENDS, header=SCHEDULED),
         Settings(("HLO062",)),
+    ),
+    Case(
+        "HLO063",
+        *entry(
+            "«t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f»",
+            "t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=g",
+            X,
+            "s = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f",
+            "d = f32[4,8] async-done(s)",
+            before=NEGATE + NEGATE.replace("f {", "g {"),
+        ),
     ),
     Case(
         "HLO070",

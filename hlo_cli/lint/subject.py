@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
+from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.contexts import Contexts, contexts_of
+from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.neighbours import Users, users_among
 from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
@@ -18,6 +20,9 @@ from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
+
+Located = tuple[Instruction | None, Diagnostic]
+"""Something that is told of an instruction; None where the module was not read from text."""
 
 _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
@@ -107,6 +112,23 @@ class Subject:
     def allows_mixed_precision(self) -> bool:
         """Whether float types may mix, as they do once the TPU compiler has had its hands on a module."""
         return _when(self.settings.mixed_precision, auto=self.target == "tpu")
+
+    @cached_property
+    def async_problems(self) -> tuple[Located, ...]:
+        """Where rules of asynchronous operations are broken."""
+        return tuple(self._located(broken_rules(self.module, self.async_pairs)))
+
+    @cached_property
+    def fusion_problems(self) -> tuple[Located, ...]:
+        """Where rules of fusions are broken."""
+        return tuple(self._located(broken_fusion_rules(self.module)))
+
+    def _located(self, diagnostics: Iterable[Diagnostic]) -> Iterator[Located]:
+        """Diagnostics with the instructions that they are about, which their places tell."""
+        found = tuple(diagnostics)
+        places = {instruction.span: instruction for instruction in self.module.instructions} if found else {}
+        for each in found:
+            yield places.get(each.span) if each.span is not None else None, each
 
     @cached_property
     def shape_problems(self) -> tuple[ShapeProblem, ...]:

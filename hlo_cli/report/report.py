@@ -53,7 +53,7 @@ class Report:
 
     @property
     def seen_parts(self) -> tuple[Part, ...]:
-        """The parts that a person sees: no tables for machines, none without rows, no diffs without changes, no list of no findings."""
+        """The parts that a person sees: no tables for machines, and nothing without rows, changes or findings."""
         return tuple(part for part in self.parts if _is_seen(part))
 
     @property

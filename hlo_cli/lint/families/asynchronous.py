@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.async_rules import problems_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.deadlock import deadlocks
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.wrapping import findings_of
 
 _NAMES: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
 
@@ -28,10 +28,29 @@ def async_rules(subject: Subject) -> Iterator[Finding]:
 
     Mend: let one -done take what the -start or the last -update gives, with the same computation and shapes.
 
-    Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc
+    Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    for at, message in problems_of(subject.module, subject.async_pairs):
-        yield Finding(message, at)
+    yield from findings_of(subject.async_problems, is_error=True)
+
+
+@rule("HLO063", "asynchronous operation that not every XLA takes", severity="warning")
+def async_doubts(subject: Subject) -> Iterator[Finding]:
+    """An asynchronous operation is written in a way that some versions of XLA take and others reject.
+
+    Why: a dump that one version wrote is often read by another.
+
+    Example:
+        w { a = f32[4] parameter(0)  ROOT n = f32[4] negate(a) }
+        s = ((f32[4]), f32[4], u32[]) async-start(x), calls=w
+        d = f32[4] async-done(s)
+        t = ((f32[4]), f32[4], u32[]) async-start(x), calls=w
+        e = f32[4] async-done(t)
+
+    Mend: the message says what is asked for.
+
+    Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    """
+    yield from findings_of(subject.async_problems, is_error=False)
 
 
 @rule("HLO061", "transfers with the host that share a channel differ")

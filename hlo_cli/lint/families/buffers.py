@@ -81,8 +81,10 @@ def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
+    starts = (start for start in subject.of("async-start") if start.attribute("output_to_operand_aliasing"))
+    aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
     for call in _with_buffers(subject):
-        if call.opcode != "custom-call":
+        if call.opcode != "custom-call" or call.computation in aliased:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.shape_comparison import same_layout
@@ -11,7 +11,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, wrapped_opcode
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
@@ -92,20 +92,22 @@ def other_layout(subject: Subject) -> Iterator[Finding]:
     """
     if not subject.is_layout_sensitive:
         return
+    told = {at for at, _ in subject.fusion_problems}
     for caller in subject.of("fusion", "call", "while", "conditional"):
-        for position, computation in enumerate(caller.called_computations):
+        for position, computation in enumerate(caller.called_computations if caller not in told else ()):
             first = position + 1 if caller.opcode == "conditional" else 0
-            for number, parameter in enumerate(computation.parameters):
-                if first + number < len(caller.operands):
-                    given, operand = caller.operand_shape(first + number), caller.operands[first + number].name
-                    if _differ(given, parameter.shape):
-                        taken = f"takes it as {parameter.shape}, parameter {parameter.name}"
-                        yield Finding(f"{operand} is {given}, but {computation.name} {taken}", caller)
-            root = computation.root
+            given = ((caller.operands[at].name, caller.operand_shape(at)) for at in range(first, len(caller.operands)))
+            yield from _other_layouts(caller, computation, given)
             is_condition = caller.opcode == "while" and position == 1
-            if root is not None and not is_condition and _differ(caller.shape, root.shape):
-                message = f"{caller.name} is {caller.shape}, but {computation.name} gives {root.shape}"
-                yield Finding(message, caller)
+            if not is_condition:
+                yield from _other_result(caller, caller.shape, computation)
+    for start in subject.of("async-start"):
+        parts = start.shape.elements if isinstance(start.shape, TupleShape) else ()
+        if len(parts) > 1 and isinstance(parts[0], TupleShape):
+            for computation in start.called_computations:
+                given = ((f"operand {number} of {start.name}", shape) for number, shape in enumerate(parts[0].elements))
+                yield from _other_layouts(start, computation, given)
+                yield from _other_result(start, parts[1], computation)
 
 
 @rule("HLO023", "called on another thread")
@@ -168,6 +170,21 @@ def composite(subject: Subject) -> Iterator[Finding]:
         if not _VERSION.fullmatch(attributes.get("composite.version", "0")):
             version = attributes["composite.version"]
             yield Finding(f"composite.version of {call.name} is {version!r}, not a number from 0 on", call, place)
+
+
+def _other_layouts(
+    caller: Instruction, computation: Computation, given: Iterable[tuple[str, Shape]]
+) -> Iterator[Finding]:
+    for (name, shape), parameter in zip(given, computation.parameters, strict=False):
+        if _differ(shape, parameter.shape):
+            taken = f"{computation.name} takes it as {parameter.shape}, parameter {parameter.name}"
+            yield Finding(f"{name} is {shape}, but {taken}", caller)
+
+
+def _other_result(caller: Instruction, shape: Shape, computation: Computation) -> Iterator[Finding]:
+    root = computation.root
+    if root is not None and _differ(shape, root.shape):
+        yield Finding(f"{caller.name} is {shape}, but {computation.name} gives {root.shape}", caller)
 
 
 def _differ(a: Shape, b: Shape) -> bool:

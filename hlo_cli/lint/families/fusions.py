@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.custom_call import custom_call
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, subshape
@@ -17,49 +15,19 @@ from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.wrapping import findings_of
 
 _ALIASING: Final = "output_to_operand_aliasing"
 _UNCONSTRAINED: Final = ("LayoutConstraint", "control_dep")
 _ANY_ALIAS: Final = "xla_skip_custom_call_alias_shape_check"
 
 
-@rule("HLO030", "fused computation is not its fusion's own")
-def shared_fusion(subject: Subject) -> Iterator[Finding]:
-    """A fusion calls no computation or several, or one that something else calls or runs too.
+@rule("HLO030", "fusion that is none")
+def fusion_rules(subject: Subject) -> Iterator[Finding]:
+    """A fusion does not fit its body, shares it with others, or holds what no kernel computes.
 
-    Why: a fused computation is the body of one kernel; a pass that changes it for one fusion would change another.
-
-    Example:
-        y = f32[2] fusion(x), kind=kLoop, calls=f
-        z = f32[2] call(x), to_apply=f
-
-    Mend: give each fusion a computation of its own, a clone where two do the same.
-
-    Reference: VerifyFusionInstruction and CheckFusionInstruction in xla/service/hlo_verifier.cc
-    """
-    callers: dict[Computation, list[Instruction]] = {}
-    for instruction in subject.module.instructions:
-        for called in instruction.called_computations:
-            if called in subject.fused:
-                callers.setdefault(called, []).append(instruction)
-    for fusion in subject.of("fusion"):
-        if len(fusion.called_computations) != 1:
-            yield Finding(f"{fusion.name} calls {len(fusion.called_computations)} computations, not one", fusion)
-            continue
-        body = fusion.called_computations[0]
-        others = [caller for caller in callers[body] if caller is not fusion]
-        if others and (others[0].opcode != "fusion" or callers[body][0] is not fusion):
-            yield Finding(f"{body.name}, which {fusion.name} fuses, is called by {others[0].name} too", fusion)
-        if body.is_entry:
-            yield Finding(f"{fusion.name} fuses the entry computation", fusion)
-
-
-@rule("HLO031", "dead code in a fusion, or a root that is used")
-def dead_in_fusion(subject: Subject) -> Iterator[Finding]:
-    """In a fused computation an instruction's value is used by nobody, or the root's by another instruction.
-
-    Why: all that a kernel computes leads to its root, the last of it; dead code in fusions is a sign of a pass that
-    left something behind, and XLA rejects it.
+    Why: a fused computation is the body of one kernel: its parameters are the fusion's operands, its root the result,
+    all that it computes leads there, and no other instruction runs it.
 
     Example:
         f {
@@ -68,26 +36,36 @@ def dead_in_fusion(subject: Subject) -> Iterator[Finding]:
           ROOT n = f32[2] negate(p)
         }
 
-    Mend: remove what is not used, or make it part of the root's tuple.
+    Mend: give each fusion a computation of its own, without what is not used; put loops, branches and transfers
+    outside.
 
-    Reference: "Non-root instruction … must have users" in xla/service/hlo_verifier.cc
+    Reference: CheckFusionInstruction in xla/service/hlo_verifier.cc; hlo fuse DUMP
     """
-    for computation in subject.module.computations:
-        if computation not in subject.fused:
-            continue
-        for instruction in computation.instructions:
-            users = subject.users[instruction]
-            if instruction.is_root and users:
-                yield Finding(
-                    f"{instruction.name} is the root of {computation.name}, but {users[0].name} uses it", users[0]
-                )
-            elif not (users or instruction.is_root or instruction.opcode == "parameter" or _has_effect(instruction)):
-                yield Finding(f"nothing in {computation.name} uses {instruction.name}", instruction)
+    yield from findings_of(subject.fusion_problems, is_error=True)
+
+
+@rule("HLO031", "odd fusion", severity="warning", is_default=False)
+def odd_fusion(subject: Subject) -> Iterator[Finding]:
+    """A fusion is allowed, but not as compilers make them.
+
+    Why: a kind that does not fit what is inside, operands that the body does not take or results that are handed on
+    in one piece are signs of an edit by hand or of a pass that left something behind. Compilers leave some, so this
+    rule is off.
+
+    Example:
+        f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
+        y = f32[2] fusion(x), kind=kInput, calls=f
+
+    Mend: the message says what is asked for.
+
+    Reference: HloInstruction::FusionKind in xla/hlo/ir/hlo_instruction.h; hlo fuse DUMP
+    """
+    yield from findings_of(subject.fusion_problems, is_error=False)
 
 
 @rule("HLO032", "aliases what it cannot")
 def wrong_alias(subject: Subject) -> Iterator[Finding]:
-    """A fusion or a custom call says that it writes into an operand, or a part of one, that is not there or not alike.
+    """A custom call says that it writes into an operand, or a part of one, that is not there or not alike.
 
     Why: the result lies in the operand's buffer, so both must be there and of one shape; where layouts are settled, of
     one layout too.
@@ -97,17 +75,22 @@ def wrong_alias(subject: Subject) -> Iterator[Finding]:
 
     Mend: name an operand of the result's shape, its indices from 0 on, or leave the alias out.
 
-    Reference: CheckFusionOperandAliasing, HandleCustomCall in xla/service/hlo_verifier.cc
+    Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
     for instruction in subject.saying(_ALIASING):
-        if instruction.opcode in ("fusion", "custom-call"):
-            for alias in instruction.items_of(_ALIASING, OutputOperandAlias):
-                if (message := _alias_problem(subject, instruction, alias)) is not None:
-                    place = attribute_span(instruction, _ALIASING)
-                    yield Finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
-        elif instruction.opcode == "call":
-            place = attribute_span(instruction, _ALIASING)
-            yield Finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
+        aliases = instruction.items_of(_ALIASING, OutputOperandAlias)
+        place = attribute_span(instruction, _ALIASING)
+        match instruction.opcode:
+            case "custom-call":
+                for alias in aliases:
+                    if (message := _alias_problem(subject, instruction, alias)) is not None:
+                        yield Finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
+            case "call":
+                yield Finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
+            case "fusion" if subject.is_layout_sensitive and instruction.computation not in subject.fused:
+                for alias in aliases:
+                    if (message := _layout_problem(instruction, alias)) is not None:
+                        yield Finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
 
 
 @rule("HLO033", "layout constraints do not fit")
@@ -163,39 +146,34 @@ def rng_seed(subject: Subject) -> Iterator[Finding]:
                 yield Finding(message, call)
 
 
-def _has_effect(instruction: Instruction) -> bool:
-    opcode = instruction.opcode
-    if opcode == "custom-call":
-        return instruction.flag("custom_call_has_side_effect")
-    return opcode in COLLECTIVES or opcode in ("infeed", "outfeed", "send", "send-done", "recv", "recv-done", "rng")
-
-
-def _alias_problem(subject: Subject, instruction: Instruction, alias: OutputOperandAlias) -> str | None:
-    output = subshape(instruction.shape, alias.output_index)
+def _alias_problem(subject: Subject, call: Instruction, alias: OutputOperandAlias) -> str | None:
+    output = subshape(call.shape, alias.output_index)
     if output is None:
-        return f"{instruction.shape} has no such element"
-    if alias.operand_number >= len(instruction.operands):
-        return f"there are {len(instruction.operands)} operands"
-    operand = subshape(instruction.operand_shape(alias.operand_number), alias.operand_index)
+        return f"{call.shape} has no such element"
+    if alias.operand_number >= len(call.operands):
+        return f"there are {len(call.operands)} operands"
+    operand = subshape(call.operand_shape(alias.operand_number), alias.operand_index)
     if operand is None:
-        return f"operand {alias.operand_number} is {instruction.operand_shape(alias.operand_number)}"
-    if instruction.opcode == "custom-call" and instruction.frontend_attributes.get(_ANY_ALIAS) is not None:
+        return f"operand {alias.operand_number} is {call.operand_shape(alias.operand_number)}"
+    if call.frontend_attributes.get(_ANY_ALIAS) is not None:
         return None
     operand, output = _of_buffer(operand), _of_buffer(output)
-    if compatible(operand, output) and (
-        not subject.is_layout_sensitive or _same_bytes(subject, instruction, operand, output)
-    ):
+    is_alike = compatible(operand, output)
+    if is_alike and subject.is_layout_sensitive:
+        is_single = isinstance(operand, ArrayShape) and operand.elements == 1  # may lie in another memory
+        is_alike = is_single or same_layout(operand, output)
+    return None if is_alike else f"the operand is {operand}, the result {output}"
+
+
+def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | None:
+    """Whether only layouts differ; what else can be wrong is among the rules of fusions."""
+    output = subshape(fusion.shape, alias.output_index)
+    if output is None or alias.operand_number >= len(fusion.operands):
+        return None
+    operand = subshape(fusion.operand_shape(alias.operand_number), alias.operand_index)
+    if operand is None or not compatible(operand, output) or same_layout(operand, output):
         return None
     return f"the operand is {operand}, the result {output}"
-
-
-def _same_bytes(subject: Subject, instruction: Instruction, operand: Shape, output: Shape) -> bool:
-    """Whether layouts agree; fusions within fusions may differ in tiles and spaces, single elements in space."""
-    if same_layout(operand, output) or instruction.computation in subject.fused:
-        return True
-    if not isinstance(operand, ArrayShape) or not isinstance(output, ArrayShape):
-        return False
-    return instruction.opcode == "custom-call" and operand.elements == 1
 
 
 def _of_buffer(shape: Shape) -> Shape:

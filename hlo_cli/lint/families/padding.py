@@ -65,6 +65,8 @@ def layout_copy(subject: Subject) -> Iterator[Finding]:
         read, written = _before_and_after(copy)
         if read is None or written is None or written.padded_bytes < subject.settings.copy_bytes:
             continue
+        if copy.computation in subject.fused:  # part of a kernel that does more
+            continue
         order, tiles = read.layout.minor_to_major, read.layout.tiles
         if order != written.layout.minor_to_major:
             change = f"order {_order(read)} to {_order(written)}"

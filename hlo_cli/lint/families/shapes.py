@@ -25,9 +25,10 @@ def wrong_shape(subject: Subject) -> Iterator[Finding]:
 
     Reference: xla/service/shape_inference.cc; ShapeVerifier in xla/service/hlo_verifier.cc
     """
+    told = {at for at, _ in (*subject.async_problems, *subject.fusion_problems)}
     for problem in subject.shape_problems:
         at = problem.instruction
-        if not problem.is_precision:
+        if not problem.is_precision and at not in told:  # rules of their own say more of asynchronous ones and fusions
             yield Finding(problem.message, at, shape_span(subject.module, at) if problem.is_of_shape else None)
 
 
