@@ -349,7 +349,7 @@ CASES = (
         "HLO063",
         *entry(
             "«t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f»",
-            "t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=g",
+            "t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=g\n  w = f32[4,8] async-done(t)",
             X,
             "s = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f",
             "d = f32[4,8] async-done(s)",

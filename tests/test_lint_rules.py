@@ -9,7 +9,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.lint.catalog import RULES, chosen_rules, rule_of
 from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.run import Found, lint
+from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict.module import check_strictly
@@ -22,7 +22,7 @@ each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 
 
 def found_in(text: str, settings: Settings | None = None) -> tuple[Found, ...]:
-    return lint(parse_module(text), settings)
+    return findings_in(parse_module(text), settings)
 
 
 def of_rule(code: str, text: str, settings: Settings) -> list[Found]:
@@ -86,9 +86,9 @@ def test_codes_are_given_once() -> None:
 def test_what_xlas_parser_rejects() -> None:
     text, well = entry("y = f32[4,8] negate(x), unheard_of=1", "y = f32[4,8] negate(x)", X)
     settings = Settings(("HLO002",))
-    [found] = lint(parse_module(text), settings, rejections=check_strictly(Source("text", text)))
+    [found] = findings_in(parse_module(text), settings, rejections=check_strictly(Source("text", text)))
     assert (found.rule.code, found.diagnostic.position and found.diagnostic.position.line) == ("HLO002", 4)
-    assert not lint(parse_module(well), settings, rejections=check_strictly(Source("text", well)))
+    assert not findings_in(parse_module(well), settings, rejections=check_strictly(Source("text", well)))
 
 
 @each_dump

@@ -39,4 +39,5 @@ def report_of_rules() -> Report:
         Column("name", "name"),
     )  # fmt: skip
     table = Table("rules", columns, rows, noun="rules", limit=0)
-    return Report("lint-rules", "", parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))
+    answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} of them on unless others are selected"
+    return Report("lint-rules", answer, parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))

@@ -14,7 +14,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.fingerprint import fingerprint
 from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.run import Found, lint
+from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import Settings
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
@@ -105,7 +105,7 @@ def _look_at(each: Input, settings: Settings) -> tuple[tuple[Found, ...], int]:
         from hlo_cli.syntax.strict.module import check_strictly
 
         rejections = check_strictly(each.source)
-    return lint(module, settings, rejections=rejections), module.instruction_count
+    return findings_in(module, settings, rejections=rejections), module.instruction_count
 
 
 def _reported(found: Found) -> ReportedFinding:

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from hlo_cli.lint.run import SEVERITIES
 from hlo_cli.lint.settings import MEANINGS, Kind, Settings
+from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.choice import not_among
 from hlo_cli.report.column import Column
@@ -85,7 +86,8 @@ def report_of_settings(found: Configured) -> Report:
     )
     columns = (Column("setting", "setting", "name"), Column("value", "value"), Column("from", "from"),
                Column("meaning", "meaning", rank=1))  # fmt: skip
-    return Report("lint-settings", "", parts=(Table("settings", columns, rows, noun="settings", limit=0),))
+    answer = f"{counted(len(found.origins), 'settings')} of {len(rows)} are given"
+    return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
 
 
 def codes(listed: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Found:
         return Diagnostic(self.severity, finding.message, source, finding.place, finding.hint, self.rule.code)
 
 
-def lint(
+def findings_in(
     module: Module, settings: Settings | None = None, *, rejections: Sequence[Diagnostic] = ()
 ) -> tuple[Found, ...]:
     """What the rules find, in the order of the text; the same is said of the same place once.
@@ -44,7 +44,7 @@ def lint(
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
-    >>> for found in lint(module): print(found.rule.code, found.diagnostic)
+    >>> for found in findings_in(module): print(found.rule.code, found.diagnostic)
     HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or Settings()

@@ -46,8 +46,8 @@ def _rule(rule: RuleWords) -> Json:
         "fullDescription": {"text": rule.what},
         "defaultConfiguration": {"level": rule.severity},
     }
-    if help_text := " ".join(part for part in (rule.why, rule.mend) if part):
-        found["help"] = {"text": help_text}
+    if rule.why or rule.mend:
+        found["help"] = {"text": f"Why: {rule.why}\nMend: {rule.mend}"}
     if rule.reference.startswith("https://"):
         found["helpUri"] = rule.reference.split(";")[0]
     return found

@@ -15,6 +15,8 @@ from hlo_cli.source import Diagnostic, Severity
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """From the worst to the least."""
 
+_NAMED: Final = 3
+"""How many rules a summary names."""
 _COLUMNS: Final = (
     Column("code", "rule"), Column("severity", "severity", rank=3),
     Column("path", "path", "source"), Column("line", "line", "line"), Column("column", "column", "line", rank=1),
@@ -86,11 +88,14 @@ class Findings:
 
     @property
     def summary(self) -> str:
-        """How many there are of each severity, and of each rule, the most frequent first."""
+        """How many there are of each severity, and of the rules that have most."""
         by_severity = Counter(each.diagnostic.severity for each in self.found)
         total = ", ".join(_counted(by_severity[severity], severity) for severity in SEVERITIES if by_severity[severity])
         names = {rule.code: rule.name for rule in self.rules}
-        rules = (f"{number:,} {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule())
+        rules = [f"{number:,} {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
+        more = len(rules) - _NAMED
+        if more > 1:
+            rules[_NAMED:] = [f"{more} more rules"]
         return f"{total}: {', '.join(rules)}" if total else ""
 
     def as_table(self) -> Table:
