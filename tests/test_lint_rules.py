@@ -105,7 +105,8 @@ def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
 
 def test_choosing_rules() -> None:
     assert [rule.code for rule in chosen_rules(Settings())] == [rule.code for rule in RULES if rule.is_default]
-    assert chosen_rules(Settings(("ALL",))) == RULES
+    assert chosen_rules(Settings(("ALL",), strict=True)) == RULES
+    assert [rule.code for rule in RULES if rule not in chosen_rules(Settings(("ALL",)))] == ["HLO002"]
     assert [rule.code for rule in chosen_rules(Settings(("HLO09", "HLO062")))] == ["HLO062"]
     assert "HLO101" not in [rule.code for rule in chosen_rules(Settings(ignore=("HLO10",)))]
     with pytest.raises(HloError, match="no rule HLO999"):

@@ -76,7 +76,7 @@ def command(
         return finish(report_of_rules() if explain is None else report_of_rule(explain), output)
     from hlo_cli.commands.lint_settings import codes, configured, report_of_settings
 
-    given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity}
+    given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity, "strict": reading.strict}
     found = configured(given, assignments, isolated=isolated)
     if show_settings:
         return finish(report_of_settings(found), output)

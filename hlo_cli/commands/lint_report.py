@@ -22,8 +22,6 @@ from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module
 
-REJECTED = "HLO002"
-
 
 @dataclass(frozen=True, slots=True)
 class Looked:
@@ -101,7 +99,7 @@ def words_of(rule: Rule) -> RuleWords:
 def _look_at(each: Input, settings: Settings) -> tuple[tuple[Found, ...], int]:
     module = read_module(each.source, each.proto, infer=omitted_shape)
     rejections: tuple[Diagnostic, ...] = ()
-    if each.proto is None and any(rule.code == REJECTED for rule in chosen_rules(settings)):
+    if each.proto is None and any(rule.reads_again for rule in chosen_rules(settings)):
         from hlo_cli.syntax.strict.module import check_strictly
 
         rejections = check_strictly(each.source)
