@@ -22,7 +22,6 @@ INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for 
 looked through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does. Settings come from
 [tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
 
-\b
 Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that cannot be read.
 
 \b
@@ -38,7 +37,7 @@ Examples:
 
 @click.command(help=HELP)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--select", multiple=True, metavar="LIST", help="Rules to run, as HLO1,HLO201; ALL is every rule.")
+@click.option("--select", multiple=True, metavar="LIST", help="Rules to run, as HLO1,HLO201; ALL is every one.")
 @click.option("--ignore", multiple=True, metavar="LIST", help="Rules not to run.")
 @click.option("--severity", type=click.Choice(("error", "warning", "note")), help="The mildest findings to show.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as padding_bytes=1MiB.")
