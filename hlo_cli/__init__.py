@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
+    from hlo_cli.transform.reorder import reorder
     from hlo_cli.transform.sugar import sugar
 
 __all__ = [
@@ -122,6 +123,7 @@ __all__ = [
     "padding_mask",
     "parse_module",
     "parse_shape",
+    "reorder",
     "scan",
     "step_time_of",
     "sugar",
@@ -175,6 +177,7 @@ _HOMES = {
     "hlo_cli.syntax.shapes": ("parse_shape",),
     "hlo_cli.transform.desugar": ("desugar",),
     "hlo_cli.transform.extract": ("extract",),
+    "hlo_cli.transform.reorder": ("reorder",),
     "hlo_cli.transform.sugar": ("sugar",),
 }
 

@@ -26,7 +26,9 @@ def stub(module):
             names = [made(each, f"{name}_{n}", "") for n, each in enumerate(shape.tuple_shapes())]
             lines.append(f"{mark}{name} = {shape} tuple({', '.join(names)})")
         else:
-            lines.append(f"{name}c = {str(shape).split('[')[0]}[] constant(0)")
+            type_ = str(shape).split("[")[0]
+            zero = {"pred": "false", "c64": "(0, 0)", "c128": "(0, 0)"}.get(type_, "0")
+            lines.append(f"{name}c = {type_}[] constant({zero})")
             lines.append(f"{mark}{name} = {shape} broadcast({name}c), dimensions={{}}")
         return name
     made(shape.result_shape(), "r", "ROOT ")
@@ -65,7 +67,7 @@ def same_results(groups: list[list[str]]) -> list[list[bool]]:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     answers: list[list[bool]] = json.loads(asked.stdout.splitlines()[-1])
     return answers
