@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
     from hlo_cli.library import load, module_from_bytes, parse_module
+    from hlo_cli.lint.run import findings_in
+    from hlo_cli.lint.settings import Settings
     from hlo_cli.source import Diagnostic, HloError, Source, Span
     from hlo_cli.syntax.proto.write import module_to_bytes
     from hlo_cli.syntax.shapes import parse_shape
@@ -83,6 +85,7 @@ __all__ = [
     "OpaqueShape",
     "Overlap",
     "Record",
+    "Settings",
     "Shape",
     "Source",
     "Space",
@@ -102,6 +105,7 @@ __all__ = [
     "desugar",
     "element_at",
     "extract",
+    "findings_in",
     "fusions_of",
     "inferred_shape",
     "inverse_map",
@@ -166,6 +170,8 @@ _HOMES = {
         "UnknownShape",
     ),
     "hlo_cli.library": ("load", "module_from_bytes", "parse_module"),
+    "hlo_cli.lint.run": ("findings_in",),
+    "hlo_cli.lint.settings": ("Settings",),
     "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
     "hlo_cli.syntax.proto.write": ("module_to_bytes",),
     "hlo_cli.syntax.shapes": ("parse_shape",),

@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "schedule": ("hlo_cli.commands.schedule", "what overlaps, what waits"),
     "fuse": ("hlo_cli.commands.fuse", "what is fused, what it saves; costs"),
     "diff": ("hlo_cli.commands.diff", "what changed between two dumps, whatever the names"),
+    "lint": ("hlo_cli.commands.lint", "what is wrong, and what costs too much"),
     "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
@@ -37,6 +38,7 @@ QUESTIONS: Final = (
     ("What waits for communication?", "hlo schedule DUMP"),
     ("What was fused, and what did it save?", "hlo fuse DUMP"),
     ("What changed?", "hlo diff OLD NEW"),
+    ("Is it fit to ship?", "hlo lint DUMP"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"

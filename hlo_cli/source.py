@@ -12,6 +12,8 @@ _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
 
 Severity = Literal["error", "warning", "note"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+"""From the worst to the least."""
 
 
 @dataclass(frozen=True, slots=True)

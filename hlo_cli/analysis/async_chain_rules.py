@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.async_pairs import NATIVE_DONES, AsyncPair, is_end
 from hlo_cli.analysis.async_problems import Asynchronous, Problem, done_of
-from hlo_cli.analysis.async_tracing import HANDING_ON
+from hlo_cli.analysis.async_tracing import HANDING_ON, is_mark
 from hlo_cli.analysis.neighbours import Users
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -19,6 +19,9 @@ from hlo_cli.ir.opcode import wrapped_opcode
 
 _MAY_TAKE: Final = HANDING_ON | {"call", "conditional", "custom-call", "get-tuple-element", "tuple", "while"}
 """Opcodes that may take the value of a start or an update, besides those that go on with it."""
+_TARGET: Final = "custom_call_target"
+_ORDERING: Final = "control_dep"
+"""The custom call that takes values to come after them, and reads none."""
 _IN_PAIRS: Final = ("channel_id", "is_host_transfer")
 """Attributes that a send or recv and its done have in common."""
 
@@ -46,7 +49,8 @@ def taken_in_flight(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
         for user in within.users.get(member, ()):
             goes_on = is_end(user) and user.operands.index(member) == 0
-            if user.opcode not in _MAY_TAKE and not goes_on:
+            is_call = user.opcode == "custom-call" and not is_mark(user) and user.string(_TARGET) != _ORDERING
+            if (user.opcode not in _MAY_TAKE or is_call) and not goes_on:
                 wanted = f"{done_of(pair.start)} gives the result"
                 message = f"{user.name} cannot take {member.name}, which is under way: {wanted}"
                 yield Problem(user, message)

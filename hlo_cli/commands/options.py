@@ -70,20 +70,33 @@ def input_options(function: _F) -> _F:
     return function
 
 
-def output_options(function: _F) -> _F:
-    """Format, file, rows, columns and colour."""
-    for option in (
-        click.option("--verbose", is_flag=True, help="All notes."),
-        click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="No glyphs beyond ASCII."),
-        click.option("--color", type=click.Choice(("auto", "always", "never")), default="auto", help="When to colour."),
-        click.option("--columns", metavar="LIST", help="Which columns, in this order, with commas between."),
-        click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
-        click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
-        click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--format", metavar="FORMAT", help="table, screen, json, jsonl, csv, tsv, md, html or svg."),
-    ):
-        function = option(function)
-    return function
+FORMATS = "table, screen, json, jsonl, csv, tsv, md, html or svg."
+
+
+def output_options_of(formats: str) -> Callable[[_F], _F]:
+    """Format, file, rows, columns and colour; `formats` is what the help says of `--format`."""
+
+    def add(function: _F) -> _F:
+        for option in (
+            click.option("--verbose", is_flag=True, help="All notes."),
+            click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="No glyphs beyond ASCII."),
+            click.option(
+                "--color", type=click.Choice(("auto", "always", "never")), default="auto", help="When to colour."
+            ),
+            click.option("--columns", metavar="LIST", help="Which columns, in this order, with commas between."),
+            click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
+            click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
+            click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
+            click.option("--format", metavar="FORMAT", help=formats),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+output_options = output_options_of(FORMATS)
+"""The same options, with the formats that every report has."""
 
 
 def output_of(options: dict[str, object]) -> Output:
@@ -111,10 +124,13 @@ def reading_of(options: dict[str, object]) -> Reading:
 def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
+    from hlo_cli.report.findings import Findings
 
     arranged = replace(report, errors=tuple(errors)).arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
-    write(renderer(output.format, person=output.is_for_person)(arranged, style), output.path)
+    has_findings = any(isinstance(part, Findings) for part in arranged.parts)
+    render = renderer(output.format, person=output.is_for_person, findings=has_findings)
+    write(render(arranged, style), output.path)
     return complain(report.notes, errors, output, read=read)
 
 

@@ -15,22 +15,28 @@ Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
 FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md", "html", "svg")
 """What `--format` takes. `table` is for whoever reads: `screen` for a person, `plain` for a pipe."""
 
-BY_NAME: Final = {f".{name}": name for name in ("json", "jsonl", "csv", "tsv", "md", "html", "svg")}
+OF_FINDINGS: Final = ("full", "concise", "summary", "github", "gitlab", "junit", "sarif")
+"""What it takes besides for findings: `full` quotes the lines, `concise` has one line each, `summary` one a rule."""
+
+BY_NAME: Final = {f".{name}": name for name in ("json", "jsonl", "csv", "tsv", "md", "html", "svg", "sarif")}
 """The formats that the name of a file asks for by its ending, if nothing else does."""
 
 
-def renderer(name: str, *, person: bool) -> Render:
-    """The function that writes a format; `table` depends on whether a person reads it.
+def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
+    """The function that writes a format; `table` depends on whether a person reads it, and whether there are findings.
 
-    >>> renderer("table", person=False).__module__
-    'hlo_cli.render.plain'
+    >>> renderer("table", person=False).__module__, renderer("table", person=False, findings=True).__module__
+    ('hlo_cli.render.plain', 'hlo_cli.render.concise')
     >>> renderer("jsno", person=False)
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: no format jsno; did you mean json?
     """
-    if name not in FORMATS:
-        raise not_among("format", name, FORMATS)
-    file = ("screen" if person else "plain") if name == "table" else name
+    known = FORMATS + (OF_FINDINGS if findings else ())
+    if name not in known:
+        raise not_among("format", name, known)
+    file = "screen" if name == "full" else name
+    if name == "table":
+        file = "screen" if person else "concise" if findings else "plain"
     render: Render = import_module(f"hlo_cli.render.{file}").render
     return render

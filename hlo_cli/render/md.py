@@ -12,6 +12,7 @@ from hlo_cli.render.unified import unified_lines
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.diff import Diff
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Text, line_of, plain_text
@@ -73,6 +74,8 @@ def _part(part: Part, style: Style) -> Iterator[str]:
     match part:
         case Table():
             yield from _table(part, style)
+        case Findings():
+            yield from _table(part.as_table(), style)
         case Passage():
             yield from [f"{words(part.title, style)}\n\n"] if part.title else []
             yield "\n\n".join(words(each, style) for each in part.paragraphs) + "\n"

@@ -10,6 +10,7 @@ from hlo_cli.render.draw.paint import painter
 from hlo_cli.render.draw.prose import BETWEEN, beside, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Line
 
@@ -29,9 +30,14 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def screen_lines(report: Report, style: Style) -> Iterator[Line]:
-    """The lines of the screen, before colour: parts with a blank line between them."""
-    begun = bool(report.answer)
-    yield from text_lines(report.answer, style, "strong")
+    """The lines of the screen, before colour: parts with a blank line between them.
+
+    The answer comes first, but behind findings, which may fill several screens: there it is still seen.
+    """
+    has_findings = any(isinstance(part, Findings) and part.found for part in report.parts)
+    answer = () if has_findings else text_lines(report.answer, style, "strong")
+    begun = bool(report.answer) and not has_findings
+    yield from answer
     footer: tuple[str, ...] = ()
     for part in report.seen_parts:
         yield from beside(footer, style)
@@ -40,6 +46,11 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
         begun = True
         yield from part_lines(part, style)
         footer = part_footer(part, style)
+    if has_findings:
+        yield from beside(footer, style)
+        yield ()
+        yield from text_lines(report.answer, style, "strong")
+        footer = ()
     yield from _ending(footer, report.next, style)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.diff import Diff
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # a report of tables need not load the other kinds of parts
     from hlo_cli.report.timeline import Timeline
     from hlo_cli.report.tree import Tree
 
-Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage | Timeline | Diff"
+Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage | Timeline | Diff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Report:
 
     @property
     def seen_parts(self) -> tuple[Part, ...]:
-        """The parts that a person sees: no tables for machines, none without rows, and no diffs without changes."""
+        """The parts that a person sees: no tables for machines, and nothing without rows, changes or findings."""
         return tuple(part for part in self.parts if _is_seen(part))
 
     @property
@@ -80,15 +81,19 @@ class Report:
         wanted = tuple(columns)
         if not wanted and sort is None:
             return self
-        table = next((part for part in self.parts if isinstance(part, Table) and part.main), None)
-        if table is None:
+        main = (part for part in self.parts if isinstance(part, Findings) or (isinstance(part, Table) and part.main))
+        found = next(main, None)
+        if found is None:
             raise HloError(f"{self.command} has no table to arrange here")
+        table = found.as_table()
         arranged = table if sort is None else table.sort(sort.removeprefix("-"), turned=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
-        return replace(self, parts=tuple(arranged if part is table else part for part in self.parts))
+        return replace(self, parts=tuple(arranged if part is found else part for part in self.parts))
 
 
 def _is_seen(part: Part) -> bool:
     if isinstance(part, Diff):
         return bool(part.hunks)
+    if isinstance(part, Findings):
+        return bool(part.found)
     return not isinstance(part, Table) or bool(part.person and part.rows)

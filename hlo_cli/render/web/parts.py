@@ -18,6 +18,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.figure import Figure
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, line_of
@@ -41,6 +42,8 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
                 elements, height = gantt(part, style, 0)
                 yield f"<figure>{''.join(document(elements, height))}</figure>"
             yield from table_lines(part, style, key)
+        case Findings():
+            yield from table_lines(part.as_table(), style, key)
         case Tree():
             yield from tree_lines(part, style, key)
         case Facts():
@@ -64,6 +67,8 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
 def part_css(part: Part, key: str) -> str:
     """The style of the columns of a part."""
     match part:
+        case Findings():
+            return part_css(part.as_table(), key)
         case Table():
             return column_css([part.columns[at] for at in part.visible(person=True)], key)
         case Tree():

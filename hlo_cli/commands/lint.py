@@ -1,0 +1,112 @@
+"""`hlo lint`: what is wrong with a module, and what costs more than it should."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_cli.commands.options import finish, input_options, output_of, output_options_of, reading_of, write
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.lint_settings import Configured
+    from hlo_cli.commands.options import Output, Reading
+
+FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."
+
+HELP = """What is wrong, and what costs more than it should.
+
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are
+looked through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does. Settings come from
+[tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
+
+Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that cannot be read.
+
+\b
+Examples:
+  hlo lint dump/
+  hlo lint dump/ --select HLO1 --set padding_bytes=1MiB
+  hlo lint dump/ --write-baseline known.json
+  hlo lint dump/ --baseline known.json --format github
+  hlo lint dump/ -o findings.sarif
+  hlo lint --explain HLO101
+"""
+
+
+@click.command(help=HELP)
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("--select", multiple=True, metavar="LIST", help="Rules to run, as HLO1,HLO201; ALL is every one.")
+@click.option("--ignore", multiple=True, metavar="LIST", help="Rules not to run.")
+@click.option("--severity", type=click.Choice(("error", "warning", "note")), help="The mildest findings to show.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as padding_bytes=1MiB.")
+@click.option("--baseline", metavar="FILE", help="Findings that are known: only new ones are shown.")
+@click.option("--write-baseline", metavar="FILE", help="Write the findings to a file that --baseline takes.")
+@click.option("--statistics", is_flag=True, help="How many findings each rule has.")
+@click.option("--exit-zero", is_flag=True, help="Findings do not fail.")
+@click.option("--isolated", is_flag=True, help="No settings from files.")
+@click.option("--show-settings", is_flag=True, help="The settings, and where each comes from.")
+@click.option("--list-rules", is_flag=True, help="All rules.")
+@click.option("--explain", metavar="RULE", help="What a rule is about, and how to mend what it finds.")
+@input_options
+@output_options_of(FORMATS)
+def command(
+    inputs: tuple[str, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    severity: str | None,
+    assignments: tuple[str, ...],
+    baseline: str | None,
+    write_baseline: str | None,
+    statistics: bool,
+    exit_zero: bool,
+    isolated: bool,
+    show_settings: bool,
+    list_rules: bool,
+    explain: str | None,
+    **options: object,
+) -> int:
+    """Pages and settings need no input; everything else reads and looks."""
+    output, reading = output_of(options), reading_of(options)
+    if explain is not None or list_rules:
+        from hlo_cli.commands.lint_pages import report_of_rule, report_of_rules
+
+        return finish(report_of_rules() if explain is None else report_of_rule(explain), output)
+    from hlo_cli.commands.lint_settings import codes, configured, report_of_settings
+
+    given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity, "strict": reading.strict}
+    found = configured(given, assignments, isolated=isolated)
+    if show_settings:
+        return finish(report_of_settings(found), output)
+    if baseline is not None and write_baseline is not None:
+        raise HloError("a baseline is either written or read", hint="write it without --baseline")
+    code = _lint(inputs, reading, found, output, baseline or found.baseline, write_baseline, statistics=statistics)
+    return 0 if exit_zero and code == 1 else code
+
+
+def _lint(
+    inputs: Sequence[str],
+    reading: Reading,
+    configured: Configured,
+    output: Output,
+    baseline: str | None,
+    write_baseline: str | None,
+    *,
+    statistics: bool,
+) -> int:
+    from hlo_cli.commands.lint_baseline import baseline_text, new_findings, read_baseline
+    from hlo_cli.commands.lint_report import look_through, report_of, report_of_writing
+    from hlo_cli.render.summary import statistics_of
+
+    known = read_baseline(baseline) if baseline is not None and write_baseline is None else None
+    settings = configured.settings
+    looked = look_through(inputs, reading, settings)
+    if write_baseline is not None:
+        write((baseline_text(looked.found),), write_baseline)
+        return finish(report_of_writing(looked, write_baseline), output, looked.errors)
+    found = looked.found if known is None else tuple(new_findings(looked.found, known))
+    report = report_of(looked, found, settings, inputs[0] if len(inputs) == 1 else "")
+    code = finish(statistics_of(report) if statistics else report, output, looked.errors)
+    fails = any(each.diagnostic.severity != "note" for each in found)
+    return code or int(fails)

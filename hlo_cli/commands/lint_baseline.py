@@ -1,0 +1,69 @@
+"""Baselines of `hlo lint`: findings that are known and fail nothing, by fingerprints that outlive names and numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from hlo_cli.report.findings import ReportedFinding
+from hlo_cli.source import HloError
+
+SCHEMA: Final = "hlo.lint-baseline/1"
+
+
+def baseline_text(found: Iterable[ReportedFinding]) -> str:
+    """A baseline that knows these findings: one line each kind, in an order that makes small diffs.
+
+    >>> print(baseline_text([]), end="")
+    {"schema": "hlo.lint-baseline/1", "findings": [
+    ]}
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], str] = {}
+    for each in found:
+        key = (each.diagnostic.code, each.fingerprint)
+        counts[key] += 1
+        examples.setdefault(key, each.diagnostic.message)
+    lines = (
+        json.dumps({"code": code, "fingerprint": print_, "count": count, "example": examples[code, print_]})
+        for (code, print_), count in sorted(counts.items())
+    )
+    return f'{{"schema": "{SCHEMA}", "findings": [\n' + ",\n".join(lines) + ("\n" if counts else "") + "]}\n"
+
+
+def read_baseline(path: str) -> Counter[tuple[str, str]]:
+    """How many findings of each code and fingerprint are known; HloError where that is no baseline."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except FileNotFoundError as error:
+        hint = f"hlo lint DUMP --write-baseline {path}"
+        raise HloError(f"there is no baseline {path}", hint=hint) from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise HloError(f"cannot read the baseline {os.fspath(path)}: {reason}") from error
+    listed = content.get("findings") if isinstance(content, dict) and content.get("schema") == SCHEMA else None
+    if not isinstance(listed, list):
+        raise HloError(f"{path} is no baseline of hlo lint")
+    known: Counter[tuple[str, str]] = Counter()
+    for each in listed:
+        match each:
+            case {"code": str(code), "fingerprint": str(fingerprint), "count": int(count)}:
+                known[code, fingerprint] += count
+            case _:
+                raise HloError(f"{path} holds what is no finding: {str(each)[:60]}")
+    return known
+
+
+def new_findings(found: Iterable[ReportedFinding], known: Counter[tuple[str, str]]) -> Iterator[ReportedFinding]:
+    """The findings that a baseline does not know: of a kind of which there are more now, those behind the known."""
+    left = Counter(known)
+    for each in found:
+        key = (each.diagnostic.code, each.fingerprint)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            yield each

@@ -1,0 +1,43 @@
+"""What `hlo lint --explain` and `--list-rules` say of the rules."""
+
+from __future__ import annotations
+
+from hlo_cli.lint.catalog import RULES, rule_of
+from hlo_cli.report.column import Column
+from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, Run
+
+
+def report_of_rule(code: str) -> Report:
+    """The page of a rule: what it is about, why that matters, an example, how to mend it, and where XLA says so.
+
+    >>> report_of_rule("HLO101").answer
+    'HLO101: mostly padding (warning)'
+    """
+    rule = rule_of(code)
+    page = rule.page
+    after = [(label, text) for label, text in (("Mend", page.mend), ("Reference", page.reference)) if text]
+    parts: list[Part] = [Passage("what", (page.what,)), Passage("why", ((Run("Why: ", "quiet"), page.why),))]
+    if page.example:
+        parts.append(Figure("example", fixed(*(f"  {line}" for line in page.example.splitlines()))))
+    parts.append(Passage("mend", tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)))
+    is_off = "" if rule.is_default else ", off unless it is selected"
+    return Report("lint-rule", f"{rule.code}: {rule.name} ({rule.severity}{is_off})", parts=tuple(parts))
+
+
+def report_of_rules() -> Report:
+    """One row a rule.
+
+    >>> report_of_rules().main_table.rows[0]
+    ('HLO001', 'error', True, 'cannot be read')
+    """
+    rows = tuple((rule.code, rule.severity, rule.is_default, rule.name) for rule in RULES)
+    columns = (
+        Column("code", "rule", "name"), Column("severity", "severity"), Column("on", "on", "flag"),
+        Column("name", "name"),
+    )  # fmt: skip
+    table = Table("rules", columns, rows, noun="rules", limit=0)
+    answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} of them on unless others are selected"
+    return Report("lint-rules", answer, parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))

@@ -1,0 +1,87 @@
+"""The catalog of all rules, and which of them a user wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hlo_cli.lint.families import (
+    asynchronous,
+    buffers,
+    calls,
+    collectives,
+    entry,
+    fusions,
+    layouts,
+    padding,
+    reading,
+    shapes,
+    shardings,
+)
+from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.settings import Settings
+from hlo_cli.source import HloError, nearest
+
+FAMILIES: Final = (
+    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings, padding,
+)  # fmt: skip
+"""The files that hold rules; one that is added here is part of everything."""
+
+RULES: Final[tuple[Rule, ...]] = tuple(
+    sorted(
+        (each for family in FAMILIES for each in vars(family).values() if isinstance(each, Rule)),
+        key=lambda rule: rule.code,
+    )
+)
+"""Every rule in the order of the codes."""
+
+EVERYTHING: Final = "ALL"
+
+
+def rule_of(code: str) -> Rule:
+    """The rule with this code; HloError if there is none.
+
+    >>> rule_of("HLO101").name
+    'mostly padding'
+    """
+    for rule in RULES:
+        if rule.code == code.upper():
+            return rule
+    raise _no_such(code)
+
+
+def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
+    """The rules that run: a family's that are on by default, off ones by their whole code, and every one by ALL.
+
+    That leaves out the one that reads the text again, which `strict` asks for.
+
+    >>> [rule.code for rule in chosen_rules(Settings(select=("HLO1",), ignore=("HLO102",)))]
+    ['HLO101']
+    """
+    select = _checked(settings.select) or ("HLO",)
+    ignore = _checked(settings.ignore)
+    _checked(settings.severity)
+    wanted = [rule for rule in RULES if _is_meant(rule, select) or (rule.reads_again and settings.strict)]
+    return tuple(rule for rule in wanted if not any(rule.code.startswith(prefix) for prefix in ignore))
+
+
+def _is_meant(rule: Rule, select: Iterable[str]) -> bool:
+    for prefix in select:
+        if prefix == rule.code or (prefix == EVERYTHING and not rule.reads_again):
+            return True
+        if rule.is_default and rule.code.startswith(prefix):
+            return True
+    return False
+
+
+def _checked(codes: Iterable[str]) -> tuple[str, ...]:
+    written = tuple(code.upper() for code in codes)
+    for code in written:
+        if code != EVERYTHING and not any(rule.code.startswith(code) for rule in RULES):
+            raise _no_such(code)
+    return written
+
+
+def _no_such(code: str) -> HloError:
+    close = nearest(code.upper(), [rule.code for rule in RULES])
+    return HloError(f"no rule {code}{f'; did you mean {close}?' if close else ''}", hint="hlo lint --list-rules")

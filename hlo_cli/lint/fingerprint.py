@@ -1,0 +1,50 @@
+"""Fingerprints: by what a finding is known again when instructions have other names, numbers and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lint.run import Found
+
+_LENGTH: Final = 16
+
+
+def fingerprint(found: Found) -> str:
+    """The rule, and the structure of what it is about: opcode, shape, op_name, and those of operands and callees.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.lint.run import findings_in
+    >>> text = "ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }"
+    >>> [first], [second] = findings_in(parse_module(text)), findings_in(parse_module(text.replace("n =", "other.7 =")))
+    >>> fingerprint(first) == fingerprint(second)
+    True
+    """
+    parts = "\n".join((found.rule.code, found.finding.subject, *_structure(found)))
+    return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+def _structure(found: Found) -> Iterator[str]:
+    match found.finding.at:
+        case Instruction() as instruction:
+            yield found.module.name.rstrip(".0123456789")
+            yield from _of_instruction(instruction)
+            yield instruction.metadata.op_name
+            yield from (line for operand in instruction.operands for line in _of_instruction(operand))
+            for called in instruction.called_computations:
+                yield from _of_computation(called)
+        case Computation() as computation:
+            yield from _of_computation(computation)
+
+
+def _of_instruction(instruction: Instruction) -> Iterator[str]:
+    yield f"{instruction.opcode} {instruction.shape}"
+
+
+def _of_computation(computation: Computation) -> Iterator[str]:
+    yield str(len(computation.instructions))
+    if computation.root is not None:
+        yield from _of_instruction(computation.root)

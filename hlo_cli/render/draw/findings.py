@@ -1,0 +1,27 @@
+"""Findings on a screen: each with its line quoted, the worst first, as many as asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.render.diagnostics import diagnostic_lines
+from hlo_cli.render.style import Style
+from hlo_cli.report.findings import Findings
+from hlo_cli.report.text import Line
+from hlo_cli.source import SEVERITIES
+
+LIMIT = 20
+
+
+def lines(findings: Findings, style: Style) -> Iterator[Line]:
+    """The findings, the worst first and otherwise in the order of the text."""
+    worst = sorted(findings.found, key=lambda each: SEVERITIES.index(each.diagnostic.severity))
+    for each in worst[: style.rows_shown(LIMIT, len(worst))]:
+        yield from diagnostic_lines(each.diagnostic, style)
+
+
+def footer(findings: Findings, style: Style) -> tuple[str, ...]:
+    """How many of them are seen, unless all are."""
+    total = len(findings.found)
+    shown = style.rows_shown(LIMIT, total)
+    return () if shown == total else (f"{shown} of {total:,} findings", "--top 0 shows all")

@@ -1,0 +1,146 @@
+"""Findings: what the rules of a linter have to say, place by place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Final
+
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+from hlo_cli.source import SEVERITIES, Diagnostic, Severity
+
+_NAMED: Final = 3
+"""How many rules a summary names."""
+_COLUMNS: Final = (
+    Column("code", "rule"), Column("severity", "severity", rank=3),
+    Column("path", "path", "source"), Column("line", "line", "line"), Column("column", "column", "line", rank=1),
+    Column("end_line", "end line", "line", person=False), Column("end_column", "end column", "line", person=False),
+    Column("message", "message"), Column("hint", "help", person=False),
+    Column("instruction", "instruction", "name", person=False),
+    Column("computation", "computation", "name", person=False),
+    Column("op_name", "op_name", "op_name", person=False), Column("source", "source", "source", from_width=200),
+    Column("fingerprint", "fingerprint", person=False),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWords:
+    """What there is to say of a rule wherever its findings go: a name of a few words, what it is about, what helps."""
+
+    code: str
+    name: str
+    severity: Severity
+    what: str
+    why: str = ""
+    mend: str = ""
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFinding:
+    """One finding: where and what, and a fingerprint by which it is known again when names and lines have changed.
+
+    `nth` counts findings of the same fingerprint; `op_name` and `location` say what in the user's program is meant.
+    """
+
+    diagnostic: Diagnostic
+    fingerprint: str
+    _: KW_ONLY
+    nth: int = 1
+    instruction: str | None = None
+    computation: str | None = None
+    op_name: str | None = None
+    location: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The file as the user named it."""
+        source = self.diagnostic.source
+        return source.name if source is not None and source.name else "-"
+
+    @property
+    def identity(self) -> str:
+        """The fingerprint, with a number if it is not the first of its kind."""
+        return self.fingerprint if self.nth == 1 else f"{self.fingerprint}:{self.nth}"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All findings in the order of the text, the rules they break, and the inputs that were looked through.
+
+    >>> found = ReportedFinding(Diagnostic("warning", "97% is padding", code="HLO101"), "c0ffee")
+    >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
+    >>> findings.as_table().rows[0][:2], findings.summary
+    (('HLO101', 'warning'), '1 warning: 1 HLO101 mostly padding')
+    """
+
+    name: str
+    found: tuple[ReportedFinding, ...]
+    rules: tuple[RuleWords, ...]
+    paths: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def summary(self) -> str:
+        """How many there are of each severity, and of the rules that have most."""
+        by_severity = Counter(each.diagnostic.severity for each in self.found)
+        total = ", ".join(_counted(by_severity[severity], severity) for severity in SEVERITIES if by_severity[severity])
+        names = {rule.code: rule.name for rule in self.rules}
+        rules = [f"{number:,} {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
+        more = len(rules) - _NAMED
+        if more > 1:
+            rules[_NAMED:] = [f"{more} more rules"]
+        return f"{total}: {', '.join(rules)}" if total else ""
+
+    def as_table(self) -> Table:
+        """One row a finding."""
+        return Table(self.name, _COLUMNS, tuple(map(_row, self.found)), noun="findings")
+
+    def statistics(self) -> Table:
+        """One row a rule that found something, the most frequent first."""
+        rules = {rule.code: rule for rule in self.rules}
+        worst = {each.diagnostic.code: each.diagnostic.severity for each in self.found}
+        rows = tuple(
+            (code, worst[code], number, rules[code].name if code in rules else "") for code, number in self._by_rule()
+        )
+        columns = (
+            Column("code", "rule"),
+            Column("severity", "severity"),
+            Column("count", "n", "count", total="sum"),
+            Column("name", "name"),
+        )
+        return Table("rules", columns, rows, noun="rules")
+
+    def _by_rule(self) -> Sequence[tuple[str, int]]:
+        counts = Counter(each.diagnostic.code for each in self.found)
+        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _row(each: ReportedFinding) -> Row:
+    diagnostic = each.diagnostic
+    start, end = diagnostic.position, None
+    if diagnostic.source is not None and diagnostic.span is not None:
+        end = diagnostic.source.position(diagnostic.span.end)
+    return (
+        diagnostic.code,
+        diagnostic.severity,
+        each.path,
+        start.line if start else None,
+        start.column if start else None,
+        end.line if end else None,
+        end.column if end else None,
+        diagnostic.message,
+        diagnostic.hint,
+        each.instruction,
+        each.computation,
+        each.op_name,
+        each.location,
+        each.identity,
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,488 @@
+"""For every rule a text that breaks it, with « » around the place that is meant, and one that narrowly does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hlo_cli.lint.settings import Settings
+
+ADD = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
+NEGATE = "f { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }\n"
+FUSED = "f {{\n  p = f32[4,8] parameter(0)\n  {0}\n  ROOT n = f32[4,8] negate({1}) }}\n"
+FUSION = "ROOT y = f32[4,8] fusion(x), kind=kLoop, calls=f"
+ZERO = "c = f32[] constant(0)"
+SCHEDULED = ", is_scheduled=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A rule, the text that breaks it and the one that does not, and the settings that it takes."""
+
+    code: str
+    bad: str
+    good: str
+    settings: Settings = field(default_factory=Settings)
+
+
+def module(*lines: str, header: str = "", before: str = "") -> str:
+    """A module whose entry holds these lines."""
+    return f"HloModule m{header}\n{before}ENTRY e {{\n" + "\n".join(f"  {line}" for line in lines) + "\n}\n"
+
+
+def entry(bad: str, good: str, *lines: str, header: str = "", before: str = "") -> tuple[str, str]:
+    """Two modules that differ in their last instruction."""
+    first, second = (module(*lines, last, header=header, before=before) for last in (bad, good))
+    return first, second
+
+
+X = "x = f32[4,8] parameter(0)"
+V = "v = f32[8] parameter(1)"
+TWO = "HloModule m{}\nENTRY e {{\n  x = f32[4,8]{{1,0}} parameter(0)\n  ROOT y = f32[4,8]{{1,0}} negate(x){}\n}}\n"
+LOOP = """HloModule m
+body {{ p = s32[] parameter(0){1}  one = s32[] constant(1)  ROOT n = s32[] add(p, one) }}{0}
+test {{ p = s32[] parameter(0){2}  ten = s32[] constant(10)  ROOT n = pred[] compare(p, ten), direction=LT }}
+ENTRY e {{
+  z = s32[] constant(0)
+  {3}
+}}
+"""
+HOST = ', execution_thread="host"\n'
+REDUCED = "r = f32[] reduce(v, c), dimensions={0}, to_apply=add"
+PAIRS = "frontend_attributes={{_xla_send_recv_source_target_pairs={0}}}"
+DEVICE_SEND = "s = (f32[4], u32[], token[]) send(u, t), channel_id=1, " + PAIRS
+CHAIN, CIRCLE = "{{0,1},{1,2}}", "{{0,1},{1,0}}"
+RECEIVE = "r = (f32[4], u32[], token[]) recv(t), channel_id=2, " + PAIRS.format(CHAIN)
+SENDS = ("u = f32[4] parameter(0)", "w = f32[2] parameter(1)", "t = token[] after-all()")
+EXCHANGE = (
+    "x = f32[8,8] parameter(0)",
+    "out = f32[8,8] parameter(1)",
+    "i = s32[] constant(0)",
+    "at = (s32[], s32[]) tuple(i, i)",
+    "short = (s32[]) tuple(i)",
+)
+PERMUTE = (
+    "ROOT y = f32[8,8] collective-permute(x, out, at, {0}), source_target_pairs={{{{0,1}}}}, slice_sizes={{{{4,8}}}}"
+)
+
+CASES = (
+    Case("HLO001", *entry("ROOT y = f32[4,8] negate(«lost»)", "ROOT y = f32[4,8] negate(x)", X)),
+    Case("HLO010", *entry("ROOT y = «f32[5,8]» negate(x)", "ROOT y = f32[4,8] negate(x)", X)),
+    Case(
+        "HLO003",
+        *entry("y = f32[8,4] «transpose»(x)", "y = f32[8,4] transpose(x), dimensions={1,0}", X),
+    ),
+    Case(
+        "HLO010",
+        *entry(
+            "«ROOT y = f32[8,4] transpose(x), dimensions={0,0}»", "ROOT y = f32[8,4] transpose(x), dimensions={1,0}", X
+        ),
+    ),
+    Case("HLO010", *entry("«ROOT y = f32[4,8] add(x, v)»", "ROOT y = f32[4,8] add(x, x)", X, V)),
+    Case("HLO011", *entry("ROOT y = «bf16[4,8]» negate(x)", "ROOT y = bf16[4,8] convert(x)", X)),
+    Case(
+        "HLO012",
+        *entry(
+            "«ROOT y = f32[8] add(v, h)»",
+            "ROOT y = f32[8] add(v, w)",
+            X,
+            V,
+            "h = bf16[8] parameter(2)",
+            "w = f32[8] convert(h)",
+        ),
+    ),
+    Case("HLO013", *entry("y = «f32[4,8]{0,0}» negate(x)", "y = f32[4,8]{0,1} negate(x)", X)),
+    Case("HLO014", *entry("y = «f32[?]» negate(x)", "y = f32[<=8] negate(x)", "x = f32[<=8] parameter(0)")),
+    Case(
+        "HLO015",
+        *entry("y = f32[8,4] broadcast(x), dimensions=«{1,0}»", "y = f32[4,8] broadcast(x), dimensions={0,1}", X),
+        Settings(("HLO015",)),
+    ),
+    Case(
+        "HLO016",
+        *entry(
+            "y = f32[4,8] negate(x), result_accuracy=«{mode=highest}»",
+            "y = f32[4,8] tanh(x), result_accuracy={mode=highest}",
+            X,
+        ),
+    ),
+    Case("HLO020", *entry("«y = f32[4,8] parameter(2)»", "y = f32[4,8] parameter(1)", X)),
+    Case(
+        "HLO021", *entry("y = f32[4,8] negate(x), to_apply=«f»", "y = f32[4,8] call(x), to_apply=f", X, before=NEGATE)
+    ),
+    Case(
+        "HLO022",
+        *entry(
+            "«y = f32[4,8]{1,0} call(z), to_apply=f»",
+            "y = f32[4,8]{1,0} call(x), to_apply=f",
+            X,
+            "z = f32[4,8]{1,0:S(1)} copy(x)",
+            header=SCHEDULED,
+            before=NEGATE,
+        ),
+    ),
+    Case(
+        "HLO023",
+        LOOP.format(', execution_thread="host"', "", "", "«ROOT w = s32[] while(z), condition=test, body=body»"),
+        LOOP.format("", "", "", "ROOT w = s32[] while(z), condition=test, body=body"),
+    ),
+    Case(
+        "HLO024",
+        module(X, V, ZERO, f"«{REDUCED}»", before=ADD.rstrip() + HOST),
+        module(X, V, ZERO, REDUCED, before=ADD),
+        Settings(("HLO024",)),
+    ),
+    Case(
+        "HLO025",
+        *entry(
+            "y = f32[4,8] call(x), to_apply=f, is_composite=«true»",
+            'y = f32[4,8] call(x), to_apply=f, is_composite=true, frontend_attributes={composite.name="a.b",composite.version="1"}',
+            X,
+            before=NEGATE,
+        ),
+    ),
+    Case(
+        "HLO025",
+        *entry(
+            'y = f32[4,8] call(x), to_apply=f, is_composite=true, frontend_attributes=«{composite.name="a.b",composite.version="-1"}»',
+            'y = f32[4,8] call(x), to_apply=f, frontend_attributes={composite.version="-1"}',
+            X,
+            before=NEGATE,
+        ),
+    ),
+    Case(
+        "HLO030",
+        *entry(
+            "«y = f32[4,8] fusion(x), kind=kLoop, calls=f»",
+            "y = f32[4,8] negate(x)",
+            X,
+            "z = f32[4,8] fusion(x), kind=kLoop, calls=f",
+            before=NEGATE,
+        ),
+    ),
+    Case(
+        "HLO030",
+        module(X, FUSION, before=FUSED.format("«lost = f32[4,8] exponential(p)»", "p")),
+        module(X, FUSION, before=FUSED.format("kept = f32[4,8] exponential(p)", "kept")),
+    ),
+    Case(
+        "HLO031",
+        *entry(
+            "«y = f32[4,8] fusion(x), kind=kInput, calls=f»",
+            "y = f32[4,8] fusion(x), kind=kLoop, calls=f",
+            X,
+            before=NEGATE,
+        ),
+        Settings(("HLO031",)),
+    ),
+    Case(
+        "HLO032",
+        *entry(
+            'y = f32[8] custom-call(v), custom_call_target="f", output_to_operand_aliasing=«{{}: (1, {})}»',
+            'y = f32[8] custom-call(v), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}',
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO032",
+        *entry(
+            'y = f32[8] custom-call(x), custom_call_target="f", output_to_operand_aliasing=«{{}: (0, {})}»',
+            'y = f32[4,8] custom-call(x), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}',
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO033",
+        *entry(
+            'y = f32[8] custom-call(v), custom_call_target="f", operand_layout_constraints=«{f32[8]{0}, f32[8]{0}}»',
+            'y = f32[8] custom-call(v), custom_call_target="f", operand_layout_constraints={f32[8]{0}}',
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO034",
+        *entry(
+            '«y = u32[] custom-call(), custom_call_target="GetRngSeed"»',
+            'y = u64[] custom-call(), custom_call_target="GetRngSeed"',
+            X,
+        ),
+    ),
+    Case(
+        "HLO040",
+        *entry(
+            "«y = b(f32[4,8]) negate(b)»",
+            "y = (b(f32[4,8])) tuple(b)",
+            X,
+            'b = b(f32[4,8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}',
+        ),
+    ),
+    Case(
+        "HLO041",
+        *entry(
+            '«d = b(f32[4,8]) custom-call(b), custom_call_target="g", output_to_operand_aliasing={{}: (0, {})}»',
+            'd = b(f32[4,8]) custom-call(c), custom_call_target="g", output_to_operand_aliasing={{}: (0, {})}',
+            X,
+            'b = b(f32[4,8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}',
+            'c = b(f32[4,8]) custom-call(b), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}',
+        ),
+    ),
+    Case(
+        "HLO042",
+        *entry(
+            '«c = b(f32[4,8]) custom-call(b), custom_call_target="f"»',
+            'c = b(f32[4,8]) custom-call(b), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}',
+            X,
+            'b = b(f32[4,8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}',
+        ),
+    ),
+    Case(
+        "HLO042",
+        *entry(
+            '«a = b(f32[4,8]) custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}»',
+            'a = f32[4,8] custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}',
+            X,
+            'b = b(f32[4,8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}',
+        ),
+    ),
+    Case(
+        "HLO050",
+        *entry(
+            "y = f32[4,8] all-reduce(x), replica_groups=«{{0,1},{1,2}}», to_apply=add",
+            "y = f32[4,8] all-reduce(x), replica_groups={{0,1},{3,2}}, to_apply=add",
+            X,
+            before=ADD,
+        ),
+    ),
+    Case(
+        "HLO050",
+        *entry(
+            "y = f32[4,8] all-reduce(x), replica_groups=«{{0,1},{3,4}}», to_apply=add",
+            "y = f32[4,8] all-reduce(x), replica_groups={{0,1},{2}}, to_apply=add",
+            X,
+            before=ADD,
+        ),
+    ),
+    Case(
+        "HLO050",
+        *entry(
+            "y = f32[4,8] all-reduce(x), replica_groups=«{{0,1}}», to_apply=add",
+            "y = f32[4,8] all-reduce(x), replica_groups={{0,1},{2,3}}, to_apply=add",
+            X,
+            before=ADD,
+            header=", replica_count=4",
+        ),
+    ),
+    Case(
+        "HLO051",
+        *entry(
+            "y = f32[4,8] all-reduce(x), replica_groups={}, channel_id=1, use_global_device_ids=«true», to_apply=add",
+            "y = f32[4,8] all-reduce(x), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, to_apply=add",
+            X,
+            before=ADD,
+        ),
+    ),
+    Case(
+        "HLO052",
+        *entry(
+            "y = f32[4,8] collective-permute(x), source_target_pairs=«{{0,1},{0,2}}»",
+            "y = f32[4,8] collective-permute(x), source_target_pairs={{0,1},{1,2}}",
+            X,
+        ),
+    ),
+    Case(
+        "HLO052",
+        *entry(
+            "y = f32[4,8] collective-permute(x), channel_id=1, source_target_pairs=«{{0,1},{1,2}}»",
+            "y = f32[4,8] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{1,0}}",
+            X,
+            header=", num_partitions=2",
+        ),
+    ),
+    Case(
+        "HLO053",
+        *entry(
+            "y = f32[4,8] all-reduce(x), channel_id=«0», replica_groups={}, to_apply=add",
+            "y = f32[4,8] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add",
+            X,
+            before=ADD,
+        ),
+    ),
+    Case(
+        "HLO054",
+        *entry(
+            "z = f32[4,8] all-reduce(x), replica_groups={}, constrain_layout=«true», to_apply=add",
+            "z = f32[4,8] all-reduce(x), replica_groups={}, to_apply=add",
+            X,
+            "y = f32[4,8] all-reduce(x), replica_groups={}, to_apply=add",
+            before=ADD,
+        ),
+    ),
+    Case("HLO055", *entry(f"«{PERMUTE.format('short')}»", PERMUTE.format("at"), *EXCHANGE)),
+    Case(
+        "HLO060",
+        module(X, "«s = (f32[4,8], f32[4,8], u32[]) copy-start(x)»", "ROOT y = f32[4,8] negate(x)"),
+        module(X, "s = (f32[4,8], f32[4,8], u32[]) copy-start(x)", "ROOT y = f32[4,8] copy-done(s)"),
+    ),
+    Case(
+        "HLO061",
+        *entry(
+            "s = (f32[4], u32[], token[]) send(u, t), channel_id=«1», is_host_transfer=true",
+            "s = (f32[4], u32[], token[]) send(u, t), channel_id=2, is_host_transfer=true",
+            *SENDS,
+            "r = (f32[2], u32[], token[]) send(w, t), channel_id=1, is_host_transfer=true",
+        ),
+    ),
+    Case(
+        "HLO062",
+        module(*SENDS, f"«{DEVICE_SEND.format(CIRCLE)}»", RECEIVE, header=SCHEDULED),
+        module(*SENDS, DEVICE_SEND.format(CHAIN), RECEIVE, header=SCHEDULED),
+        Settings(("HLO062",)),
+    ),
+    Case(
+        "HLO062",
+        *entry(f"«{DEVICE_SEND.format(CHAIN)}»", "y = f32[4] negate(u)", *SENDS, header=SCHEDULED),
+        Settings(("HLO062",)),
+    ),
+    Case(
+        "HLO063",
+        *entry(
+            "«t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f»",
+            "t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=g\n  w = f32[4,8] async-done(t)",
+            X,
+            "s = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f",
+            "d = f32[4,8] async-done(s)",
+            before=NEGATE + NEGATE.replace("f {", "g {"),
+        ),
+    ),
+    Case(
+        "HLO070",
+        TWO.format(", entry_computation_layout=«{(f32[4,8]{1,0})->f32[5,8]{1,0}}»", ""),
+        TWO.format(", entry_computation_layout={(f32[4,8]{0,1})->f32[4,8]{1,0}}", ""),
+    ),
+    Case(
+        "HLO070",
+        TWO.format(", is_scheduled=true, entry_computation_layout=«{(f32[4,8]{0,1})->f32[4,8]{1,0}}»", ""),
+        TWO.format(", is_scheduled=true, entry_computation_layout={(f32[4,8]{1,0:T(4,128)S(1)})->f32[4,8]{1,0}}", ""),
+    ),
+    Case(
+        "HLO071",
+        TWO.format(", input_output_alias=«{ {}: (1, {}, may-alias) }»", ""),
+        TWO.format(", input_output_alias={ {}: (0, {}, may-alias) }", ""),
+    ),
+    Case(
+        "HLO071",
+        TWO.format(", input_output_alias=«{ {0}: (0, {}, may-alias) }»", ""),
+        TWO.format(", input_output_alias={ {}: (0, {}, must-alias) }", ""),
+    ),
+    Case("HLO072", TWO.format(", buffer_donor=«{ (0, {1}) }»", ""), TWO.format(", buffer_donor={ (0, {}) }", "")),
+    Case(
+        "HLO073",
+        *entry(
+            "y = f32[4,8] negate(x), control-predecessors=«{q}»", "y = f32[4,8] negate(x), control-predecessors={x}", X
+        ),
+    ),
+    Case(
+        "HLO074",
+        *entry(
+            'y = (f32[4,8], f32[8]) tuple(x, v), origin=«{{"a"}}»',
+            'y = (f32[4,8], f32[8]) tuple(x, v), origin={({"a"}, {})}',
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO075",
+        *entry(
+            'y = f32[8] negate(v), metadata=«{scheduling_name="z"}»',
+            'y = f32[8] negate(v), metadata={scheduling_name="y"}',
+            X,
+            V,
+        ),
+        Settings(("HLO075",)),
+    ),
+    Case(
+        "HLO080",
+        *entry(
+            "y = f32[8] negate(v), sharding=«{devices=[2,2]0,1,2,3}»",
+            "y = f32[8] negate(v), sharding={devices=[2,2]0,1,2,3 last_tile_dim_replicate}",
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO080",
+        *entry(
+            "y = f32[8] negate(v), sharding=«{devices=[2]0,2}»",
+            "y = f32[8] negate(v), sharding={devices=[2]1,0}",
+            X,
+            V,
+            header=", num_partitions=2",
+        ),
+    ),
+    Case(
+        "HLO080",
+        *entry(
+            "y = (f32[8], f32[8]) tuple(v, v), sharding=«{{replicated}}»",
+            "y = (f32[8], f32[8]) tuple(v, v), sharding={{replicated}, {replicated}}",
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO081",
+        LOOP.format(
+            "",
+            ", sharding={replicated}",
+            ", sharding=«{maximal device=0}»",
+            "ROOT w = s32[] while(z), condition=test, body=body",
+        ),
+        LOOP.format(
+            "",
+            ", sharding={replicated}",
+            ", sharding={replicated}",
+            "ROOT w = s32[] while(z), condition=test, body=body",
+        ),
+    ),
+    Case("HLO090", *entry("«y = f32[4,8]{0,1} negate(x)»", "y = f32[4,8]{0,1} copy(x)", X), Settings(("HLO090",))),
+    Case(
+        "HLO091",
+        *entry(
+            "y = «f32[2]{0}» dynamic-slice(z, i), dynamic_slice_sizes={2}",
+            "y = f32[2]{0:S(1)} dynamic-slice(z, i), dynamic_slice_sizes={2}",
+            "z = f32[8]{0:S(1)} parameter(0)",
+            "i = s32[] constant(0)",
+        ),
+        Settings(("HLO091",)),
+    ),
+    Case(
+        "HLO092",
+        *entry("y = «f32[2,2,8]{0,1,2}» reshape(x)", "y = f32[2,2,8]{2,1,0} reshape(x)", X),
+        Settings(("HLO092",)),
+    ),
+    Case(
+        "HLO093", *entry("y = «f32[4,8]{1,0:S(5)}» copy(x)", "y = f32[4,8]{1,0:S(1)} copy(x)", X), Settings(("HLO093",))
+    ),
+    Case(
+        "HLO101",
+        *entry(
+            "y = «f32[8192,2]{1,0:T(8,128)}» negate(x)",
+            "y = f32[8192,2]{0,1:T(2,128)} negate(x)",
+            "x = f32[8192,2]{0,1:T(2,128)} parameter(0)",
+        ),
+    ),
+    Case(
+        "HLO101",
+        *entry(
+            "y = «f32[128,64]{1,0:T(8,128)}» negate(x)",
+            "y = f32[128,65]{1,0:T(8,128)} negate(x)",
+            "x = f32[128,64] parameter(0)",
+        ),
+        Settings(padding_fraction=0.499, padding_bytes=32 * 1024),
+    ),
+    Case(
+        "HLO102",
+        *entry("y = «f32[256,256]{0,1}» copy(x)", "y = f32[256,256]{1,0} copy(x)", "x = f32[256,256] parameter(0)"),
+    ),
+)

@@ -1,0 +1,283 @@
+"""`hlo lint`: exit codes, settings and where they come from, baselines, and the formats that other programs read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from random import Random
+from xml.etree import ElementTree
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.cli import main
+from hlo_cli.lint.catalog import RULES
+from hlo_cli.lint.fingerprint import fingerprint
+from hlo_cli.lint.run import findings_in
+from lint_cases import CASES
+from strategies import dump_text, dumps, name_of
+
+WRONG = Path(__file__).parent.parent / "fixtures" / "golden" / "lint" / "wrong.hlo"
+CODES = ["HLO071", "HLO010", "HLO050", "HLO102", "HLO060", "HLO010"]
+PLACE = re.compile(r"(?P<path>.+):(?P<line>\d+):(?P<column>\d+): (?P<code>HLO\d+) (?P<severity>\w+) (?P<message>.+)")
+"""What editors take a line of the concise format apart with."""
+
+_NAMES = re.compile(r'"[^"]*"|%[\w.\-]+')
+"""Names, and strings, which may hold them."""
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory without settings above it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lint(*arguments: object) -> int:
+    return main(["lint", *map(str, arguments)], standalone=False)
+
+
+def concise(capsys: Capture, *arguments: object) -> list[re.Match[str]]:
+    """The lines of the concise format, taken apart."""
+    lint(*arguments, "--format", "concise")
+    matches = [PLACE.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
+    return [match for match in matches if match is not None]
+
+
+def test_exit_codes(capsys: Capture, tmp_path: Path) -> None:
+    well = tmp_path / "well.hlo"
+    well.write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }\n")
+    assert lint(well) == 0
+    assert lint(WRONG) == 1
+    assert lint(WRONG, "--exit-zero") == 0
+    assert lint(WRONG, "--select", "HLO08") == 0
+    assert lint(tmp_path / "lost.hlo", "--exit-zero") == 2
+    capsys.readouterr()
+
+
+def test_one_bad_file_does_not_stop_the_rest(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "bad.hlo").write_text("HloModule m\nENTRY e {\n}\n")
+    assert lint(tmp_path / "bad.hlo", WRONG, "--format", "concise") == 2
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == len(CODES)
+    assert "bad.hlo" in captured.err
+
+
+def test_a_pipe_gets_a_line_a_finding(capsys: Capture) -> None:
+    lint(WRONG)
+    matches = [PLACE.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
+    assert [match and match["code"] for match in matches] == CODES
+
+
+def test_rules_are_chosen(capsys: Capture) -> None:
+    def found(*arguments: str) -> list[str]:
+        return [match["code"] for match in concise(capsys, WRONG, *arguments)]
+
+    assert found("--select", "HLO05,hlo102") == ["HLO050", "HLO102"]
+    assert found("--select", "HLO05", "--select", "HLO102") == ["HLO050", "HLO102"]
+    assert found("--ignore", "HLO0") == ["HLO102"]
+    assert found("--severity", "error") == [code for code in CODES if code != "HLO102"]
+    assert found("--set", "copy_bytes=1MiB", "--select", "HLO1") == []
+    assert "HLO015" not in found("--select", "ALL")
+
+
+def test_strictly_what_xlas_parser_rejects_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0), unheard_of=1 }\n")
+    assert not concise(capsys, path, "--select", "ALL")
+    for wish in (("--strict",), ("--select", "HLO002"), ("--set", "strict=true")):
+        assert [(m["code"], m["line"], m["column"]) for m in concise(capsys, path, *wish)] == [("HLO002", "2", "41")]
+
+
+@pytest.mark.parametrize("file", ["hlo.toml", "pyproject.toml"])
+def test_the_nearest_settings_win(file: str, elsewhere: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "tool.hlo." if file == "pyproject.toml" else ""
+    (elsewhere / file).write_text(f'[{head}lint]\nselect = ["HLO1"]\n[{head}lint.severity]\nHLO102 = "error"\n')
+    inner = elsewhere / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    (inner / "pyproject.toml").write_text("[tool.other]\nselect = 1\n")
+    assert [(m["code"], m["severity"]) for m in concise(capsys, WRONG)] == [("HLO102", "error")]
+    assert len(concise(capsys, WRONG, "--isolated")) == len(CODES)
+    assert [m["code"] for m in concise(capsys, WRONG, "--select", "HLO05")] == ["HLO050"]
+    (inner / "hlo.toml").write_text('[lint]\nselect = ["HLO07"]\n')
+    assert [m["code"] for m in concise(capsys, WRONG)] == ["HLO071"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[lint\n", "hlo.toml"),
+        ("[lint]\npading_bytes = 1\n", "no setting pading_bytes; did you mean padding_bytes?"),
+        ("[lint]\nselect = 1\n", "select is a list of codes"),
+        ("[lint]\npadding_bytes = true\n", "padding_bytes is a size"),
+        ("[lint]\nlayout_sensitive = 'sometimes'\n", "layout_sensitive is one of auto, always, never"),
+        ("[lint]\nreplica_count = 0\n", "replica_count is a number from 1 on"),
+        ("[lint.severity]\nHLO101 = 'fatal'\n", "severity is a table of codes"),
+        ("[lint.severity]\nHLO999 = 'note'\n", "no rule HLO999"),
+        ("[rules]\n", "no section rules is known"),
+    ],
+)
+def test_wrong_settings_are_told(text: str, message: str, elsewhere: Path, capsys: Capture) -> None:
+    (elsewhere / "hlo.toml").write_text(text)
+    assert lint(WRONG) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_settings_are_shown_with_where_they_come_from(elsewhere: Path, capsys: Capture) -> None:
+    (elsewhere / "hlo.toml").write_text('[lint]\npadding_bytes = "1MiB"\npadding_fraction = 0.25\n')
+    lint("--show-settings", "--set", "padding_fraction=40%", "--ignore", "HLO102", "--format", "json")
+    rows = json.loads(capsys.readouterr().out)["tables"]["settings"]["rows"]
+    shown = {row["setting"]: (row["value"], row["from"]) for row in rows}
+    assert shown["padding_bytes"] == (1 << 20, "hlo.toml")
+    assert shown["padding_fraction"] == (0.4, "--set")
+    assert shown["ignore"] == ("HLO102", "option")
+    assert shown["copy_bytes"] == (65536, "default")
+
+
+def test_counts_that_the_header_does_not_say(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(WRONG.read_text().replace("replica_count=4, ", "").replace("{1,2}}", "{2,3}}"))
+    assert not concise(capsys, path, "--select", "HLO050")
+    assert concise(capsys, path, "--select", "HLO050", "--set", "replica_count=8")
+
+
+def test_a_baseline_knows_what_was_there(tmp_path: Path, capsys: Capture) -> None:
+    baseline, changed = tmp_path / "known.json", tmp_path / "changed.hlo"
+    assert lint(WRONG, "--write-baseline", baseline) == 0
+    assert lint(WRONG, "--baseline", baseline) == 0
+    capsys.readouterr()
+    text = WRONG.read_text().replace("summed", "sum.12").replace("turned", "copy.3").replace("ENTRY", "\n\nENTRY")
+    changed.write_text(text)
+    assert not concise(capsys, changed, "--baseline", baseline)
+    changed.write_text(text.replace("  ROOT cut", "  again = f32[8192,4]{0,1} copy(sum.12)\n  ROOT cut"))
+    assert [m["message"] for m in concise(capsys, changed, "--baseline", baseline)] == [
+        "again copies 128 KiB to change order {1,0} to {0,1}"
+    ]
+
+
+def test_a_baseline_may_stand_in_the_settings(
+    elsewhere: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint(WRONG, "--write-baseline", "known.json")
+    (elsewhere / "hlo.toml").write_text('[lint]\nbaseline = "known.json"\n')
+    inner = elsewhere / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    assert lint(WRONG) == 0
+    assert lint(WRONG, "--isolated") == 1
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"schema": "hlo.lint-baseline/1", "findings": [3]}', '{"findings": []}']
+)
+def test_what_is_no_baseline_is_told(content: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "known.json").write_text(content)
+    assert lint(WRONG, "--baseline", tmp_path / "known.json") == 2
+    assert "known.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", [path for path in dumps() if "v5e" in name_of(path)], ids=name_of)
+def test_fingerprints_outlive_names_and_numbers(path: Path) -> None:
+    text, random = dump_text(path), Random(1)
+    names = {f"%{instruction.name}" for instruction in parse_module(text).instructions}
+    new = {name: f"{name.rstrip('.0123456789')}.{random.randrange(10**9)}" for name in sorted(names)}
+    other = _NAMES.sub(lambda found: new.get(found[0], found[0]), text)
+    assert other != text
+    first, second = (sorted(map(fingerprint, findings_in(parse_module(each)))) for each in (text, other))
+    assert first == second
+
+
+def test_fingerprints_tell_findings_apart() -> None:
+    texts = {case.bad.replace("«", "").replace("»", "") for case in CASES}
+    found = {
+        (each.rule.code, each.finding.message): fingerprint(each)
+        for text in texts
+        for each in findings_in(parse_module(text))
+    }
+    assert len(set(found.values())) > 0.8 * len(found)
+
+
+def test_sarif(capsys: Capture) -> None:
+    """What the schema of SARIF 2.1.0 asks of the parts that are used; the place is that of the concise format."""
+    lint(WRONG, "--format", "sarif")
+    log = json.loads(capsys.readouterr().out)
+    assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
+    run = log["runs"][0]
+    assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
+    rules = run["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules) == sum(rule.is_default for rule in RULES)
+    for rule in rules:
+        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
+        assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
+    lines = concise(capsys, WRONG)
+    for result, line in zip(run["results"], lines, strict=True):
+        assert result["ruleId"] == rules[result["ruleIndex"]]["id"] == line["code"]
+        assert result["message"]["text"].startswith(line["message"])
+        physical = result["locations"][0]["physicalLocation"]
+        region = physical["region"]
+        assert (region["startLine"], region["startColumn"]) == (int(line["line"]), int(line["column"]))
+        assert (region["endLine"], region["endColumn"]) > (region["startLine"], region["startColumn"])
+        assert physical["artifactLocation"]["uri"] == f"file://{WRONG}"
+    prints = [result["partialFingerprints"]["hloStructure/v1"] for result in run["results"]]
+    assert len(set(prints)) == len(prints)
+
+
+def test_a_file_name_asks_for_sarif(tmp_path: Path) -> None:
+    lint(WRONG, "-o", tmp_path / "found.sarif")
+    assert json.loads((tmp_path / "found.sarif").read_text())["version"] == "2.1.0"
+
+
+def test_junit(capsys: Capture) -> None:
+    lint(WRONG, "--format", "junit")
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    assert (suites.get("tests"), suites.get("failures")) == ("6", "6")
+    failures = suites.findall("./testsuite/testcase/failure")
+    assert [(failure.get("type") or "").split()[1] for failure in failures] == CODES
+    assert all(f"{WRONG.name}:" in (failure.text or "") for failure in failures)
+
+
+def test_names_that_would_break_a_format(tmp_path: Path, capsys: Capture) -> None:
+    """Colons, commas, quotes, angle brackets, control characters: from paths and from the dump."""
+    path = tmp_path / 'a,b:"<&\x1b.hlo'
+    path.write_text(WRONG.read_text())
+    lint(path, "--format", "junit")
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    assert suites[0].get("name", "").endswith('a,b:"<&\\x1b.hlo')
+    lint(path, "--format", "github")
+    commands = capsys.readouterr().out.splitlines()
+    assert len(commands) == len(CODES)
+    assert all(re.fullmatch(r"::(error|warning) title=[^:,]+,file=[^:,]+(,\w+=\d+)+::.+", line) for line in commands)
+    for kind in ("concise", "full"):
+        lint(path, "--format", kind)
+        assert "\x1b" not in capsys.readouterr().out
+    lint(path, "--format", "gitlab")
+    issues = json.loads(capsys.readouterr().out)
+    assert {issue["location"]["path"] for issue in issues} == {str(path)}
+    assert len({issue["fingerprint"] for issue in issues}) == len(CODES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_page_is_shown(rule: object, capsys: Capture) -> None:
+    code = getattr(rule, "code", "")
+    assert lint("--explain", code, "--format", "screen") == 0
+    page = capsys.readouterr().out
+    assert page.startswith(f"{code}: ")
+    assert all(word in page for word in ("Why:", "Mend:", "Reference:"))
+    assert max(map(len, page.splitlines())) <= 80
+
+
+def test_a_proto_has_findings_without_places(tmp_path: Path, capsys: Capture) -> None:
+    from hlo_cli import module_to_bytes
+
+    path = tmp_path / "wrong.pb"
+    path.write_bytes(module_to_bytes(parse_module(WRONG.read_text())))
+    lint(path, "--format", "jsonl")
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(row["code"] for row in rows) == sorted(CODES)
+    assert all(row["line"] is None for row in rows)
+    assert {row["instruction"] for row in rows} >= {"longer", "summed", "turned", "cut"}

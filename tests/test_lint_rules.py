@@ -1,0 +1,132 @@
+"""Every rule finds what breaks it, where it stands, and leaves alone what narrowly does not; and every rule has a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.lint.catalog import RULES, chosen_rules, rule_of
+from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.run import Found, findings_in
+from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.strict.module import check_strictly
+from lint_cases import CASES, Case, X, entry
+from strategies import dump_text, dumps, name_of
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+each_case = pytest.mark.parametrize("case", CASES, ids=[f"{case.code}-{n}" for n, case in enumerate(CASES)])
+each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
+
+
+def found_in(text: str, settings: Settings | None = None) -> tuple[Found, ...]:
+    return findings_in(parse_module(text), settings)
+
+
+def of_rule(code: str, text: str, settings: Settings) -> list[Found]:
+    return [found for found in found_in(text, settings) if found.rule.code == code]
+
+
+@each_case
+def test_a_rule_finds_what_breaks_it_where_it_stands(case: Case) -> None:
+    before, start, rest = case.bad.partition("«")
+    meant, end, after = rest.partition("»")
+    assert start + end == "«»", "the place is marked"
+    [found, *_] = of_rule(case.code, before + meant + after, case.settings)
+    assert found.diagnostic.span is not None
+    at = slice(found.diagnostic.span.start, found.diagnostic.span.end)
+    assert (before + meant + after)[at] == meant
+    assert found.finding.message
+
+
+@each_case
+def test_a_rule_leaves_alone_what_keeps_it(case: Case) -> None:
+    assert not of_rule(case.code, case.good, case.settings)
+
+
+def test_a_text_that_leaves_things_out_is_not_judged() -> None:
+    text, _ = entry("y = f32[5,8] negate(x)", "", X, "z = f32[4,8] add(...)")
+    assert [found.rule.code for found in found_in(text)] == ["HLO003"]
+
+
+def test_layouts_that_are_left_out_are_not_compared() -> None:
+    header = ", is_scheduled=true, entry_computation_layout={(f32[4,8]{0,1})->f32[4,8]{0,1}}"
+    without, _ = entry("ROOT y = f32[4,8] negate(x)", "", X, header=header)
+    assert not found_in(without)
+    assert {found.rule.code for found in found_in(without.replace("f32[4,8] ", "f32[4,8]{1,0} "))} == {"HLO070"}
+
+
+def test_what_is_cut_out_for_other_cores_keeps_the_header_of_the_whole() -> None:
+    text, _ = entry("ROOT y = f32[4,8] negate(x)", "", X, header=", entry_computation_layout={()->f32[4,8]{1,0}}")
+    assert {found.rule.code for found in found_in(text)} == {"HLO070"}
+    assert not found_in(text.replace("HloModule m", "HloModule extracted"))
+
+
+@each_case
+def test_texts_that_keep_a_rule_break_no_other(case: Case) -> None:
+    """Not by mistake: what stands beside the instruction in question is well formed."""
+    assert not [f.diagnostic.message for f in found_in(case.good, case.settings) if f.rule.code == "HLO001"]
+
+
+@each_rule
+def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
+    page = rule.page
+    assert rule.code in {case.code for case in CASES} | {"HLO002"}
+    assert all((page.what, page.why, page.example, page.mend, page.reference))
+    assert len(rule.name) <= 60
+    assert rule_of(rule.code.lower()) is rule
+
+
+def test_codes_are_given_once() -> None:
+    assert len({rule.code for rule in RULES}) == len(RULES)
+
+
+def test_what_xlas_parser_rejects() -> None:
+    text, well = entry("y = f32[4,8] negate(x), unheard_of=1", "y = f32[4,8] negate(x)", X)
+    settings = Settings(("HLO002",))
+    [found] = findings_in(parse_module(text), settings, rejections=check_strictly(Source("text", text)))
+    assert (found.rule.code, found.diagnostic.position and found.diagnostic.position.line) == ("HLO002", 4)
+    assert not findings_in(parse_module(well), settings, rejections=check_strictly(Source("text", well)))
+
+
+@each_dump
+def test_no_error_in_what_compilers_write(path: Path) -> None:
+    assert [str(found.diagnostic) for found in found_in(dump_text(path)) if found.severity == "error"] == []
+
+
+def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
+    text, _ = entry(
+        "y = f32[5,8] negate(x)", "", X, "z = f32[4,8] negate(lost)", "s = (f32[4,8], f32[4,8], u32[]) copy-start(x)"
+    )
+    assert {found.rule.code for found in found_in(text)} == {"HLO001", "HLO010"}
+
+
+def test_groups_along_a_mesh_of_other_devices() -> None:
+    """What cannot be told is not told, and nothing breaks."""
+    mesh = "mesh['a'=2,'b'=2], device_ids=(0,1,2) {'a'}"
+    before = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
+    text, _ = entry(f"y = f32[4,8] all-reduce(x), replica_groups={mesh}, to_apply=add", "", X, before=before)
+    assert {found.rule.code for found in found_in(text)} <= {"HLO001", "HLO050"}
+
+
+def test_choosing_rules() -> None:
+    assert [rule.code for rule in chosen_rules(Settings())] == [rule.code for rule in RULES if rule.is_default]
+    assert chosen_rules(Settings(("ALL",), strict=True)) == RULES
+    assert [rule.code for rule in RULES if rule not in chosen_rules(Settings(("ALL",)))] == ["HLO002"]
+    assert [rule.code for rule in chosen_rules(Settings(("HLO09", "HLO062")))] == ["HLO062"]
+    assert "HLO101" not in [rule.code for rule in chosen_rules(Settings(ignore=("HLO10",)))]
+    with pytest.raises(HloError, match="no rule HLO999"):
+        chosen_rules(Settings(("HLO999",)))
+
+
+def test_severities_are_set_and_shown() -> None:
+    text, _ = entry("y = f32[256,256]{0,1} copy(x)", "", "x = f32[256,256] parameter(0)")
+    assert [found.severity for found in found_in(text)] == ["warning"]
+    assert [found.severity for found in found_in(text, Settings(severity={"HLO102": "error"}))] == ["error"]
+    assert not found_in(text, Settings(least_severity="error"))
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    assert MEANINGS.keys() == set(Settings.__dataclass_fields__)
