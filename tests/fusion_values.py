@@ -13,7 +13,9 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
-_BESIDES = frozenset(("metadata", "backend_config", "sharding", "frontend_attributes", "control-predecessors", "origin"))
+_BESIDES = frozenset(
+    ("metadata", "backend_config", "sharding", "frontend_attributes", "control-predecessors", "origin")
+)
 Signature = tuple[object, ...]
 
 
