@@ -13,12 +13,13 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.post_order import control_predecessors
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.moved import longest_increasing, moved_blocks
+from hlo_cli.transform.moved import moved_blocks
 from hlo_cli.transform.reorder import How, reorder
 from judge import ask_xla
 from running import same_results

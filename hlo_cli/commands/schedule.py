@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Output
     from hlo_cli.commands.schedule_path import Model
+    from hlo_cli.commands.schedule_sugar import Way
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import How
@@ -39,6 +40,7 @@ Examples:
   hlo schedule dump/ -o schedule.html
   hlo schedule dump/ --reorder memory
   hlo schedule dump/ --reorder latency --limit 12GiB -o new.hlo
+  hlo schedule dump/ --desugar
 """
 
 
@@ -47,6 +49,8 @@ Examples:
 @click.option("--sequence", is_flag=True, help="Every step: what is alive, what starts and ends, what is in flight.")
 @click.option("--critical-path", "model", type=click.Choice(MODELS), help="The longest chain, by what takes time.")
 @click.option("--reorder", "how", type=click.Choice(ORDERS), help="Another order; --format hlo writes the module.")
+@click.option("--desugar", "way", flag_value="desugar", help="What slice-start and t#0 stand for, as a diff.")
+@click.option("--sugar", "way", flag_value="sugar", help="The other way: async-start of a slice as slice-start.")
 @click.option("--limit", metavar="SIZE", help="What --reorder latency may take of the main memory, as 12GiB.")
 @click.option("--space", metavar="SPACE", help="Which memory the sequence shows: HBM, VMEM …, its number, or all.")
 @click.option("--computation", metavar="NAME", help="Only what this computation runs.")
@@ -58,6 +62,7 @@ def command(
     sequence: bool,
     model: Model | None,
     how: How | None,
+    way: Way | None,
     limit: str | None,
     space: str | None,
     computation: str | None,
@@ -69,9 +74,11 @@ def command(
     if space is not None and not sequence:
         raise HloError("--space is about the sequence", hint="add --sequence")
     asked = {"--sequence": sequence, "--critical-path": model is not None, "--reorder": how is not None}
+    asked |= {f"--{way}": True} if way is not None else {}
     if len(two := [option for option, given in asked.items() if given]) > 1:
         raise HloError(
-            f"{' and '.join(two)} are {('two', 'three')[len(two) - 2]} questions", hint="ask them one after the other"
+            f"{' and '.join(two)} are {('two', 'three', 'four')[len(two) - 2]} questions",
+            hint="ask them one after the other",
         )
     if limit is not None and how != "latency":
         raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
@@ -81,6 +88,8 @@ def command(
 
     loaded = load_running(inputs, reading)
     argument = inputs[0] if len(inputs) == 1 else ""
+    if way is not None:
+        return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
     wish = _Wish(sequence, model, how, limit, space, computation, where)
     if how is not None and output.format == "hlo":
@@ -134,12 +143,30 @@ def _reordered(loaded: Loaded, how: How, limit: str | None) -> Module:
     return reorder(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
 
 
+def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part: bool) -> int:
+    """The module in its other spelling: a diff, or the text."""
+    from hlo_cli.commands.loading import what_was_read
+    from hlo_cli.commands.schedule_sugar import report_of_respelling, respelled
+
+    if is_part:
+        raise HloError("the text is respelled whole", hint="leave out --where and --computation")
+    new = respelled(loaded.module, way)
+    if output.format == "hlo":
+        return _write_text(loaded, new, output)
+    report = report_of_respelling(loaded, new, way=way, argument=argument)
+    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+
+
 def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
     """The module in its new order, as canonical text."""
+    if wish.how is None or wish.where is not None or wish.computation is not None:
+        raise HloError("the module is written whole", hint="leave out --where and --computation")
+    return _write_text(loaded, _reordered(loaded, wish.how, wish.limit), output)
+
+
+def _write_text(loaded: Loaded, module: Module, output: Output) -> int:
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
 
-    if wish.how is None or wish.where is not None or wish.computation is not None:
-        raise HloError("the module is written whole", hint="leave out --where and --computation")
-    write(module_chunks(_reordered(loaded, wish.how, wish.limit)), output.path)
+    write(module_chunks(module), output.path)
     return complain(notes_of(loaded), loaded.module.errors, output)

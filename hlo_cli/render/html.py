@@ -14,7 +14,6 @@ from hlo_cli.render.web.markup import encoded, safe
 from hlo_cli.render.web.page import SCRIPT, page_css
 from hlo_cli.render.web.parts import part_css, part_lines
 from hlo_cli.report.report import Report
-from hlo_cli.report.table import Table
 
 WHOLE = 250  # the width from which nothing is left out
 
@@ -31,11 +30,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _page(report: Report, style: Style) -> Iterator[str]:
-    parts = [
-        (f"part{at}", part)
-        for at, part in enumerate(report.parts)
-        if not isinstance(part, Table) or (part.person and part.rows)
-    ]
+    parts = [(f"part{at}", part) for at, part in enumerate(report.seen_parts)]
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_policy()}"/>\n'
     yield '<meta name="viewport" content="width=device-width"/>\n'

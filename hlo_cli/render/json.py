@@ -9,6 +9,7 @@ from hlo_cli.render.machine import Json, columns_of, diagnostic_value, json_valu
 from hlo_cli.render.style import Style
 from hlo_cli.report.anatomy import Anatomy, letter
 from hlo_cli.report.cell import Row
+from hlo_cli.report.diff import Diff, DiffLine
 from hlo_cli.report.facts import Facts
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
@@ -103,6 +104,8 @@ def _others(report: Report) -> dict[str, dict[str, Json]]:
                 found.setdefault("figures", {})[part.name] = json_value(part.data) or _drawing(part)
             case Passage():
                 found.setdefault("text", {})[part.name] = [plain_text(line_of(each)) for each in part.paragraphs]
+            case Diff():
+                found.setdefault("diffs", {})[part.name] = _diff(part)
             case Timeline():
                 found.setdefault("timelines", {})[part.name] = json_value(part.data)
             case Table() | Tree():
@@ -130,6 +133,23 @@ def _anatomy(anatomy: Anatomy) -> Json:
         details = zip((column.name for column in anatomy.columns), each.details, strict=False)
         parts.append(part | {name: json_value(cell) for name, cell in details})
     return {"text": anatomy.text, "parts": parts}
+
+
+def _diff(diff: Diff) -> Json:
+    """The hunks with what is around the changes; what moved stands where it is now."""
+    hunks: list[Json] = [
+        {"place": hunk.heading or None, "lines": [_diff_line(line) for line in hunk.lines]} for hunk in diff.seen.hunks
+    ]
+    counts: dict[str, Json] = {"unchanged": diff.unchanged, **diff.counts}
+    return {"old": diff.old_name, "new": diff.new_name, **counts, "hunks": hunks}
+
+
+def _diff_line(line: DiffLine) -> Json:
+    value: dict[str, Json] = {"change": line.sign.strip() or None, "old_line": line.old_line, "new_line": line.new_line}
+    if line.old == line.new:
+        return value | {"text": line.text}
+    pieces: list[Json] = [{"old": piece.old, "new": piece.new} for piece in line.pieces if piece.is_changed]
+    return value | {"old": line.old, "new": line.new} | ({"pieces": pieces} if pieces else {})
 
 
 def _drawing(figure: Figure) -> Json:

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.screen import part_lines
 from hlo_cli.render.style import Style
+from hlo_cli.render.unified import unified_lines
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.diff import Diff
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Text, line_of, plain_text
@@ -34,9 +36,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     yield from [f"**{words(report.answer, style)}**\n"] if report.answer else []
     begun = bool(report.answer)
-    for part in report.parts:
-        if isinstance(part, Table) and not (part.person and part.rows):
-            continue
+    for part in report.seen_parts:
         yield "\n" if begun else ""
         begun = True
         yield from _part(part, style)
@@ -76,11 +76,20 @@ def _part(part: Part, style: Style) -> Iterator[str]:
         case Passage():
             yield from [f"{words(part.title, style)}\n\n"] if part.title else []
             yield "\n\n".join(words(each, style) for each in part.paragraphs) + "\n"
+        case Diff():
+            yield from [f"{words(part.title, style)}\n\n"] if part.title else []
+            lines = unified_lines(part.first(style.top or part.changes))
+            yield from _fenced("diff", list(map(style.show, lines)))
         case _:
-            drawn = [plain_text(line) for line in part_lines(part, Style(DRAWING_WIDTH, ascii=style.ascii, top=0))]
-            longest = max((len(ticks) for line in drawn for ticks in re.findall("`{3,}", line)), default=2)
-            fence = "`" * (longest + 1)
-            yield f"{fence}text\n" + "".join(f"{line}\n" for line in drawn) + f"{fence}\n"
+            drawing = Style(DRAWING_WIDTH, ascii=style.ascii, top=0)
+            yield from _fenced("text", [plain_text(line) for line in part_lines(part, drawing)])
+
+
+def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
+    """Lines as they are, between more backquotes than any of them holds."""
+    longest = max((len(ticks) for line in lines for ticks in re.findall("`{3,}", line)), default=2)
+    fence = "`" * (longest + 1)
+    yield f"{fence}{language}\n" + "".join(f"{line}\n" for line in lines) + f"{fence}\n"
 
 
 def _table(table: Table, style: Style) -> Iterator[str]:

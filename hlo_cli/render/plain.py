@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from hlo_cli.render.clean import clean
 from hlo_cli.render.machine import columns_of, field_of, rows_of
 from hlo_cli.render.style import Style
+from hlo_cli.render.unified import unified_lines
+from hlo_cli.report.diff import Diff
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
@@ -19,7 +21,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     r"""The tables; of several, each line begins with the name of its table. `-` does not apply, `?` is not known.
 
     Figures are drawn only if there is no table, so that every line of a table's output is a record. A report of
-    words alone gives its answer.
+    words alone gives its answer. A diff alone is written as programs write diffs; beside tables it is one of them.
 
     >>> from hlo_cli.report.column import Column
     >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
@@ -28,17 +30,16 @@ def render(report: Report, style: Style) -> Iterator[str]:
     >>> list(render(Report("diff", "No difference in 98 instructions"), Style()))
     ['No difference in 98 instructions\n']
     """
-    tables = report.tables
-    figures = [part for part in report.parts if isinstance(part, Figure)]
-    for table in tables:
-        yield from _records(table, style, named=len(tables) > 1)
-    if tables:
+    diffs = [part for part in report.parts if isinstance(part, Diff)]
+    if len(diffs) < len(report.tables):
+        for table in report.tables:
+            yield from _records(table, style, named=len(report.tables) > 1)
         return
-    for figure in figures:
-        for line in figure.draw(FIGURE_ROOM):
-            yield style.show_figure(plain_text(line)).rstrip() + "\n"
-    if not figures and report.answer:
-        yield clean(report.answer) + "\n"
+    written = [line for diff in diffs for line in unified_lines(diff.first(style.top or diff.changes))]
+    figures = [part for part in report.parts if isinstance(part, Figure)]
+    drawn = [style.show_figure(plain_text(line)).rstrip() for each in figures for line in each.draw(FIGURE_ROOM)]
+    answer = [clean(report.answer)] if report.answer else []
+    yield from (line + "\n" for line in written or drawn or answer)
 
 
 def _records(table: Table, style: Style, *, named: bool) -> Iterator[str]:

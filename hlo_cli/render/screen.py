@@ -11,7 +11,6 @@ from hlo_cli.render.draw.prose import BETWEEN, beside, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line
 
 NEXT = "next: "
@@ -33,9 +32,8 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
     """The lines of the screen, before colour: parts with a blank line between them."""
     begun = bool(report.answer)
     yield from text_lines(report.answer, style, "strong")
-    parts = [part for part in report.parts if not isinstance(part, Table) or (part.person and part.rows)]
     footer: tuple[str, ...] = ()
-    for part in parts:
+    for part in report.seen_parts:
         yield from beside(footer, style)
         if begun:
             yield ()

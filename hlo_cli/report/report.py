@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.diff import Diff
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # a report of tables need not load the other kinds of parts
     from hlo_cli.report.timeline import Timeline
     from hlo_cli.report.tree import Tree
 
-Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage | Timeline"
+Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Passage | Timeline | Diff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class Report:
     def schema(self) -> str:
         """The name and version of what JSON readers get; the version grows when a field changes its meaning."""
         return f"hlo.{self.command}/{self.version}"
+
+    @property
+    def seen_parts(self) -> tuple[Part, ...]:
+        """The parts that a person sees: no tables for machines, none without rows, and no diffs without changes."""
+        return tuple(part for part in self.parts if _is_seen(part))
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -80,3 +86,9 @@ class Report:
         arranged = table if sort is None else table.sort(sort.removeprefix("-"), turned=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
         return replace(self, parts=tuple(arranged if part is table else part for part in self.parts))
+
+
+def _is_seen(part: Part) -> bool:
+    if isinstance(part, Diff):
+        return bool(part.hunks)
+    return not isinstance(part, Table) or bool(part.person and part.rows)

@@ -5,10 +5,10 @@ Nothing of XLA's does this. As little as possible counts as moved: the longest s
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -64,25 +64,3 @@ def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
             end += 1
         yield at, end
         at = end
-
-
-def longest_increasing(numbers: Sequence[int]) -> frozenset[int]:
-    """The places of a longest increasing subsequence.
-
-    >>> sorted(longest_increasing([0, 4, 1, 2, 5, 3]))
-    [0, 2, 3, 5]
-    """
-    tails: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
-    for place, number in enumerate(numbers):
-        length = bisect_left(tails, number)
-        tails[length : length + 1] = [number]
-        ends[length : length + 1] = [place]
-        before.append(ends[length - 1] if length else -1)
-    found: list[int] = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        found.append(at)
-        at = before[at]
-    return frozenset(found)

@@ -42,7 +42,7 @@ def cut_line(line: Line, room: int, dots: str) -> Line:
         left -= cell_width(part)
         if part != run.text:
             break
-    return (*kept, Run(dots, "quiet"))
+    return tuple(kept) if kept[-1].text.endswith(dots) else (*kept, Run(dots, "quiet"))
 
 
 def _painted(line: Line) -> str:

@@ -8,11 +8,13 @@ from typing import Final
 from hlo_cli.render.draw.cells import in_words
 from hlo_cli.render.style import Style
 from hlo_cli.render.svg import document
+from hlo_cli.render.web.diff import diff_css, diff_lines
 from hlo_cli.render.web.markup import safe, spans
 from hlo_cli.render.web.table import column_css, table_lines, tree_lines
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.anatomy import Anatomy, Segment, letter
 from hlo_cli.report.column import Column
+from hlo_cli.report.diff import Diff
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Part
@@ -48,6 +50,8 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
             yield f"<pre>{chr(10).join(map(spans, part.draw(FIGURE_ROOM)))}</pre>"
         case Passage():
             yield from (f"<p>{spans(line_of(each))}</p>" for each in part.paragraphs)
+        case Diff():
+            yield from diff_lines(part, style, key)
         case Timeline():
             elements, height = drawing(part, 0, key=f"{key}t", with_readout=True)
             yield f"<figure>{''.join(document(elements, height))}</figure>"
@@ -60,6 +64,8 @@ def part_css(part: Part, key: str) -> str:
             return column_css([part.columns[at] for at in part.visible(person=True)], key)
         case Tree():
             return column_css(part.columns, key)
+        case Diff():
+            return diff_css(key)
         case _:
             return ""
 

@@ -1,0 +1,222 @@
+"""Diffs: what two texts have in common and what not, line by line, and within a changed line word by word."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Final, Literal
+
+from hlo_cli.alignment import aligned
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
+
+Sign = Literal[" ", "~", "+", "-", ">", "<"]
+"""Unchanged, changed, added, removed, moved to here, moved away from here."""
+
+SIGNS: Final[dict[Sign, str]] = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
+"""What counts as a change, and how it is called; what moved away counts where it went."""
+
+_WORDS: Final = re.compile(r"(?<=\{)[^{}\s]+(?=\})|(?<=\[)[^\[\]\s]+(?=\])|%?[\w.\-]+|\s+|.", re.DOTALL)
+_JOINTS: Final = frozenset(".,:=-")
+_COLUMNS: Final = (
+    Column("change", "", "change"),
+    Column("old_line", "old", "line"),
+    Column("new_line", "new", "line"),
+    Column("place", "in", "name"),
+    Column("old", "old"),
+    Column("new", "new"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a line as it was and as it is: the same where nothing changed, empty where it is on one side alone.
+
+    >>> Piece("0,1", "1,0").is_changed
+    True
+    """
+
+    old: str
+    new: str
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is another than before."""
+        return self.old != self.new
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """A line of a diff: what it was and is, None on a side that does not have it, and its numbers there, from 1 on.
+
+    What moved has both, also where it moved away.
+
+    >>> line = DiffLine("~", "%a = f32[8]{0} copy(%p)", "%a = f32[16]{0} copy(%p)", 3, 3)
+    >>> [piece for piece in line.pieces if piece.is_changed]
+    [Piece(old='8', new='16')]
+    """
+
+    sign: Sign
+    old: str | None
+    new: str | None
+    old_line: int | None = None
+    new_line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The line as it is, or as it was if it is no more."""
+        return (self.old if self.new is None else self.new) or ""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The line in stretches that changed and stretches that did not."""
+        if self.old is None or self.new is None or self.old == self.new:
+            return (Piece(self.text, self.text),)
+        return pieces_of(self.old, self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines that stand together: changes and a little of what is around them.
+
+    `heading` says what they are part of, such as a computation; `folded` is how many unchanged lines are left out
+    before them. Lines are in the order of the new text; what was removed stands where it was.
+
+    >>> Hunk((DiffLine("+", None, "a", None, 7),), "main.17").heading
+    'main.17'
+    """
+
+    lines: tuple[DiffLine, ...]
+    heading: str = ""
+    folded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The hunks in which two texts differ, `folded` more unchanged lines behind the last, and the names of the texts.
+
+    A person gets `limit` changed lines unless they ask for more; `noun` is what the changes are called.
+
+    >>> line = DiffLine("+", None, "%a = f32[] copy(%p)", None, 7)
+    >>> diff = Diff("text", (Hunk((line,), "main"),), folded=5)
+    >>> diff.as_table().rows, diff.unchanged
+    ((('+', None, 7, 'main', None, '%a = f32[] copy(%p)'),), 5)
+    """
+
+    name: str
+    hunks: tuple[Hunk, ...]
+    _: KW_ONLY
+    folded: int = 0
+    old_name: str = "old"
+    new_name: str = "new"
+    title: str = ""
+    noun: str = "changed lines"
+    limit: int = ROWS_FOR_A_PERSON
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many lines are changed, added, removed and moved.
+
+        >>> Diff("text", ()).counts
+        {'changed': 0, 'added': 0, 'removed': 0, 'moved': 0}
+        """
+        found = Counter(line.sign for hunk in self.hunks for line in hunk.lines)
+        return {word: found[sign] for sign, word in SIGNS.items()}
+
+    @property
+    def changes(self) -> int:
+        """How many lines that is in all."""
+        return sum(self.counts.values())
+
+    @property
+    def unchanged(self) -> int:
+        """How many lines are the same in both, those left out among them."""
+        seen = sum(line.sign == " " for hunk in self.hunks for line in hunk.lines)
+        return seen + self.folded + sum(hunk.folded for hunk in self.hunks)
+
+    @property
+    def seen(self) -> Diff:
+        """The same without the places from which lines moved away, as one reads it who sees where they went.
+
+        >>> away, here = DiffLine("<", "b", "b", 1, 9), DiffLine(">", "b", "b", 1, 9)
+        >>> Diff("text", (Hunk((away, DiffLine(" ", "a", "a", 2, 1))), Hunk((here,), folded=7))).seen.hunks
+        (Hunk(lines=(DiffLine(sign='>', old='b', new='b', old_line=1, new_line=9),), heading='', folded=8),)
+        """
+        hunks: list[Hunk] = []
+        folded = 0
+        for hunk in self.hunks:
+            lines = tuple(line for line in hunk.lines if line.sign != "<")
+            folded += hunk.folded
+            if any(line.sign in SIGNS for line in lines):
+                hunks.append(Hunk(lines, hunk.heading, folded))
+                folded = 0
+            else:
+                folded += len(lines)
+        return replace(self, hunks=tuple(hunks), folded=folded + self.folded)
+
+    def first(self, most: int) -> Diff:
+        """The same up to the first so many changes; itself if it has no more.
+
+        >>> Diff("text", (Hunk((DiffLine("+", None, "a", None, 1),) * 30),)).first(20).changes
+        20
+        """
+        if most >= self.changes:
+            return self
+        hunks: list[Hunk] = []
+        for hunk in self.hunks if most else ():
+            hunks.append(replace(hunk, lines=tuple(_first(hunk.lines, most))))
+            most -= sum(line.sign in SIGNS for line in hunks[-1].lines)
+            if not most:
+                break
+        return replace(self, hunks=tuple(hunks), folded=0)
+
+    def as_table(self) -> Table:
+        """One row a change."""
+        rows: tuple[Row, ...] = tuple(
+            (line.sign, line.old_line, line.new_line, hunk.heading or None, line.old, line.new)
+            for hunk in self.hunks
+            for line in hunk.lines
+            if line.sign in SIGNS
+        )
+        return Table(self.name, _COLUMNS, rows, title=self.title, noun=self.noun, main=False, limit=self.limit)
+
+
+def _first(lines: Iterable[DiffLine], most: int) -> Iterator[DiffLine]:
+    """Up to the last of so many changes."""
+    for line in lines:
+        if not most:
+            return
+        most -= line.sign in SIGNS
+        yield line
+
+
+def pieces_of(old: str, new: str) -> tuple[Piece, ...]:
+    """Two lines in stretches of whole words; an order of dimensions, or sizes, are one word.
+
+    >>> for piece in pieces_of("d = f32[8,16]{0,1} dot(a, b)", "d = f32[8,16]{1,0:T(8,128)} dot(a, b)"): print(piece)
+    Piece(old='d = f32[8,16]{', new='d = f32[8,16]{')
+    Piece(old='0,1', new='1,0:T(8,128)')
+    Piece(old='} dot(a, b)', new='} dot(a, b)')
+    """
+    words, new_words = _WORDS.findall(old), _WORDS.findall(new)
+    pieces: list[Piece] = []
+    at = new_at = 0
+    for next_at, next_new in [*aligned(words, new_words), (len(words), len(new_words))]:
+        _extend(pieces, Piece("".join(words[at:next_at]), "".join(new_words[new_at:next_new])))
+        _extend(pieces, Piece("".join(words[next_at : next_at + 1]), "".join(new_words[next_new : next_new + 1])))
+        at, new_at = next_at + 1, next_new + 1
+    return tuple(pieces)
+
+
+def _extend(pieces: list[Piece], piece: Piece) -> None:
+    """Add a piece; to the one before it if it is of its kind, or if but a joint is between them."""
+    if not (piece.old or piece.new):
+        return
+    if len(pieces) > 1 and piece.is_changed and pieces[-2].is_changed and pieces[-1].new in _JOINTS:
+        piece = Piece(pieces[-1].old + piece.old, pieces.pop().new + piece.new)
+    if pieces and pieces[-1].is_changed == piece.is_changed:
+        piece = Piece(pieces[-1].old + piece.old, pieces.pop().new + piece.new)
+    pieces.append(piece)
