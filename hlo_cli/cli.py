@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tile-index": ("hlo_cli.commands.tile_index", "where an element lies, and what lies at an address"),
     "memspace": ("hlo_cli.commands.memspace", "what fills each memory, and when"),
     "schedule": ("hlo_cli.commands.schedule", "what overlaps, what waits"),
+    "fuse": ("hlo_cli.commands.fuse", "what is fused, what it saves; costs"),
     "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
@@ -33,6 +34,7 @@ QUESTIONS: Final = (
     ("Where in memory is element (37,5)?", "hlo tile-index SHAPE 37,5"),
     ("What fills the memory?", "hlo memspace DUMP"),
     ("What waits for communication?", "hlo schedule DUMP"),
+    ("What was fused, and what did it save?", "hlo fuse DUMP"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"

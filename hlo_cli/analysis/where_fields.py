@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.calls import kinds_of
+from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.neighbours import Users, reached, users_of
 from hlo_cli.analysis.patterns import name_matcher
@@ -124,6 +125,7 @@ class _Asked:
         self._module = module
         self._users: dict[Computation, Users] = {}
         self._fused: frozenset[Computation] | None = None
+        self._costs: Mapping[Instruction, Cost] | None = None
 
     def readers(self) -> dict[str, tuple[Kind, Callable[[Instruction], FieldValue]]]:
         """The fields of instructions that are not about their shapes."""
@@ -141,6 +143,10 @@ class _Asked:
             "is_root": ("flag", lambda i: i.is_root),
             "is_entry": ("flag", lambda i: i.computation.is_entry),
             "fused": ("flag", self._is_fused),
+            "flops": ("count", lambda i: round(self._cost(i).flops)),
+            "transcendentals": ("count", lambda i: round(self._cost(i).transcendentals)),
+            "bytes": ("bytes", lambda i: round(self._cost(i).bytes_accessed)),
+            "intensity": ("count", lambda i: self._cost(i).intensity),
         }
 
     def functions(self) -> dict[str, Callable[[Where, Text], Predicate[Instruction]]]:
@@ -198,6 +204,13 @@ class _Asked:
         if computation not in self._users:
             self._users[computation] = users_of(computation)
         return self._users[computation][instruction]
+
+    def _cost(self, instruction: Instruction) -> Cost:
+        if self._costs is None:
+            from hlo_cli.analysis.cost import costs_of
+
+            self._costs = costs_of(self._module)
+        return self._costs[instruction]
 
     def _is_fused(self, instruction: Instruction) -> bool:
         if self._fused is None:

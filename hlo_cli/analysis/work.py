@@ -14,7 +14,7 @@ from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-_NO_KERNELS: Final = CONTROL_FLOW | {
+NO_KERNELS: Final = CONTROL_FLOW | {
     *("add-dependency", "after-all", "bitcast", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter"),
     *("partition-id", "replica-id", "tuple"),
 }
@@ -50,7 +50,7 @@ def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
     >>> works_of(entry.instructions)
     {<add a>: Work(kernels=1, flops=2, bytes=24)}
     """
-    return _works(instruction for instruction in instructions if instruction.opcode not in _NO_KERNELS)
+    return _works(instruction for instruction in instructions if instruction.opcode not in NO_KERNELS)
 
 
 def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
@@ -62,7 +62,7 @@ def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Wo
     >>> works_of_all(entry.instructions)
     {<call c>: Work(kernels=1, flops=9, bytes=18)}
     """
-    return _works(i for i in instructions if i.opcode not in _NO_KERNELS or i.opcode in CONTROL_FLOW)
+    return _works(i for i in instructions if i.opcode not in NO_KERNELS or i.opcode in CONTROL_FLOW)
 
 
 def _works(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:

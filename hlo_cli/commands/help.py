@@ -51,6 +51,8 @@ Fields     name opcode computation op_name op_type source line
            elements logical_bytes padded_bytes padding_bytes padding
            operands users called_computations   names, or how many
            is_root is_entry fused               true by themselves
+           flops transcendentals bytes intensity   what it costs, with all
+                                                it calls; bytes it moves
            any attribute: kind == kLoop, attributes[padding] ~ 0_1
            of values: instruction saving_bytes space space_name
 Operators  == != < <= > >=   in (a, b)   not in   and or not ( )

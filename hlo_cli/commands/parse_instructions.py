@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from hlo_cli.analysis.cost import costs_of
+from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
@@ -24,18 +28,31 @@ _COLUMNS = (
     Column("op_name", "op_name", "op_name", rank=2, from_width=120),
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
+    Column("flops", "flops", "count", person=False, machine=False, total="sum"),
+    Column("transcendentals", "transc.", "count", person=False, machine=False, total="sum"),
+    Column("bytes", "moved", "bytes", person=False, machine=False, total="sum"),
+    Column("intensity", "flop/B", "count", person=False, machine=False),
 )
+COSTS = ("flops", "transcendentals", "bytes", "intensity")
+"""Columns that take a cost analysis, which is made if one of them is asked for."""
 
 
-def report_of_instructions(loaded: Loaded, *, computation: str | None = None, where: str | None = None) -> Report:
-    """One row for each instruction that an expression chooses, in the order of the text."""
+def report_of_instructions(
+    loaded: Loaded, *, computation: str | None = None, where: str | None = None, columns: Collection[str] = ()
+) -> Report:
+    """One row for each instruction that an expression chooses, in the order of the text.
+
+    `columns` are those that the user names, which may be costs.
+    """
     module = loaded.module
     instructions, answer = choose_instructions(module, computation, where)
+    costs = costs_of(module) if set(columns) & set(COSTS) else {}
+    rows = tuple((*_row(module, i), *_cost_cells(costs.get(i))) for i in instructions)
     return Report(
         "parse",
         answer,
         numbers={"module": module.name, "instructions": len(instructions)},
-        parts=(Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions"),),
+        parts=(Table("instructions", _COLUMNS, rows, noun="instructions"),),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
@@ -71,3 +88,9 @@ def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
         str(location) if location is not None else None,
         module.source.position(span.start).line if span is not None else None,
     )
+
+
+def _cost_cells(cost: Cost | None) -> tuple[Cell, ...]:
+    if cost is None:
+        return (None,) * len(COSTS)
+    return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity

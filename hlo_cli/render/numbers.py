@@ -63,6 +63,17 @@ def singular(noun: str) -> str:
     return noun.removesuffix("s")
 
 
+def plural(noun: str) -> str:
+    """Several of what a noun names; `singular` undoes it.
+
+    >>> [plural(noun) for noun in ("fusion", "copy", "batch")]
+    ['fusions', 'copies', 'batches']
+    """
+    if noun.endswith("y"):
+        return noun[:-1] + "ies"
+    return f"{noun}es" if noun.endswith(("ch", "sh", "ss", "x")) else f"{noun}s"
+
+
 def byte_unit(largest: int | float) -> int:
     """Which of BYTE_UNITS a column takes, so that its largest value has at most four digits before the point.
 

@@ -49,7 +49,8 @@ def lines(tree: Tree, style: Style) -> Iterator[Line]:
     if tree.title:
         yield from text_lines(tree.title, style)
     drawn = drawn_rows(tree, style)
-    lanes = [_lane(tree, at, drawn, style) for at, column in enumerate(tree.columns) if style.room >= column.from_width]
+    seen = [at for at, column in enumerate(tree.columns) if column.person and style.room >= column.from_width]
+    lanes = [_lane(tree, at, drawn, style) for at in seen]
     fitted = fit(lanes, style.room, label=tree.columns[0].name)
     yield from header_lines(fitted, style)
     for row, each in enumerate(drawn):

@@ -1,0 +1,127 @@
+"""`hlo fuse`: what is fused, what that saves, and what everything costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_cli.commands.options import Reading, finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.where import where_option
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.report.report import Report
+
+HELP = """What is fused, what that saves, and what everything costs.
+
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each fusion is shown
+with what it reads and writes and how many bytes stay inside it; NAME opens one. Costs are those of XLA's cost
+analysis, as whole numbers. What breaks XLA's rules for fusions is an error, and the exit code 1.
+
+\b
+Examples:
+  hlo fuse dump/
+  hlo fuse dump/ multiply_add_fusion.2
+  hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'
+  hlo fuse dump/ --cost --sort flops
+  hlo fuse dump/ --dots --chip v5e
+"""
+
+
+@click.command(help=HELP)
+@click.argument("arguments", nargs=-1, metavar="INPUT [NAME]")
+@click.option("--cost", is_flag=True, help="Every instruction: flops, transcendentals, and bytes of each operand.")
+@click.option("--as-xla", is_flag=True, help="With --cost: XLA's own figures to the last bit, rounded as float32.")
+@click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
+@click.option("--chip", metavar="NAME", help="What bounds each on this chip, and how long it takes at least.")
+@click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
+@where_option
+@input_options
+@output_options
+def command(
+    arguments: tuple[str, ...],
+    cost: bool,
+    as_xla: bool,
+    dots: bool,
+    chip: str | None,
+    computation: str | None,
+    where: str | None,
+    **options: object,
+) -> int:
+    """Reads, computes, reports."""
+    output, reading = output_of(options), reading_of(options)
+    inputs, name = _input_and_name(arguments)
+    _check_together({"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla)
+    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+    from hlo_cli.commands.loading import what_was_read
+
+    wish = _Wish(name, cost, as_xla, dots, chip, computation, where)
+    loaded = _load(inputs, reading, wish)
+    report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
+    broken = tuple(broken_fusion_rules(loaded.module))
+    code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
+    return code if loaded.module.errors else min(code, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is asked for."""
+
+    name: str | None
+    cost: bool
+    as_xla: bool
+    dots: bool
+    chip: str | None
+    computation: str | None
+    where: str | None
+
+
+def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """The inputs, and the name of a fusion if one stands behind them."""
+    if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?["):
+        return tuple(arguments), None
+    return tuple(arguments[:-1]), arguments[-1]
+
+
+def _check_together(asked: dict[str, bool], *, as_xla: bool) -> None:
+    if len(two := [option for option, given in asked.items() if given]) > 1:
+        raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
+    if as_xla and not asked["--cost"]:
+        raise HloError("--as-xla is about costs", hint="add --cost")
+
+
+def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
+    """What can be said of a part of a module is said of one; what the module launches needs its entry."""
+    from hlo_cli.commands.loading import load_one, load_running
+
+    is_of_parts = wish.name is not None or wish.dots or wish.computation is not None
+    return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
+
+
+def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
+    from hlo_cli.commands.fuse_chip import Timing, timing_of
+
+    timing: Timing | None = timing_of(wish.chip) if wish.chip is not None else None
+    within = None if wish.computation is None else loaded.module.computation(wish.computation)
+    if wish.name is not None:
+        from hlo_cli.commands.fuse_one import report_of_fusion
+
+        return report_of_fusion(loaded, wish.name, timing=timing)
+    if wish.cost:
+        from hlo_cli.commands.fuse_cost import report_of_costs
+
+        return report_of_costs(
+            loaded, as_xla=wish.as_xla, within=within, where=wish.where, timing=timing, argument=argument
+        )
+    if wish.dots:
+        from hlo_cli.commands.fuse_dots import report_of_dots
+
+        return report_of_dots(loaded, within=within, where=wish.where, timing=timing)
+    from hlo_cli.commands.fuse_list import report_of_fusions
+
+    return report_of_fusions(loaded, within=within, where=wish.where, timing=timing, argument=argument)

@@ -1,0 +1,216 @@
+"""`hlo fuse DUMP`: one row for each fusion, what fusing saves, and how the kernels of the module are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hlo_cli.analysis.cost import computation_cost, costs_of
+from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.fusions import Fusion, fusions_of
+from hlo_cli.analysis.kernels import Kernel, kernels_of
+from hlo_cli.analysis.target import target_of
+from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_ways import kernels_table, ways_table
+from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.origins import Origins
+from hlo_cli.commands.where import rows_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.render.numbers import bytes_in_words, counted, percent, plural
+from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+
+_NAMED = 3
+"""How many opcodes of kernels the answer names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in a module."""
+
+    loaded: Loaded
+    costs: Mapping[Instruction, Cost]
+    kernels: Mapping[Instruction, Kernel]
+    fusions: tuple[Fusion, ...]
+    timing: Timing | None
+
+    def times(self, instruction: Instruction) -> int | None:
+        """How often an instruction runs; never what only runs in applied or dead computations."""
+        kernel = self.kernels.get(instruction)
+        return kernel.times if kernel is not None else 0
+
+
+def report_of_fusions(
+    loaded: Loaded, *, within: Computation | None, where: str | None, timing: Timing | None, argument: str
+) -> Report:
+    """The fusions, those that save most first, and how many kernels are made in which way."""
+    module = loaded.module
+    costs = costs_of(module)
+    kernels = {kernel.instruction: kernel for kernel in kernels_of(module)}
+    listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
+    fusions = fusions_of(module, costs=costs)
+    chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
+    found = _Found(loaded, costs, listed, chosen, timing)
+    everything = _table(found)
+    table = everything if where is None else rows_where(where, everything)
+    return Report(
+        "fuse",
+        _answer(found),
+        numbers=_numbers(found, within),
+        parts=_parts(found, everything, table),
+        next=_next(table, argument),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
+        input=input_facts(loaded),
+    )
+
+
+def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
+    launched = tuple(found.kernels.values())
+    ways = ways_table(launched, found.costs)
+    every = kernels_table(found.loaded.module, launched, found.costs)
+    if not everything.rows:
+        is_compiled = target_of(found.loaded.module) is not None
+        return Passage("nothing", (_why_nothing(found.loaded),)), table, replace(ways, person=is_compiled), every
+    if not table.rows:
+        return Passage("nothing", (f"None of {counted(len(everything.rows), 'fusions')} is so.",)), table, every
+    return table, ways, every
+
+
+def _why_nothing(loaded: Loaded) -> str:
+    if target_of(loaded.module) is None:
+        return "Compilers fuse while they optimize, and this is before that."
+    return f"Looked through {counted(loaded.module.instruction_count, 'instructions')}."
+
+
+def _answer(found: _Found) -> str:
+    kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
+    opcodes = Counter(kernel.instruction.opcode for kernel in kernels).most_common()
+    named = [counted(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
+    rest = sum(number for _, number in opcodes[_NAMED:])
+    named += [f"{rest:,} more"] if rest else []
+    if not found.fusions and target_of(found.loaded.module) is None:
+        return f"Nothing is fused yet: {counted(len(kernels), 'operations')}{_in_detail(named)}"
+    words = f"{counted(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
+    launches = _launches(kernels)
+    if launches != len(kernels):
+        words += "; how often loops launch them is not known" if launches is None else f"; {launches:,} launches"
+    if not found.fusions:
+        return f"{words}; nothing is fused"
+    saved = sum(fusion.saved_bytes for fusion in found.fusions)
+    whole = sum(fusion.unfused_bytes for fusion in found.fusions)
+    return f"{words}; fusing keeps {f'{bytes_in_words(saved)} ({percent(saved / whole)}%)' if saved > 0 else 'nothing'} inside"
+
+
+def _in_detail(named: Sequence[str]) -> str:
+    return f": {', '.join(named)}" if len(named) > 1 else ""
+
+
+def _launches(kernels: Sequence[Kernel]) -> int | None:
+    times = [kernel.times for kernel in kernels]
+    return sum(known) if len(known := [each for each in times if each is not None]) == len(times) else None
+
+
+def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float | str | None]:
+    kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
+    cost = computation_cost(within or found.loaded.module.entry)
+    return {
+        "kernels": len(kernels),
+        "launches": _launches(kernels),
+        "transfers": len(found.kernels) - len(kernels),
+        "fusions": len(found.fusions),
+        "read_bytes": sum(fusion.read_bytes for fusion in found.fusions),
+        "written_bytes": sum(fusion.written_bytes for fusion in found.fusions),
+        "saved_bytes": sum(fusion.saved_bytes for fusion in found.fusions),
+        "unfused_bytes": sum(fusion.unfused_bytes for fusion in found.fusions),
+        "flops": round(cost.flops),
+        "transcendentals": round(cost.transcendentals),
+        "accessed_bytes": round(cost.bytes_accessed),
+        "operations_of_unknown_cost": cost.unknown,
+    }
+
+
+def _table(found: _Found) -> Table:
+    module = found.loaded.module
+    origins = Origins(module)
+    repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
+    columns = (
+        Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
+        Column("read_bytes", "read", "bytes", total="sum"),
+        Column("written_bytes", "write", "bytes", total="sum"),
+        Column("flops", "flops", "count", total="sum"),
+        Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5),
+        Column("intensity", "flop/B", "count", from_width=120, rank=5),
+        *columns_for(found.timing),
+        Column("times", "times", "count", person=repeats, rank=7),
+        Column("kind", "kind", rank=6),
+        Column("operations", "ops", "count", total="sum"),
+        Column("hero", "hero", from_width=120),
+        Column("operands", "in", "count", from_width=120, rank=5),
+        Column("outputs", "out", "count", from_width=120, rank=5),
+        Column("by", "by", from_width=120, rank=7),
+        Column("fusion", "fusion", "name", role="name"),
+        Column("details", "details", from_width=120, rank=2),
+        Column("source", "source", "source", rank=4),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=3),
+        Column("fused", "fused operations", from_width=200, rank=1),
+        Column("how", "how", person=False),
+        Column("unknown_costs", "unknown", "count", person=False),
+        Column("unfused_bytes", "unfused", "bytes", person=False),
+        Column("called_computation", "calls", "name", person=False),
+        Column("computation", "in", "name", person=False),
+        Column("op_names", "op_names", person=False),
+        Column("sources", "sources", person=False),
+    )
+    ranked = sorted(
+        found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
+    )
+    return Table("fusions", columns, tuple(_row(found, fusion, origins) for fusion in ranked), noun="fusions")
+
+
+def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
+    instruction, cost = fusion.instruction, fusion.cost
+    kernel = found.kernels.get(instruction)
+    op_names, sources = origins.of_all(fusion.body.instructions)
+    op_name, source = origins.of(instruction)
+    times = found.times(instruction)
+    opcodes = Counter(each.opcode for each in fusion.operations)
+    return (
+        fusion.saved_bytes,
+        fusion.read_bytes,
+        fusion.written_bytes,
+        round(cost.flops),
+        round(cost.transcendentals),
+        cost.intensity,
+        *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
+        UNKNOWN if times is None else times,
+        fusion.kind or None,
+        len(fusion.operations),
+        ", ".join(dict.fromkeys(hero.opcode for hero in fusion.heroes)) or None,
+        len(instruction.operands),
+        sum(1 for _ in instruction.shape.leaves),
+        kernel.way.by if kernel is not None else None,
+        instruction.name,
+        (kernel.way.details or None) if kernel is not None else None,
+        source,
+        op_name,
+        ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None,
+        kernel.way.how if kernel is not None else None,
+        cost.unknown,
+        fusion.unfused_bytes,
+        fusion.body.name,
+        instruction.computation.name,
+        ", ".join(op_names) or None,
+        ", ".join(sources) or None,
+    )
+
+
+def _next(table: Table, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-" or not table.rows:
+        return ()
+    first = table.rows[0][table.column_index("fusion")]
+    return (f"hlo fuse {argument} {first}", f"hlo fuse {argument} --cost")

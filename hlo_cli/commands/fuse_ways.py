@@ -1,0 +1,82 @@
+"""How the kernels of a module are made, by whom, and how many in each way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.kernels import Kernel
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+
+
+def ways_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost]) -> Table:
+    """One row for each way in which kernels are made, with what they cost together."""
+    ways: dict[tuple[str, str], list[Kernel]] = {}
+    for kernel in kernels:
+        ways.setdefault((kernel.way.how, kernel.way.by), []).append(kernel)
+    repeats = any(kernel.times != 1 for kernel in kernels)
+    columns = (
+        Column("how", "how"),
+        Column("by", "by"),
+        Column("kernels", "kernels", "count", total="sum"),
+        Column("launches", "launches", "count", total="sum", person=repeats),
+        Column("flops", "flops", "count", total="sum"),
+        Column("accessed_bytes", "moved", "bytes", total="sum"),
+        Column("unknown_costs", "unknown", "count", person=any(costs[k.instruction].unknown for k in kernels)),
+        Column("opcodes", "operations", rank=3),
+    )
+    rows = [_way_row(how, by, made, costs) for (how, by), made in ways.items()]
+    rows.sort(key=lambda row: (row[0] == "transfer", -len(ways[str(row[0]), str(row[1])]), str(row[:2])))
+    return Table("ways", columns, tuple(rows), noun="ways", main=False, person=bool(rows))
+
+
+def _way_row(how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost]) -> Row:
+    opcodes = Counter(kernel.instruction.opcode for kernel in made)
+    times = [kernel.times for kernel in made]
+    known = [each for each in times if each is not None]
+    return (
+        how,
+        by,
+        len(made),
+        sum(known) if len(known) == len(times) else UNKNOWN,
+        sum(round(costs[kernel.instruction].flops) for kernel in made),
+        sum(round(costs[kernel.instruction].bytes_accessed) for kernel in made),
+        sum(costs[kernel.instruction].unknown for kernel in made),
+        ", ".join(f"{opcode} {number:,}" for opcode, number in opcodes.most_common()),
+    )
+
+
+def kernels_table(module: Module, kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost]) -> Table:
+    """One row for each kernel and transfer, for machines."""
+    columns = (
+        Column("instruction", "instruction", "name", role="name"),
+        Column("opcode", "opcode", "opcode"),
+        Column("how", "how"),
+        Column("by", "by"),
+        Column("details", "details"),
+        Column("times", "times", "count"),
+        Column("flops", "flops", "count"),
+        Column("accessed_bytes", "moved", "bytes"),
+        Column("computation", "in", "name"),
+    )
+    rows = tuple(_kernel_row(kernel, costs[kernel.instruction]) for kernel in kernels)
+    return Table("kernels", columns, rows, noun="kernels", main=False, person=False)
+
+
+def _kernel_row(kernel: Kernel, cost: Cost) -> Row:
+    return (
+        kernel.instruction.name,
+        kernel.instruction.opcode,
+        kernel.way.how,
+        kernel.way.by,
+        kernel.way.details or None,
+        UNKNOWN if kernel.times is None else kernel.times,
+        round(cost.flops),
+        round(cost.bytes_accessed),
+        kernel.instruction.computation.name,
+    )
