@@ -18,6 +18,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.instruction_fusion import Pass
 from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusing.overwriting import Overwriting
 from hlo_cli.transform.fusing.wrapping import wrap
 from hlo_cli.transform.fusing.written import written
 
@@ -62,10 +63,11 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
     module = desugar(module)
     names = ModuleNames(module)
     graphs = {computation: graph_of(computation) for computation in fusible_computations(module)}
+    overwriting = Overwriting(module)
     joined: list[Decision] = []
     apart: list[Decision] = []
     for graph in graphs.values():
-        fusion = Pass(graph, rules, names)
+        fusion = Pass(graph, rules, names, overwriting)
         fusion.run()
         joined += [Decision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.made]
         apart += [

@@ -53,12 +53,15 @@ NO_LOOP_FUSION: Final = Rule("no-loop-fusion", "{consumer} does not loop over el
 ON_SOME_PATHS: Final = Rule(
     "on-some-paths", "{producer} cannot join all its users, and would have to be read and computed again"
 )
+OVERWRITTEN: Final = Rule(
+    "overwritten", "what {producer} reads is overwritten, in the order of the schedule, before {consumer} runs"
+)
 
 ALL: Final = (
     *(LOOP, OUTPUT, VECTOR_DOT),
     *(NOT_FUSIBLE, CONSUMER_NOT_FUSIBLE, ON_SOME_PATHS, LIBRARY, CONSTANT_ARRAY, FUSED_WITH_PRODUCT, NOT_A_LOOP),
     *(CONCATENATE, EXPENSIVE_REUSE, ROOT, EXPENSIVE_COPY, NO_COPIES, IN_PLACE_TWICE, IN_PLACE, REDUCES, CONSTANT),
-    *(FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION),
+    *(FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION, OVERWRITTEN),
 )
 """Every rule."""
 

@@ -17,6 +17,7 @@ from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
 from hlo_cli.transform.fusing.joining import begin_fusion, join
 from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusing.overwriting import Overwriting
 
 Pair = tuple[Node, Node]
 
@@ -28,6 +29,7 @@ class Pass:
     graph: Graph
     rules: FusionRules
     names: ModuleNames
+    overwriting: Overwriting
     made: list[tuple[Node, Node, Rule]] = field(default_factory=list)
     refused: dict[Pair, Rule] = field(default_factory=dict)
     _kept: set[Node] = field(default_factory=set)
@@ -76,7 +78,9 @@ class Pass:
     def _rule(self, producer: Node, consumer: Node) -> Rule:
         if not is_fusible(producer):
             return by.NOT_FUSIBLE
-        return by.ON_SOME_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
+        rule = by.ON_SOME_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
+        is_late = rule.fuses and self.overwriting.comes_between(self.graph, producer, consumer)
+        return by.OVERWRITTEN if is_late else rule
 
     def _fuse(self, producer: Node, consumer: Node, rule: Rule) -> None:
         kind = "kOutput" if rule is by.OUTPUT else "kLoop"
