@@ -91,18 +91,19 @@ def _is_safe(producer: Node, consumer: Node, writer: Node) -> bool:
     return (
         len(updates) == 1
         and _takes_what_is_updated(moving[0], producer, updates[0], consumer)
-        and (consumer.body is None or not _is_moved_elsewhere(producer, consumer, updates[0]))
+        and (consumer.body is None or not _is_moved_elsewhere(producer, consumer, updates[0], even_by_bitcasts=True))
     )
 
 
-def _is_moved_elsewhere(producer: Node, fusion: Node, writer: Node) -> bool:
+def _is_moved_elsewhere(producer: Node, fusion: Node, writer: Node, *, even_by_bitcasts: bool = False) -> bool:
     """Whether the fusion moves elements of the producer about, other than where it writes in place."""
+    harmless = {"parameter"} if even_by_bitcasts else _MOVES_NOTHING
     assert fusion.body is not None
     waiting = [fusion.body.parameters[fusion.operands.index(producer)]]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if node is not writer and not is_elementwise(node) and node.opcode not in _MOVES_NOTHING:
+        if node is not writer and not is_elementwise(node) and node.opcode not in harmless:
             return True
         waiting.extend(user for user in node.users if user not in seen)
         seen.update(node.users)
