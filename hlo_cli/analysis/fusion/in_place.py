@@ -28,17 +28,17 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
     >>> in_place_rule(root.operands[1], root).name
     'in-place'
     """
-    for number, writer in in_place_operands(consumer):
+    for number, result in in_place_operands(consumer):
         overwritten = consumer.operands[number]
         if consumer.operands.count(overwritten) > 1:
             return IN_PLACE_TWICE
         if overwritten is producer or overwritten in producer.operands:
-            return None if _is_safe(producer, consumer, writer) else IN_PLACE
+            return None if _is_safe(producer, consumer, result) else IN_PLACE
     return None
 
 
 def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
-    """The operands that are overwritten, each with the operation that does it, which may be inside a fusion."""
+    """The operands that are overwritten, each with what gives the result in its place, maybe inside a fusion."""
     match node.opcode:
         case "dynamic-update-slice":
             yield 0, node
@@ -48,42 +48,47 @@ def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
             yield from ((number, node) for number in range(len(node.operands)))
         case "fusion" if node.body is not None:
             for index, leaf in node.shape.leaves:
-                if isinstance(leaf, ArrayShape) and (found := _written_in_place(node.body.root, index)) is not None:
-                    yield found
+                if isinstance(leaf, ArrayShape):
+                    result, inner = _handed_out(node.body.root, index)
+                    number = _overwritten(result, inner)
+                    if number is not None:
+                        yield number, result
 
 
-def _written_in_place(root: Node, index: ShapeIndex) -> tuple[int, Node] | None:
-    """The parameter that a result of a fusion overwrites, and the operation that does it."""
-    writer, index = _origin(root, index)
-    if writer.opcode not in ("dynamic-update-slice", "scatter") or len(index) > 1:
-        return None
-    taken = writer.operands[index[0] if index else 0]
-    while taken.opcode == "bitcast":
-        taken = taken.operands[0]
-    return (taken.number, writer) if taken.opcode == "parameter" else None
-
-
-def _origin(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
-    """The operation that makes an element, behind what only hands it on."""
+def _handed_out(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
+    """The operation that gives an element of a result, behind tuples."""
     while True:
         if node.opcode == "tuple" and index:
             node, index = node.operands[index[0]], index[1:]
         elif node.opcode == "get-tuple-element":
             node, index = node.operands[0], (node.instruction.integer("index") or 0, *index)
-        elif node.opcode == "bitcast":
-            node = node.operands[0]
         else:
             return node, index
 
 
-def _is_safe(producer: Node, consumer: Node, writer: Node) -> bool:
+def _overwritten(node: Node, index: ShapeIndex) -> int | None:
+    """The number of the parameter that an operation overwrites, bitcasts before and behind it aside."""
+    node = _before_bitcasts(node)
+    if node.opcode not in ("dynamic-update-slice", "scatter") or len(index) > 1:
+        return None
+    taken = _before_bitcasts(node.operands[index[0] if index else 0])
+    return taken.number if taken.opcode == "parameter" else None
+
+
+def _before_bitcasts(node: Node) -> Node:
+    while node.opcode == "bitcast":
+        node = node.operands[0]
+    return node
+
+
+def _is_safe(producer: Node, consumer: Node, result: Node) -> bool:
     """Whether the producer reads an element before it is overwritten."""
     inside = [producer] if producer.body is None else list(producer.body.operations)
     moving = [node for node in inside if not is_elementwise(node) and node.opcode not in _MOVES_NOTHING]
     if len(moving) > 1:
         return False
     if not moving:
-        return consumer.body is None or not _is_moved_elsewhere(producer, consumer, writer)
+        return consumer.body is None or not _is_moved_elsewhere(producer, consumer, result)
     within = [consumer] if consumer.body is None else list(consumer.body.operations)
     updates = [node for node in within if node.opcode == "dynamic-update-slice"]
     if not updates:
@@ -91,19 +96,18 @@ def _is_safe(producer: Node, consumer: Node, writer: Node) -> bool:
     return (
         len(updates) == 1
         and _takes_what_is_updated(moving[0], producer, updates[0], consumer)
-        and (consumer.body is None or not _is_moved_elsewhere(producer, consumer, updates[0], even_by_bitcasts=True))
+        and (consumer.body is None or not _is_moved_elsewhere(producer, consumer, result))
     )
 
 
-def _is_moved_elsewhere(producer: Node, fusion: Node, writer: Node, *, even_by_bitcasts: bool = False) -> bool:
-    """Whether the fusion moves elements of the producer about, other than where it writes in place."""
-    harmless = {"parameter"} if even_by_bitcasts else _MOVES_NOTHING
+def _is_moved_elsewhere(producer: Node, fusion: Node, result: Node) -> bool:
+    """Whether the fusion moves elements of the producer about, other than where it writes the result in place."""
     assert fusion.body is not None
     waiting = [fusion.body.parameters[fusion.operands.index(producer)]]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if node is not writer and not is_elementwise(node) and node.opcode not in harmless:
+        if node is not result and node.opcode not in _MOVES_NOTHING and not is_elementwise(node):
             return True
         waiting.extend(user for user in node.users if user not in seen)
         seen.update(node.users)
