@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node, graph_of
+from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fuse import fusible_computations
-from hlo_cli.transform.fusing.names import Names
+from hlo_cli.transform.fusing.joining import begin_fusion
+from hlo_cli.transform.fusing.names import ModuleNames, Names
 from hlo_cli.transform.fusing.written import written
 
 _IN_PLACE: Final = frozenset(("dynamic-update-slice", "scatter"))
@@ -23,7 +25,8 @@ _IN_PLACE: Final = frozenset(("dynamic-update-slice", "scatter"))
 def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
     """The module without these fusions, or without any; calls of libraries (kCustom) stay unless they are named.
 
-    Operations keep their names where those are free, and their metadata. A schedule stays one.
+    Operations keep their names where those are free, and their metadata. A schedule stays one. For CPUs a scatter stays
+    a fusion, of nothing else.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  f { a = s8[9] parameter(0)  b = s8[9] not(a)  ROOT n = s8[9] negate(b) }
@@ -43,8 +46,11 @@ def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
     for name in dict.fromkeys(chosen):
         graph, fusion = fusions[name]
         touched.setdefault(graph, {})[fusion] = _opened(graph, fusion, taken)
+    every_name = ModuleNames(module)
     for graph, opened in touched.items():
         _place(graph, opened)
+        if target_of(module) == "cpu":
+            _wrap_scatters(graph, opened, every_name)
     return written(module, {graph.computation: graph for graph in touched})
 
 
@@ -116,6 +122,12 @@ def _place(graph: Graph, opened: dict[Node, list[Node]]) -> None:
         graph.remove(fusion)
     graph.order = order
     graph.place = {node: place for place, node in enumerate(order) if node is not None}
+
+
+def _wrap_scatters(graph: Graph, opened: dict[Node, list[Node]], names: ModuleNames) -> None:
+    """Scatters become fusions of their own: the CPU compiler runs no others."""
+    for node in [node for nodes in opened.values() for node in nodes if node.opcode == "scatter"]:
+        begin_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
 
 
 def _order(body: Body) -> Iterator[Node]:
