@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.analysis.cost import computation_cost, costs_of
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.cost import costs_among, costs_of
+from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
 from hlo_cli.analysis.kernels import Kernel, kernels_of
 from hlo_cli.analysis.target import target_of
-from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse_ways import kernels_table, ways_table
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -28,6 +28,10 @@ from hlo_cli.report.text import Passage
 _NAMED = 3
 """How many opcodes of kernels the answer names."""
 
+_NEGATIVE = (
+    "saved is below 0 where XLA counts more in a fusion than alone: all of what gathers and slices take a part of"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Found:
@@ -38,6 +42,7 @@ class _Found:
     kernels: Mapping[Instruction, Kernel]
     fusions: tuple[Fusion, ...]
     timing: Timing | None
+    is_compiled: bool
 
     def times(self, instruction: Instruction) -> int | None:
         """How often an instruction runs; never what only runs in applied or dead computations."""
@@ -55,13 +60,13 @@ def report_of_fusions(
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
-    found = _Found(loaded, costs, listed, chosen, timing)
+    found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
     table = everything if where is None else rows_where(where, everything)
     return Report(
         "fuse",
         _answer(found),
-        numbers=_numbers(found, within),
+        numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
         next=_next(table, argument),
         notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
@@ -71,30 +76,30 @@ def report_of_fusions(
 
 def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(found.kernels.values())
-    ways = ways_table(launched, found.costs)
-    every = kernels_table(found.loaded.module, launched, found.costs)
+    calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
+    costs = {**found.costs, **costs_among(calls, rules=RUN)}
+    ways, every = ways_table(launched, costs), kernels_table(launched, costs)
     if not everything.rows:
-        is_compiled = target_of(found.loaded.module) is not None
-        return Passage("nothing", (_why_nothing(found.loaded),)), table, replace(ways, person=is_compiled), every
+        return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
     if not table.rows:
         return Passage("nothing", (f"None of {counted(len(everything.rows), 'fusions')} is so.",)), table, every
     return table, ways, every
 
 
-def _why_nothing(loaded: Loaded) -> str:
-    if target_of(loaded.module) is None:
+def _why_nothing(found: _Found) -> str:
+    if not found.is_compiled:
         return "Compilers fuse while they optimize, and this is before that."
-    return f"Looked through {counted(loaded.module.instruction_count, 'instructions')}."
+    return f"Looked through {counted(found.loaded.module.instruction_count, 'instructions')}."
 
 
 def _answer(found: _Found) -> str:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
-    opcodes = Counter(kernel.instruction.opcode for kernel in kernels).most_common()
+    opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
     named = [counted(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
     rest = sum(number for _, number in opcodes[_NAMED:])
     named += [f"{rest:,} more"] if rest else []
-    if not found.fusions and target_of(found.loaded.module) is None:
-        return f"Nothing is fused yet: {counted(len(kernels), 'operations')}{_in_detail(named)}"
+    if not found.fusions and not found.is_compiled:
+        return f"Nothing is fused yet in {counted(len(kernels), 'operations')}{_in_detail(named)}"
     words = f"{counted(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
     launches = _launches(kernels)
     if launches != len(kernels):
@@ -103,11 +108,14 @@ def _answer(found: _Found) -> str:
         return f"{words}; nothing is fused"
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
-    return f"{words}; fusing keeps {f'{bytes_in_words(saved)} ({percent(saved / whole)}%)' if saved > 0 else 'nothing'} inside"
+    if saved < 0:
+        return f"{words}; as XLA counts, fusing moves {bytes_in_words(-saved)} more"
+    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved else "nothing"
+    return f"{words}; fusing keeps {inside} inside"
 
 
 def _in_detail(named: Sequence[str]) -> str:
-    return f": {', '.join(named)}" if len(named) > 1 else ""
+    return f": {', '.join(named)}" if named else ""
 
 
 def _launches(kernels: Sequence[Kernel]) -> int | None:
@@ -117,7 +125,7 @@ def _launches(kernels: Sequence[Kernel]) -> int | None:
 
 def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float | str | None]:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
-    cost = computation_cost(within or found.loaded.module.entry)
+    summed = [found.costs[each] for each in (within or found.loaded.module.entry).instructions]
     return {
         "kernels": len(kernels),
         "launches": _launches(kernels),
@@ -127,10 +135,10 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
         "written_bytes": sum(fusion.written_bytes for fusion in found.fusions),
         "saved_bytes": sum(fusion.saved_bytes for fusion in found.fusions),
         "unfused_bytes": sum(fusion.unfused_bytes for fusion in found.fusions),
-        "flops": round(cost.flops),
-        "transcendentals": round(cost.transcendentals),
-        "accessed_bytes": round(cost.bytes_accessed),
-        "operations_of_unknown_cost": cost.unknown,
+        "flops": sum(round(cost.flops) for cost in summed),
+        "transcendentals": sum(round(cost.transcendentals) for cost in summed),
+        "accessed_bytes": sum(round(cost.bytes_accessed) for cost in summed),
+        "operations_of_unknown_cost": sum(cost.unknown for cost in summed),
     }
 
 
@@ -169,7 +177,9 @@ def _table(found: _Found) -> Table:
     ranked = sorted(
         found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
     )
-    return Table("fusions", columns, tuple(_row(found, fusion, origins) for fusion in ranked), noun="fusions")
+    rows = tuple(_row(found, fusion, origins) for fusion in ranked)
+    footnote = _NEGATIVE if any(fusion.saved_bytes < 0 for fusion in found.fusions) else ""
+    return Table("fusions", columns, rows, noun="fusions", footnote=footnote)
 
 
 def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
@@ -204,8 +214,8 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         fusion.unfused_bytes,
         fusion.body.name,
         instruction.computation.name,
-        ", ".join(op_names) or None,
-        ", ".join(sources) or None,
+        op_names,
+        sources,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from hlo_cli.commands.each_options import each_options, is_for_each
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.shape_argument import shape_text
 from hlo_cli.commands.where import where_option
@@ -29,6 +30,7 @@ Examples:
   hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
   hlo layout dump/ --by source --top 10
   hlo layout dump/ --where 'opcode == fusion and padding > 50%'
+  hlo layout runs/ --each --jobs 0
 """
 
 
@@ -39,6 +41,7 @@ Examples:
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
 @click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
+@each_options
 @input_options
 @output_options
 def command(
@@ -48,6 +51,8 @@ def command(
     where: str | None,
     draw: bool,
     generation: str | None,
+    each: bool,
+    jobs: int | None,
     **options: object,
 ) -> int:
     """Shapes as text are explained, dumps are summed up."""
@@ -63,6 +68,11 @@ def command(
     if draw or generation:
         option = "--draw" if draw else "--for"
         raise HloError(f"{option} is for a shape, not for a whole dump", hint="name an instruction, as DUMP:fusion.2")
+    others = {"--by": grouping != GROUPINGS[0], "--computation": computation is not None, "--where": where is not None}
+    if is_for_each(inputs, each, jobs, [option for option, given in others.items() if given]):
+        from hlo_cli.commands.layout_each import layout_each
+
+        return layout_each(inputs, reading, jobs, output)
     return _sum_up(inputs, grouping, computation, where, reading, output)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.commands.each_options import each_options, is_for_each
 from hlo_cli.commands.options import (
     complain,
     finish,
@@ -38,6 +39,7 @@ Examples:
   hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'
   hlo parse dump.hlo.pb --format hlo -o dump.txt
   hlo parse dump.txt -o dump.hlo.pb
+  hlo parse runs/ --each --jobs 0
   hlo parse dump.txt --format hlo --desugar -o canonical.txt
 """
 
@@ -66,6 +68,7 @@ _STEPS = 1
 @click.option("--sugar", is_flag=True, help="With --format hlo: the other way round.")
 @click.option("--computation", metavar="NAME", help="Look only into this computation.")
 @where_option
+@each_options
 @input_options
 @output_options
 def command(
@@ -81,6 +84,8 @@ def command(
     sugar: bool,
     computation: str | None,
     where: str | None,
+    each: bool,
+    jobs: int | None,
     **options: object,
 ) -> int:
     """The summary, unless something else is asked for."""
@@ -92,6 +97,13 @@ def command(
     spelling = _spelling(output, desugar=desugar, sugar=sugar)
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)
+    others = [name for name, given in {**asked, "--slice": part, **narrowed}.items() if given is not None]
+    if output.format == "hlo" or is_proto:
+        others.append(f"--format {'pb' if is_proto else 'hlo'}")
+    if is_for_each(inputs, each, jobs, others):
+        from hlo_cli.commands.parse_each import parse_each
+
+        return parse_each(inputs, reading, jobs, output)
     from hlo_cli.commands.loading import load_one, what_was_read
 
     loaded = load_one(inputs, reading)

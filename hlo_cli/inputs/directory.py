@@ -25,6 +25,17 @@ def dumps_in(folder: str) -> tuple[list[tuple[str, DumpName]], list[str]]:
     return dumps, others
 
 
+def folders_in(folder: str) -> list[str]:
+    """The names of the folders in a folder, in their natural order; links are not followed.
+
+    >>> folders_in("/no/such/folder")
+    []
+    """
+    if not os.path.isdir(folder):
+        return []
+    return [name for name in _entries(folder)[1] if not os.path.islink(os.path.join(folder, name))]
+
+
 def without_dumps(folder: str) -> HloError:
     """The error for a directory that holds no HLO text: what it does hold, and where dumps may be."""
     files, folders = _entries(folder)

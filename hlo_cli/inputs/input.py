@@ -55,6 +55,11 @@ class Input:
         return len(self.source.text) if self.proto is None else len(self.proto)
 
     @property
+    def looks_like_hlo(self) -> bool:
+        """Whether a file whose name tells nothing holds a module, rather than some other text."""
+        return self.proto is not None or _LOOKS_LIKE_HLO.search(self.source.text) is not None
+
+    @property
     def stage(self) -> str | None:
         """The stage of compilation, as the file's name has it: `after_optimizations`, or a pass."""
         return self.dump.stage if self.dump else None
@@ -106,7 +111,7 @@ def read_inputs(
     wish = _Wish(stage, module, stdin, maximum_bytes)
     if list(arguments).count("-") > 1:
         raise HloError("standard input can be read only once")
-    named = _without_asides(arguments) if arguments else ["-"]
+    named = without_asides(arguments) if arguments else ["-"]
     found = [each for argument in named for each in _inputs_of(argument, wish)]
     place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
     if stage is not None:
@@ -166,7 +171,7 @@ def _of_glob(pattern: str, wish: _Wish) -> Iterator[Input]:
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise HloError(f"nothing matches {pattern}")
-    for path in _without_asides(paths):
+    for path in without_asides(paths):
         yield from _of_directory(path, wish) if os.path.isdir(path) else _of_file(path, pattern, wish)
 
 
@@ -194,7 +199,7 @@ def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[
         except HloError:
             continue
         for each in found:
-            if each.proto is not None or _LOOKS_LIKE_HLO.search(each.source.text):
+            if each.looks_like_hlo:
                 count += 1
                 yield each
     if count == 0:
@@ -231,8 +236,12 @@ def _modules(
         )
 
 
-def _without_asides(paths: Sequence[str]) -> list[str]:
-    """Paths, as a shell or a glob lists them, without what XLA writes beside modules and without protos told twice."""
+def without_asides(paths: Sequence[str]) -> list[str]:
+    """Paths, as a shell or a glob lists them, without what XLA writes beside modules and without protos told twice.
+
+    >>> without_asides(["m.txt", "m.pb", "m-buffer-assignment.txt"])
+    ['m.txt']
+    """
     texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
     kept = [
         path

@@ -5,14 +5,11 @@ Mirrors xla/service/cpu/cpu_instruction_fusion.cc and xla/service/cpu/fusion_wra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from hlo_cli.analysis.contexts import contexts_of
-from hlo_cli.analysis.fusion.graph import graph_of
+from hlo_cli.analysis.fusion.graph import fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
@@ -21,8 +18,6 @@ from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.overwriting import Overwriting
 from hlo_cli.transform.fusing.wrapping import wrap
 from hlo_cli.transform.fusing.written import written
-
-_RUNNERS: Final = frozenset(("call", "while", "conditional", "async-start"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +76,3 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
             if running.get(computation) == "global":
                 wrap(graph, rules, names)
     return Fused(written(module, graphs), tuple(joined), tuple(apart))
-
-
-def fusible_computations(module: Module) -> Iterator[Computation]:
-    """The computations that run instruction by instruction, or that nobody calls, in which fusions are made.
-
-    >>> from hlo_cli import parse_module
-    >>> text = '''f { ROOT p = f32[] parameter(0) }
-    ... ENTRY e { a = f32[] parameter(0)  ROOT r = f32[] call(a), to_apply=f }'''
-    >>> [computation.name for computation in fusible_computations(parse_module(text))]
-    ['f', 'e']
-    """
-    callers: dict[Computation, Instruction] = {}
-    for instruction in module.instructions:
-        for called in instruction.called_computations:
-            callers.setdefault(called, instruction)
-    for computation in module.computations:
-        if computation not in callers or callers[computation].opcode in _RUNNERS:
-            yield computation

@@ -11,14 +11,13 @@ from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import Decider, is_loop
 from hlo_cli.analysis.fusion.duplication import users_first
 from hlo_cli.analysis.fusion.elements import is_fusible
-from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
+from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fuse import fusible_computations
 from hlo_cli.transform.fusing.joining import begin_fusion, join, take_in
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.overwriting import Overwriting

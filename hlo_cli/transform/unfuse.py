@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Body, Graph, Node, graph_of
+from hlo_cli.analysis.fusion.graph import Body, Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fuse import fusible_computations
 from hlo_cli.transform.fusing.joining import begin_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, Names
 from hlo_cli.transform.fusing.written import written

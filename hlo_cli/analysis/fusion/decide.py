@@ -113,7 +113,10 @@ class Decider:
             return by.CODE_SIZE
         if consumer.opcode == "dot" and _is_by_small_vector(producer, consumer):
             return by.VECTOR_DOT
-        return by.LOOP if consumer.kind == "kLoop" or is_loop(consumer) else by.NO_LOOP_FUSION
+        is_taking = is_loop(consumer) or (
+            body is not None and consumer.kind == "kLoop" and body.root.opcode != "scatter"
+        )
+        return by.LOOP if is_taking else by.NO_LOOP_FUSION
 
     def _emissions_of(self, fusion: Node) -> Emissions:
         if fusion not in self._emissions:

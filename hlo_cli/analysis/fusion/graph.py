@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from hlo_cli.analysis.post_order import control_predecessors, instruction_post_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
+
+_RUNNERS: Final = frozenset(("call", "while", "conditional", "async-start"))
 
 
 class Node:
@@ -192,3 +196,21 @@ def body_of(computation: Computation, around: frozenset[Computation] = frozenset
     assert computation.root is not None
     parameters = [nodes[parameter] for parameter in computation.parameters]
     return Body(nodes[computation.root], dict.fromkeys(nodes.values()), parameters, computation, computation.name)
+
+
+def fusible_computations(module: Module) -> Iterator[Computation]:
+    """The computations that run instruction by instruction, or that nobody calls, in which fusions are made.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { ROOT p = f32[] parameter(0) }
+    ... ENTRY e { a = f32[] parameter(0)  ROOT r = f32[] call(a), to_apply=f }'''
+    >>> [computation.name for computation in fusible_computations(parse_module(text))]
+    ['f', 'e']
+    """
+    callers: dict[Computation, Instruction] = {}
+    for instruction in module.instructions:
+        for called in instruction.called_computations:
+            callers.setdefault(called, instruction)
+    for computation in module.computations:
+        if computation not in callers or callers[computation].opcode in _RUNNERS:
+            yield computation

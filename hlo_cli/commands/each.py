@@ -1,0 +1,82 @@
+"""Many dumps in one table: a row for each module, and what could not be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from hlo_cli.commands.options import Output, Reading, finish
+from hlo_cli.fleet import Ask, Asked, ask_each
+from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.inputs.each import pieces_of
+from hlo_cli.render.numbers import counted
+from hlo_cli.render.progress import watched
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+Answer = TypeVar("Answer")
+
+
+def asked_of_each(
+    inputs: Sequence[str], reading: Reading, jobs: int | None, ask: Ask[Answer]
+) -> Iterator[Asked[Answer]]:
+    """What every module answers, with a bar for a person who waits."""
+    pieces = list(pieces_of(inputs, stage=reading.stage, module=reading.module))
+    number = min(_processes(jobs), len(pieces))
+    return watched(ask_each(pieces, ask, jobs=number, strict=reading.strict), len(pieces), "dumps")
+
+
+def finish_each(
+    command: str,
+    found: Sequence[Asked[Answer]],
+    columns: Sequence[Column],
+    cells: Callable[[Answer], Row],
+    *,
+    answer: str,
+    by: str,
+    output: Output,
+) -> int:
+    """Write a table with a row for each module, in the order of a column; the exit code, 2 if any is not whole."""
+    around = (
+        Column("module", "module", "name", role="name"),
+        Column("stage", "stage", from_width=120),
+        *columns,
+        Column("dump", "dump", "name", machine=False),
+        Column("path", "file", person=False),
+    )
+    short = _short([each.path for each in found])
+    rows = tuple(
+        (each.module, each.stage, *cells(each.answer), dump, each.path)
+        for each, dump in zip(found, short, strict=True)
+        if each.answer is not None
+    )
+    problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
+    report = Report(
+        command,
+        answer,
+        numbers={"modules": len(rows), "problems": len(problems)},
+        parts=(Table("modules", around, rows, noun="modules").sort(by),),
+    )
+    verb = "was" if len(rows) == 1 else "were"
+    return finish(report, output, problems, read=f"{counted(len(rows), 'modules')} {verb} read")
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """The paths for a person: without the folder they share, and without files named after nothing but a stage."""
+    folders = {os.path.dirname(path) for path in paths}
+    shared = os.path.commonpath(folders) if len(folders) > 1 and len(set(map(os.path.isabs, folders))) == 1 else ""
+    return [_without_stage(os.path.relpath(path, shared) if shared else path) for path in paths]
+
+
+def _without_stage(path: str) -> str:
+    folder, name = os.path.split(path)
+    dump = parse_dump_name(name)
+    return f"{folder}/" if folder and dump is not None and dump.label is None else path
+
+
+def _processes(jobs: int | None) -> int:
+    return 1 if jobs is None else jobs or os.cpu_count() or 1
