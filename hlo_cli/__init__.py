@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
+    from hlo_cli.transform.fuse import Fused, fuse
+    from hlo_cli.transform.fuse_pair import fuse_pair
     from hlo_cli.transform.sugar import sugar
+    from hlo_cli.transform.unfuse import unfuse
 
 __all__ = [
     "Allocation",
@@ -64,6 +67,7 @@ __all__ = [
     "Cost",
     "Diagnostic",
     "Flight",
+    "Fused",
     "Fusion",
     "HloError",
     "Instruction",
@@ -92,6 +96,8 @@ __all__ = [
     "desugar",
     "element_at",
     "extract",
+    "fuse",
+    "fuse_pair",
     "fusions_of",
     "inferred_shape",
     "inverse_map",
@@ -111,6 +117,7 @@ __all__ = [
     "parse_shape",
     "scan",
     "sugar",
+    "unfuse",
 ]
 
 _HOMES = {
@@ -154,7 +161,10 @@ _HOMES = {
     "hlo_cli.syntax.shapes": ("parse_shape",),
     "hlo_cli.transform.desugar": ("desugar",),
     "hlo_cli.transform.extract": ("extract",),
+    "hlo_cli.transform.fuse": ("Fused", "fuse"),
+    "hlo_cli.transform.fuse_pair": ("fuse_pair",),
     "hlo_cli.transform.sugar": ("sugar",),
+    "hlo_cli.transform.unfuse": ("unfuse",),
 }
 
 if not TYPE_CHECKING:

@@ -11,6 +11,7 @@ from hlo_cli.analysis.cost import costs_among
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.kernels import kernels_of
 from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.work import NO_KERNELS
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.module_diff import module_diff
 from hlo_cli.ir.module import Module
@@ -165,8 +166,9 @@ def _compared(before: _Moved, after: _Moved) -> Table:
 
 def _rules_table(apart: Iterable[Decision]) -> Table:
     """How many pairs each rule keeps apart."""
-    pairs = Counter(decision.rule for decision in apart if decision.producer.opcode not in ("parameter", "constant"))
-    example = {decision.rule: decision for decision in reversed(list(apart)) if decision.rule in pairs}
+    kernels = [d for d in apart if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
+    pairs = Counter(decision.rule for decision in kernels)
+    example = {decision.rule: decision for decision in reversed(kernels)}
     columns = (
         Column("pairs", "pairs", "count"),
         Column("rule", "rule"),

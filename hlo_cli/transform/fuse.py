@@ -66,9 +66,7 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
         fusion.run()
         joined += [Decision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.made]
         apart += [
-            Decision(producer.instruction, consumer.instruction, rule)
-            for (producer, consumer), rule in fusion.refused.items()
-            if producer in graph.place and consumer in graph.place and consumer in producer.users
+            Decision(producer.instruction, consumer.instruction, rule) for producer, consumer, rule in fusion.apart()
         ]
     if rules.wrap:
         running = contexts_of(module).of

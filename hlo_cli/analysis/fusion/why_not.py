@@ -54,19 +54,31 @@ def why_not_fused(module: Module, rules: FusionRules = SHIPPED) -> tuple[Neighbo
 
 
 def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[Neighbours]:
-    roots = {node: _root_alone(node) for node in graph.nodes if node.kind == "kLoop" and node.body is not None}
-    decider = Decider(rules, None if graph.root is None else roots.get(graph.root, graph.root))
-    for consumer in list(graph.nodes):
-        producers = [node for node in dict.fromkeys(consumer.operands) if node.opcode not in NO_KERNELS]
-        if consumer.opcode in NO_KERNELS or not producers:
+    taken = {node: list(node.operands) for node in graph.nodes}
+    met = _as_they_met(graph)
+    decider = Decider(rules, None if graph.root is None else met[graph.root])
+    for consumer, operands in taken.items():
+        if consumer.opcode in NO_KERNELS:
             continue
-        given = consumer.operands
-        consumer.operands = [roots.get(node, node) for node in given]
-        for producer in producers:
-            rule = _rule(decider, roots.get(producer, producer), consumer)
-            saved = _saved(producer, consumer, given, costs)
-            yield Neighbours(producer.instruction, consumer.instruction, rule, saved)
-        consumer.operands = given
+        for producer in dict.fromkeys(operands):
+            if producer.opcode not in NO_KERNELS:
+                rule = _rule(decider, met[producer], _alone_if_one(consumer, met))
+                saved = _saved(producer, consumer, operands, costs)
+                yield Neighbours(producer.instruction, consumer.instruction, rule, saved)
+
+
+def _as_they_met(graph: Graph) -> dict[Node, Node]:
+    """For fusions the operation at their root as if it stood outside, which from now on is what their users take."""
+    met = {node: _root_alone(node) if node.kind == "kLoop" else node for node in graph.nodes}
+    for node in (*met, *(alone for alone in met.values() if alone not in met)):
+        node.operands = [met.get(operand, operand) for operand in node.operands]
+    return met
+
+
+def _alone_if_one(fusion: Node, met: Mapping[Node, Node]) -> Node:
+    """A fusion of one operation is that operation: it became a fusion behind all others."""
+    is_one = fusion.body is not None and sum(1 for _ in fusion.body.operations) == 1
+    return met[fusion] if is_one else fusion
 
 
 def _rule(decider: Decider, producer: Node, consumer: Node) -> Rule:
@@ -80,7 +92,8 @@ def _rule(decider: Decider, producer: Node, consumer: Node) -> Rule:
 
 def _root_alone(fusion: Node) -> Node:
     """The operation at the root of a fusion as if it stood outside, with the fusion's users."""
-    assert fusion.body is not None
+    if fusion.body is None:
+        return fusion
     root = fusion.body.root
     outside = [fusion.operands[node.number] if node.opcode == "parameter" else node for node in root.operands]
     alone = Node(root.instruction, (), opcode=root.opcode)

@@ -32,6 +32,7 @@ class Pass:
     overwriting: Overwriting
     made: list[tuple[Node, Node, Rule]] = field(default_factory=list)
     refused: dict[Pair, Rule] = field(default_factory=dict)
+    _fusion_of: dict[Node, Node] = field(default_factory=dict)
     _kept: set[Node] = field(default_factory=set)
     _queue: list[Node | None] = field(default_factory=list)
     _place: dict[Node, int] = field(default_factory=dict)
@@ -52,6 +53,13 @@ class Pass:
         while (consumer := self._pop()) is not None:
             if is_fusible(consumer):
                 self._fuse_one(consumer)
+
+    def apart(self) -> Iterator[tuple[Node, Node, Rule]]:
+        """The pairs that stay neighbours, with the rule that keeps them apart; either may have become a fusion."""
+        for (producer, consumer), rule in self.refused.items():
+            there = self._fusion_of.get(producer, producer)
+            if there in self.graph.place and consumer in self.graph.place and consumer in there.users:
+                yield producer, consumer, rule
 
     def _push(self, node: Node) -> None:
         self._place[node] = len(self._queue)
@@ -88,6 +96,7 @@ class Pass:
         if consumer.body is None:
             name = f"{producer.opcode}_{consumer.opcode}_fusion"
             fusion = begin_fusion(self.graph, consumer, kind, self.names, name=name, body_name="fused_computation")
+            self._fusion_of[consumer] = fusion
             self._kept.discard(consumer)
             assert self.graph.root is not None
             self._decider.replaced(self.graph.root)
