@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hlo_cli.analysis.contexts import contexts_of
 from hlo_cli.analysis.fusion.graph import fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
@@ -55,9 +56,14 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
     >>> print(fused.module.entry.root, [decision.rule.name for decision in fused.joined])
     <fusion negate_add_fusion> ['loop']
     """
-    module = desugar(module)
+    with no_garbage_collection():
+        return _fused(desugar(module), rules)
+
+
+def _fused(module: Module, rules: FusionRules) -> Fused:
+    text = module.source.text
     names = ModuleNames(module)
-    graphs = {computation: graph_of(computation) for computation in fusible_computations(module)}
+    graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
     overwriting = Overwriting(module)
     joined: list[Decision] = []
     apart: list[Decision] = []

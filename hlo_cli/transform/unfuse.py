@@ -11,6 +11,7 @@ from typing import Final
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
@@ -33,8 +34,13 @@ def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
     >>> unfuse(parse_module(text)).entry.instructions
     (<parameter p>, <not b>, <negate n>)
     """
-    module = desugar(module)
-    graphs = {computation: graph_of(computation) for computation in fusible_computations(module)}
+    with no_garbage_collection():
+        return _unfused(desugar(module), names)
+
+
+def _unfused(module: Module, names: Collection[str] | None) -> Module:
+    text = module.source.text
+    graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
     fusions = {n.name: (graph, n) for graph in graphs.values() for n in graph.nodes if n.body is not None}
     if names is None:
         chosen = [name for name, (_, fusion) in fusions.items() if fusion.kind != "kCustom"]

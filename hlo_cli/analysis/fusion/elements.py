@@ -16,6 +16,7 @@ ELEMENTWISE: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES | {"copy", "constant
 
 _USED_ONCE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
 _ALWAYS_FUSIBLE: Final = frozenset("fusion map reduce reduce-window".split())
+_CONSTRAINED: Final = frozenset("all-gather all-reduce all-to-all reduce-scatter".split())
 _NEVER_FUSIBLE: Final = frozenset(
     """domain parameter while conditional call send send-done recv recv-done infeed outfeed rng-get-and-update-state
     all-reduce-start all-reduce-done all-gather-start all-gather-done collective-permute-start collective-permute-done
@@ -111,4 +112,6 @@ def is_fusible(node: Node) -> bool:
             return len(node.users) <= 1
         case "custom-call":
             return not node.instruction.flag("custom_call_has_side_effect")
-    return node.opcode not in _NEVER_FUSIBLE and "constrain_layout=true" not in node.instruction.raw[1]
+    if node.opcode in _CONSTRAINED:
+        return not node.instruction.flag("constrain_layout")
+    return node.opcode not in _NEVER_FUSIBLE

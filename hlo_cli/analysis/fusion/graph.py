@@ -90,7 +90,8 @@ class Graph:
     """A computation as nodes: `order` in the order of the text, with None where one is gone.
 
     `place` says where a node stands in `order`. `before` are the control predecessors of nodes that have any, `behind`
-    the nodes that wait for them.
+    the nodes that wait for them; `held` are the instructions that say so. The module's `text`, where it is at hand,
+    saves looking for them.
     """
 
     computation: Computation
@@ -98,10 +99,13 @@ class Graph:
     root: Node | None
     place: dict[Node, int]
     before: dict[Node, list[Node]]
+    text: str = ""
+    held: frozenset[Instruction] = field(init=False)
     behind: dict[Node, list[Node]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.behind = {}
+        self.held = frozenset(node.instruction for node in self.before)
         for node, needed in self.before.items():
             for other in needed:
                 self.behind.setdefault(other, []).append(node)
@@ -142,11 +146,11 @@ class Graph:
 
     def post_order(self) -> list[Node]:
         """The nodes as XLA walks them, when nothing has been fused yet."""
-        order = instruction_post_order(self.computation)
+        order = instruction_post_order(self.computation, text=self.text)
         return [node for index in order if (node := self.order[index]) is not None]
 
 
-def graph_of(computation: Computation) -> Graph:
+def graph_of(computation: Computation, text: str = "") -> Graph:
     """The nodes of a computation, with the bodies of its fusions.
 
     >>> from hlo_cli import parse_module
@@ -159,10 +163,10 @@ def graph_of(computation: Computation) -> Graph:
     order: list[Node | None] = list(nodes.values())
     before = {
         nodes[computation.instructions[index]]: [nodes[computation.instructions[n]] for n in needed]
-        for index, needed in control_predecessors(computation).items()
+        for index, needed in control_predecessors(computation, text).items()
     }
     root = None if computation.root is None else nodes[computation.root]
-    return Graph(computation, order, root, {node: n for n, node in enumerate(nodes.values())}, before)
+    return Graph(computation, order, root, {node: n for n, node in enumerate(nodes.values())}, before, text)
 
 
 def _nodes_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> dict[Instruction, Node]:

@@ -16,6 +16,7 @@ from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
 from hlo_cli.analysis.work import NO_KERNELS
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -49,8 +50,13 @@ def why_not_fused(module: Module, rules: FusionRules = SHIPPED) -> tuple[Neighbo
     >>> pair.words, pair.saved_bytes
     ('t is expensive and b reads its elements more than once', 72)
     """
-    costs = costs_of(module)
-    return tuple(pair for each in fusible_computations(module) for pair in _pairs(graph_of(each), rules, costs))
+    with no_garbage_collection():
+        costs = costs_of(module)
+        return tuple(
+            pair
+            for each in fusible_computations(module)
+            for pair in _pairs(graph_of(each, module.source.text), rules, costs)
+        )
 
 
 def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[Neighbours]:

@@ -41,8 +41,10 @@ class _Writer:
     graphs: Mapping[Computation, Graph]
     new: dict[Computation, Computation] = field(default_factory=dict)
     computations: list[Computation] = field(default_factory=list)
+    held: frozenset[Instruction] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.held = frozenset[Instruction]().union(*(graph.held for graph in self.graphs.values()))
         for old in self.module.computations:
             self.new[old] = Computation(
                 old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span
@@ -103,7 +105,7 @@ class _Writer:
             called = [self._computation_of(node.body, lines.original)]
         elif node.opcode == "parameter":
             called = []
-        text = _text_of(node, waits)
+        text = _text_of(node, waits, is_held=node.instruction in self.held)
         new = lines.add(node.instruction, node.name, [made[operand] for operand in node.operands], called, text)
         new.opcode, new.shape = node.opcode, node.shape
         return new
@@ -156,13 +158,13 @@ class _Lines:
         self.computation.root = root
 
 
-def _text_of(node: Node, waits: list[str]) -> InstructionText | None:
+def _text_of(node: Node, waits: list[str], *, is_held: bool) -> InstructionText | None:
     """What a node says where that is not what its instruction says."""
     source = node.instruction
     if node.opcode == "parameter" and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
     if node.opcode == source.opcode:
-        if _WAITS not in source.raw[1] and not waits:
+        if not is_held and not waits:
             return None
         return InstructionText(tuple(_attributes(source.attributes, waits)), source.text.argument, source.span)
     if node.opcode == "fusion" and node.body is not None:
