@@ -45,14 +45,14 @@ def results(text):
     small, shape = stub(module)
     random = numpy.random.default_rng(1)
     inputs = [made(random, each.dimensions(), each.numpy_dtype()) for each in shape.parameter_shapes()]
-    _xla.register_xla_transform("inject", stage, lambda ignored: given)
+    _xla.register_xla_transform("inject", 1, lambda ignored: given)
     try:
         client = jax.devices("cpu")[0].client
         devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
         translated = _jax.mlir.hlo_to_stablehlo(small.as_serialized_hlo_module_proto())
         program = client.compile_and_load(translated, devices, _jax.CompileOptions())
     finally:
-        _xla.clear_xla_transform("inject", stage)
+        _xla.clear_xla_transform("inject", 1)
     arrays = program.execute_sharded([jax.device_put(each) for each in inputs])
     return [numpy.asarray(each[0]) for each in arrays.disassemble_into_single_device_arrays()]
 
@@ -67,23 +67,22 @@ def same(one, other):
 def all_same(one, other):
     return len(one) == len(other) and all(map(same, one, other))
 
-groups, exactly, stage = json.load(sys.stdin)
+groups, exactly = json.load(sys.stdin)
 answers = [[all_same(results(text), results(texts[0])) for text in texts[1:]] for texts in groups]
 print(json.dumps(answers))
 """
 
 
-def same_results(groups: list[list[str]], *, exactly: bool = True, scheduled: bool = True) -> list[list[bool]]:
+def same_results(groups: list[list[str]], *, exactly: bool = True) -> list[list[bool]]:
     """Of each group, whether every text but the first computes the same as that.
 
-    All bits must be the same, or, unless `exactly`, floats may differ as other orders of adding them make them. Texts
-    that are not scheduled are put in before XLA's scheduler.
+    All bits must be the same, or, unless `exactly`, floats may differ as other orders of adding them make them.
     """
     pytest.importorskip("jaxlib._hlo")
     pytest.importorskip("jax")
     asked = subprocess.run(
         [sys.executable, "-c", _RUN],
-        input=json.dumps((groups, exactly, int(scheduled))),
+        input=json.dumps((groups, exactly)),
         capture_output=True,
         text=True,
         check=True,

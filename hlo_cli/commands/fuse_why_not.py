@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("saved_bytes", "would save", "bytes", role="saving"),
     Column("producer", "producer", "name", role="name"),
     Column("consumer", "consumer", "name", role="name"),
-    Column("rule", "rule", rank=3),
+    Column("rule", "rule"),
     Column("why", "why not", rank=2),
     Column("would_fuse", "would fuse", person=False),
     Column("computation", "in", "name", from_width=120),
