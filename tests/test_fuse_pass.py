@@ -206,8 +206,8 @@ def test_random_programs_are_fused_as_the_compiler_fuses_them() -> None:
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_scheduled_modules_compute_the_same() -> None:
-    chosen = [dump for dump in DUMPS if dump.platform == "cpu" and dump.name in ("sorting", "wide")]
-    groups = [[dump.text, str(unfused(dump)), str(fused_again(dump).module)] for dump in chosen]
+    """Compiled modules, in whose schedules memory is shared, taken apart and fused anew."""
+    groups = []
     for *_, last in compiled(20):
         apart = unfuse(parse_module(last))
         groups.append([last, str(apart), str(fuse(apart).module)])
