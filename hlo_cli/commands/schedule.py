@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -95,8 +95,6 @@ def command(
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.loading import load_running, what_was_read
 
-    if (how is not None or way is not None) and output.format == "table" and (output.path or "").endswith(".hlo"):
-        output = replace(output, format="hlo")
     throughput = chosen_throughput(chip, chips)
     if model == "time" and throughput is None:
         raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
@@ -106,7 +104,7 @@ def command(
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
     wish = _Wish(sequence, model, how, limit, space, computation, where, throughput)
-    if how is not None and output.format == "hlo":
+    if how is not None and output.is_module:
         return _write(loaded, overlap, wish, output)
     report = _report(loaded, overlap, argument, wish)
     broken = tuple(broken_rules(loaded.module, overlap.pairs))
@@ -182,7 +180,7 @@ def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part
     if is_part:
         raise HloError("the text is respelled whole", hint="leave out --where and --computation")
     new = respelled(loaded.module, way)
-    if output.format == "hlo":
+    if output.is_module:
         return _write_text(loaded, new, output)
     report = report_of_respelling(loaded, new, way=way, argument=argument)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
