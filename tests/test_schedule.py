@@ -6,6 +6,7 @@ import inspect
 import re
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from hlo_cli.analysis.async_pairs import COLLECTIVES, async_pairs, is_end, is_st
 from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
 from hlo_cli.analysis.critical_path import critical_path
 from hlo_cli.analysis.work import Work, works_of, works_of_all
+from hlo_cli.cli import main
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -180,3 +182,13 @@ def test_xla_reads_none_of_what_its_parser_minds() -> None:
     """The others it reads: its verifier, which jaxlib does not run on text, knows more."""
     answers = dict(zip(BROKEN, ask_xla([text for text, *_ in BROKEN.values()]), strict=True))
     assert {name for name, answer in answers.items() if not answer} == set(REJECTED_BY_JAXLIB)
+
+
+@pytest.mark.parametrize("option", [["--reorder", "memory"], ["--sugar"], ["--desugar"]], ids=" ".join)
+def test_the_name_of_a_file_says_that_the_module_is_wanted(option: list[str], tmp_path: Path) -> None:
+    source, target = tmp_path / "old.hlo", tmp_path / "new.hlo"
+    source.write_text(EXAMPLES["sugar leaves the computation out"][0], encoding="utf-8")
+    assert main(["schedule", str(source), *option, "-o", str(target)], standalone=False) == 0
+    assert parse_module(target.read_text(encoding="utf-8")).entry.name == "e"
+    assert main(["schedule", str(source), *option, "--format", "json", "-o", str(target)], standalone=False) == 0
+    assert target.read_text(encoding="utf-8").startswith("{")

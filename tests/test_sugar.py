@@ -235,3 +235,17 @@ def test_commands_spell_sugar_out_in_protos(tmp_path: Path) -> None:
     assert main(["parse", str(source), "-o", str(proto)], standalone=False) == 0
     opcodes = [instruction.opcode for instruction in load(proto).entry.instructions]
     assert opcodes == ["parameter", "async-start", "async-done"]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("way", ["--desugar", "--sugar"])
+def test_what_schedule_writes_is_the_same_module_to_xla(way: str, tmp_path: Path) -> None:
+    written = []
+    for number, text in enumerate(CHAINED):
+        source, target = tmp_path / f"{number}.hlo", tmp_path / f"{number}.new.hlo"
+        source.write_text(text, encoding="utf-8")
+        asked = ["schedule", str(source), way, "-o", str(target)]
+        assert main(asked, standalone=False) == 0
+        written.append(target.read_text(encoding="utf-8"))
+    assert ask_xla(written, _WHOLE) == ask_xla(list(CHAINED), _WHOLE)
+    assert (written == list(CHAINED)) == (way == "--sugar")

@@ -1,8 +1,8 @@
 """XLA's rules for asynchronous operations, and where a module breaks them.
 
 Mirrors `VerifyAsyncOps`, `CheckAsyncOpComputation…`, and the verifier's rules for send, recv and the native pairs, of
-xla/service/hlo_verifier.cc. Not looked at: whether the devices of a collective wait for each other, and what only the
-whole of several modules tells.
+xla/service/hlo_verifier.cc. Not looked at: whether all devices of a collective come to it, and what only several
+modules together tell, such as two programs that meet on one channel.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hlo_cli.analysis import async_aliasing as aliasing
 from hlo_cli.analysis import async_chain_rules as chain
 from hlo_cli.analysis import async_computation_rules as computation
 from hlo_cli.analysis import async_shapes as shapes
+from hlo_cli.analysis.async_deadlock import deadlocks
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_problems import Asynchronous, Problem, Rule
 from hlo_cli.analysis.contexts import contexts_of
@@ -46,6 +47,8 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
 """The rules of a pair by their codes; the docstring of each says what it is."""
 ORPHAN: Final = "async-orphan"
 """The code of updates and dones that belong to no pair."""
+DEADLOCK: Final = "async-deadlock"
+"""The code of sends and receives that cannot meet."""
 
 
 def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Diagnostic]:
@@ -82,6 +85,8 @@ def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
         for code, rule in RULES.items():
             for problem in rule(pair, within):
                 problems.setdefault(problem, code)
+    for problem in deadlocks(module):
+        problems.setdefault(problem, DEADLOCK)
     return problems
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -29,7 +29,7 @@ HELP = """What overlaps, and what waits.
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each asynchronous
 operation is shown with what runs while it is under way; one with no kernel in between, or that the compiler marks
 is_sync, is exposed. Steps are those of hlo memspace. What breaks XLA's rules for asynchronous operations is an
-error, and the exit code 1.
+error, and the exit code 1; a warning is about what not every XLA minds.
 
 \b
 Examples:
@@ -86,6 +86,8 @@ def command(
     from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.commands.loading import load_running, what_was_read
 
+    if (how is not None or way is not None) and output.format == "table" and (output.path or "").endswith(".hlo"):
+        output = replace(output, format="hlo")
     loaded = load_running(inputs, reading)
     argument = inputs[0] if len(inputs) == 1 else ""
     if way is not None:

@@ -62,12 +62,17 @@ def _answer(overlap: Overlap, flights: Sequence[Flight], blocking: Sequence[int]
         words = _pairs_in_words(flights)
     else:
         words = f"Nothing is asynchronous in {counted(len(overlap.sequence), 'steps')}"
+    is_scheduled = overlap.module.is_scheduled
+    if not is_scheduled:
+        words = f"Not scheduled; in the order of the text {words[0].lower()}{words[1:]}"
     if not blocking:
         return words
     moved = bytes_in_words(sum(blocking))
     if len(blocking) == 1:
-        return f"{words}; 1 collective, which moves {moved}, is not asynchronous"
-    return f"{words}; {len(blocking):,} collectives, which move {moved}, are not asynchronous"
+        still = "is not asynchronous" if is_scheduled else "may become asynchronous"
+        return f"{words}; 1 collective, which moves {moved}, {still}"
+    still = "are not asynchronous" if is_scheduled else "may become asynchronous"
+    return f"{words}; {len(blocking):,} collectives, which move {moved}, {still}"
 
 
 def _pairs_in_words(every: Sequence[Flight]) -> str:
@@ -130,7 +135,8 @@ def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Par
 def _why_nothing(loaded: Loaded) -> str:
     """Why a module may have nothing asynchronous."""
     if not loaded.module.is_scheduled:
-        return "Compilers make operations asynchronous when they schedule, and this is before that."
+        words = "Compilers make operations asynchronous when they schedule, and this is before that"
+        return f"{words}; --reorder memory makes a schedule."
     return "The compiler made no pair of a start and a done here, in any spelling."
 
 

@@ -61,16 +61,16 @@ def _elements(module: Module) -> int:
 
 
 def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> str:
-    operations = counted(done, "asynchronous operations")
     if way == "sugar":
         if not done:
             return f"Nothing to write short among {counted(instructions, 'instructions')}"
-        part = f"{done:,} of {counted(of, 'asynchronous operations')}" if done < of else operations
+        part = f"{done:,} of {counted(of, 'async-starts')}" if done < of else counted(done, "async-starts")
         return f"{part} written short, without {'its computation' if done == 1 else 'their computations'}"
     if not (done or elements):
         return f"Nothing to write out among {counted(instructions, 'instructions')}"
+    operations = counted(done, "asynchronous operations") if done else ""
     taken = f"{counted(elements, 'elements')} of tuples" if elements else ""
-    return f"{' and '.join(part for part in (operations if done else '', taken) if part)} written out"
+    return f"{' and '.join(part for part in (operations, taken) if part)} written out"
 
 
 def _why_nothing(way: Way, left: int) -> str:
@@ -84,4 +84,4 @@ def _why_nothing(way: Way, left: int) -> str:
 
 def _next(argument: str, way: Way) -> tuple[str, ...]:
     known = argument and argument != "-"
-    return (f"hlo schedule {argument} --{way} --format hlo -o new.hlo",) if known else ()
+    return (f"hlo schedule {argument} --{way} -o new.hlo",) if known else ()
