@@ -1,0 +1,61 @@
+"""HLO90x: what a team expects of its modules, stated in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.analysis.expectations import Verdict
+from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.registry import rule
+from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.words import size
+
+_NAMED: Final = 3
+"""How many instructions a message names."""
+
+
+@rule("HLO901", "expectation not met", is_default=False, needs="text")
+def not_met(subject: Subject) -> Iterator[Finding]:
+    """A module does not keep what a file of expectations states, which --expect names.
+
+    Why: limits that a team has set itself, on memory, collectives, copies or fusions, are checked in every build;
+    what counts is what a module does, not how a version of XLA spells it.
+
+    Example:
+        expect = ["none(opcode == copy and bytes > 1MiB and loop)"]
+
+    Mend: undo what changed in the program, or state the new limit; hlo help expect has the language.
+
+    Reference: hlo help expect
+    """
+    for verdict in subject.verdicts:
+        if verdict.is_met is False:
+            stated = verdict.expectation
+            hint = f"{stated.place} states it{f': {stated.why}' if stated.why else ''}"
+            at = verdict.parts[0].instruction if verdict.parts else None
+            yield Finding(f"expected {stated}, {_found(verdict)}", at, hint=hint, subject=str(stated))
+
+
+def _found(verdict: Verdict) -> str:
+    """What was found, and where: the first few instructions that count, with how much each."""
+    if verdict.found is None:
+        return verdict.remark or "found nothing that counts"
+    head = f"found {_amount(verdict, verdict.found)}"
+    if not verdict.parts:
+        return f"{head}: {verdict.remark}" if verdict.remark else head
+    named = [
+        f"{part.instruction.name} {_amount(verdict, part.amount)}" if part.amount is not None else part.instruction.name
+        for part in verdict.parts[:_NAMED]
+    ]
+    more = len(verdict.parts) - len(named)
+    return f"{head}: {', '.join(named)}{f' and {more:,} more' if more else ''}"
+
+
+def _amount(verdict: Verdict, number: int | float) -> str:
+    match verdict.kind:
+        case "bytes":
+            return size(round(number))
+        case "share":
+            return f"{number:.0%}"
+    return f"{number:,.4g}" if isinstance(number, float) else f"{number:,}"
