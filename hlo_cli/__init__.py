@@ -31,10 +31,20 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
     from hlo_cli.analysis.async_pairs import AsyncPair
     from hlo_cli.analysis.async_rules import broken_rules
+    from hlo_cli.analysis.cost import costs_of, module_cost
+    from hlo_cli.analysis.costs.figures import Cost
+    from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
+    from hlo_cli.analysis.custom_calls.convention import CallBuffer
+    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+    from hlo_cli.analysis.fusions import Fusion, fusions_of
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
+    from hlo_cli.analysis.kernels import Kernel, kernels_of
+    from hlo_cli.analysis.matmul import Matmul, matmuls_of
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.analysis.shape_inference import inferred_shape
+    from hlo_cli.analysis.step_time import StepTime, step_time_of
+    from hlo_cli.analysis.throughput import Throughput, throughput_of
     from hlo_cli.fleet import Record, scan
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
@@ -56,13 +66,19 @@ __all__ = [
     "ArrayShape",
     "AsyncPair",
     "BufferShape",
+    "CallBuffer",
     "Computation",
+    "Cost",
+    "DecodedCall",
     "Diagnostic",
     "Flight",
+    "Fusion",
     "HloError",
     "Instruction",
+    "Kernel",
     "Layout",
     "LiveValue",
+    "Matmul",
     "Memory",
     "Module",
     "OpaqueShape",
@@ -73,23 +89,32 @@ __all__ = [
     "Source",
     "Space",
     "Span",
+    "StepTime",
+    "Throughput",
     "Tile",
     "TokenShape",
     "TupleShape",
     "UnknownShape",
     "__version__",
     "address_map",
+    "broken_fusion_rules",
     "broken_rules",
+    "costs_of",
+    "custom_calls_of",
     "desugar",
     "element_at",
     "extract",
     "findings_in",
+    "fusions_of",
     "inferred_shape",
     "inverse_map",
+    "kernels_of",
     "linear_index",
     "linear_index_to_multidimensional_index",
     "load",
+    "matmuls_of",
     "memory_of",
+    "module_cost",
     "module_from_bytes",
     "module_to_bytes",
     "multidimensional_index_to_linear_index",
@@ -98,7 +123,9 @@ __all__ = [
     "parse_module",
     "parse_shape",
     "scan",
+    "step_time_of",
     "sugar",
+    "throughput_of",
 ]
 
 _HOMES = {
@@ -112,10 +139,20 @@ _HOMES = {
     "hlo_cli.analysis.async_overlap": ("Flight", "Overlap", "overlap_of"),
     "hlo_cli.analysis.async_pairs": ("AsyncPair",),
     "hlo_cli.analysis.async_rules": ("broken_rules",),
+    "hlo_cli.analysis.cost": ("costs_of", "module_cost"),
+    "hlo_cli.analysis.costs.figures": ("Cost",),
+    "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
+    "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
+    "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),
+    "hlo_cli.analysis.fusions": ("Fusion", "fusions_of"),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
+    "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
+    "hlo_cli.analysis.matmul": ("Matmul", "matmuls_of"),
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),
     "hlo_cli.analysis.shape_inference": ("inferred_shape",),
+    "hlo_cli.analysis.step_time": ("StepTime", "step_time_of"),
+    "hlo_cli.analysis.throughput": ("Throughput", "throughput_of"),
     "hlo_cli.fleet": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),

@@ -448,7 +448,12 @@ CASES = (
     Case("HLO090", *entry("«y = f32[4,8]{0,1} negate(x)»", "y = f32[4,8]{0,1} copy(x)", X), Settings(("HLO090",))),
     Case(
         "HLO091",
-        *entry("y = «f32[4,8]{1,0}» copy(z)", "y = f32[4,8]{1,0:S(1)} copy(z)", "z = f32[4,8]{1,0:S(1)} parameter(0)"),
+        *entry(
+            "y = «f32[2]{0}» dynamic-slice(z, i), dynamic_slice_sizes={2}",
+            "y = f32[2]{0:S(1)} dynamic-slice(z, i), dynamic_slice_sizes={2}",
+            "z = f32[8]{0:S(1)} parameter(0)",
+            "i = s32[] constant(0)",
+        ),
         Settings(("HLO091",)),
     ),
     Case(

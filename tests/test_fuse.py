@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from functools import cache
 from math import prod
+from pathlib import Path
 
 import pytest
 
@@ -19,14 +20,17 @@ from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.matmul import matmuls_of
 from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.throughput import throughput_of
+from hlo_cli.analysis.where_fields import instruction_fields
 from hlo_cli.analysis.work import times_run
-from hlo_cli.commands.fuse_chip import timing_of
+from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_cost import report_of_costs
 from hlo_cli.commands.fuse_dots import report_of_dots
 from hlo_cli.commands.fuse_list import report_of_fusions
 from hlo_cli.commands.fuse_one import report_of_fusion
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.options import Reading
+from hlo_cli.commands.parse_instructions import report_of_instructions
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell, number_of
@@ -37,7 +41,9 @@ from judge import ask_xla
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
 GPU = [dump for dump in DUMPS if dump.platform == "gpu"]
+COSTS = ("flops", "transcendentals", "bytes", "intensity")
 
+_OPERANDS = re.compile(r"(?<=[a-z])\((?:%[^()]*)\)")
 _RENAMED = re.compile(r"(?:loop|input|output)_(.*)_fusion(?:\.|$)")
 _LIBRARY = re.compile(r'custom_call_target="__(cublas|cudnn)\$')
 
@@ -217,6 +223,19 @@ client = xla_client.make_cpu_client()
 
 
 @dumps
+def test_costs_are_columns_and_fields_where_they_are_asked_for(dump: Dump) -> None:
+    costs = costs_of(module(dump))
+    fields = instruction_fields(module(dump)).readers
+    table = report_of_instructions(loaded(dump), columns=("bytes",)).main_table
+    assert "flops" not in [each.name for each in report_of_instructions(loaded(dump)).main_table.columns]
+    rows = zip(module(dump).instructions, *(column(table, name) for name in COSTS), strict=True)
+    for instruction, *cells in rows:
+        cost = costs[instruction]
+        assert cells == [cost.flops, cost.transcendentals, cost.bytes_accessed, cost.intensity]
+        assert cells == [fields[name].read(instruction) for name in COSTS]
+
+
+@dumps
 def test_products_are_listed_with_their_flops(dump: Dump) -> None:
     found = matmuls_of(module(dump))
     table = report_of_dots(loaded(dump), within=None, where=None, timing=None).main_table
@@ -229,7 +248,7 @@ def test_products_are_listed_with_their_flops(dump: Dump) -> None:
 
 @dumps
 def test_times_are_the_longer_of_both_bounds(dump: Dump) -> None:
-    timing = timing_of("v5e")
+    timing = Timing(throughput_of("v5e"))
     table = report_of_fusions(loaded(dump), within=None, where=None, timing=timing, argument="").main_table
     memory = timing.throughput.memory.per_second
     for row in table.rows:
@@ -290,6 +309,26 @@ def test_a_text_without_operands_is_not_judged() -> None:
     assert list(broken_fusion_rules(parse_module(f"HloModule m  {text}"))) == []
 
 
+@dumps
+def test_texts_that_leave_out_operands_are_listed_all_the_same(dump: Dump, tmp_path: Path) -> None:
+    path = tmp_path / "cut.hlo"
+    path.write_text(_OPERANDS.sub("()", dump.text), encoding="utf-8")
+    cut = load_one([str(path)], Reading())
+    report = report_of_fusions(cut, within=None, where=None, timing=None, argument="")
+    assert report.numbers["fusions"] == len(fusions(dump))
+    for name in column(report.main_table, "fusion")[:20]:
+        assert report_of_fusion(cut, str(name), timing=None).main_table.rows
+
+
 def test_copies_into_buffers_of_their_own_are_no_heroes() -> None:
     text = "ENTRY f { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT c = f32[9] copy(n) }"
     assert [hero.opcode for hero in heroes_of(parse_module(text).entry)] == ["negate"]
+
+
+def test_a_body_that_fuses_itself_is_an_error_and_no_endless_tale() -> None:
+    text = "HloModule m  f { a = f32[2] parameter(0)  ROOT x = f32[2] fusion(a), kind=kLoop, calls=f }"
+    found = parse_module(
+        f"{text} ENTRY e {{ p = f32[2] parameter(0)  ROOT r = f32[2] fusion(p), kind=kLoop, calls=f }}"
+    )
+    assert [each.code for each in broken_fusion_rules(found)] == ["fusion-callers"]
+    assert [each.name for each in fusions_of(found)] == ["r"]

@@ -84,6 +84,14 @@ def test_rules_are_chosen(capsys: Capture) -> None:
     assert "HLO015" not in found("--select", "ALL")
 
 
+def test_strictly_what_xlas_parser_rejects_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0), unheard_of=1 }\n")
+    assert not concise(capsys, path, "--select", "ALL")
+    for wish in (("--strict",), ("--select", "HLO002"), ("--set", "strict=true")):
+        assert [(m["code"], m["line"], m["column"]) for m in concise(capsys, path, *wish)] == [("HLO002", "2", "41")]
+
+
 @pytest.mark.parametrize("file", ["hlo.toml", "pyproject.toml"])
 def test_the_nearest_settings_win(file: str, elsewhere: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "tool.hlo." if file == "pyproject.toml" else ""

@@ -103,9 +103,18 @@ def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
     assert {found.rule.code for found in found_in(text)} == {"HLO001", "HLO010"}
 
 
+def test_groups_along_a_mesh_of_other_devices() -> None:
+    """What cannot be told is not told, and nothing breaks."""
+    mesh = "mesh['a'=2,'b'=2], device_ids=(0,1,2) {'a'}"
+    before = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
+    text, _ = entry(f"y = f32[4,8] all-reduce(x), replica_groups={mesh}, to_apply=add", "", X, before=before)
+    assert {found.rule.code for found in found_in(text)} <= {"HLO001", "HLO050"}
+
+
 def test_choosing_rules() -> None:
     assert [rule.code for rule in chosen_rules(Settings())] == [rule.code for rule in RULES if rule.is_default]
-    assert chosen_rules(Settings(("ALL",))) == RULES
+    assert chosen_rules(Settings(("ALL",), strict=True)) == RULES
+    assert [rule.code for rule in RULES if rule not in chosen_rules(Settings(("ALL",)))] == ["HLO002"]
     assert [rule.code for rule in chosen_rules(Settings(("HLO09", "HLO062")))] == ["HLO062"]
     assert "HLO101" not in [rule.code for rule in chosen_rules(Settings(ignore=("HLO10",)))]
     with pytest.raises(HloError, match="no rule HLO999"):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hlo_cli import cli
 from hlo_cli.render.bins import highest_steps
+from hlo_cli.render.numbers import seconds_in_words
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.page import SCRIPT
 from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH
@@ -135,13 +136,28 @@ def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]
     columns = (Column("name", "pair", "name"), Column("span", "step", "span", steps=100))
     report = one(Table("pairs", columns, tuple((HOSTILE, span) for span in spans)))
     tree = ElementTree.fromstring(written(report, "svg"))
-    bars = [bar for bar in tree.iter(SVG + "rect") if bar.get("class") in ("b0", "waiting")]
+    bars = [bar for group in tree.iter(SVG + "g") for bar in group.iter(SVG + "rect")]
     for bar, (start, end, is_busy) in zip(bars, spans, strict=True):
         x, wide = float(bar.get("x", "")), float(bar.get("width", ""))
         assert x == pytest.approx(LEFT + start * WIDTH / 100, abs=0.1)
         assert wide == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.1)
         assert bar.get("class") == ("b0" if is_busy else "waiting")
     assert list(Page(written(report, "html")).cells[1::2]) == [f"{s}–{e}" for s, e, _ in spans]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 99), st.integers(1, 100), st.integers(0, 100))
+def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: int) -> None:
+    end, waits_from = min(start + length, 100) - 1, min(start + flying, start + length, 100)
+    columns = (Column("name", "pair", "name"), Column("span", "time", "span", steps=100, seconds=2e-6))
+    report = one(Table("pairs", columns, ((HOSTILE, (start, end, True, waits_from)),)))
+    tree = ElementTree.fromstring(written(report, "svg"))
+    bars = {bar.get("class"): float(bar.get("width", "")) for bar in tree.findall(f".//{SVG}g/{SVG}rect")}
+    assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"waiting"} if waits_from <= end else set())
+    assert sum(bars.values()) == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.2)
+    assert bars.get("waiting", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
+    times = [f"{seconds_in_words(step * 2e-8)}" for step in (start, end + 1)]
+    assert list(Page(written(report, "html")).cells[1::2]) == ["–".join(times)]
 
 
 def test_only_what_is_drawn_can_be_a_picture() -> None:

@@ -19,10 +19,11 @@ from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column, Unit
 from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.loop import Loop
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, plain_text
-from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track
+from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import HloError
 from sample_reports import DRAWING, LAYOUT, REPORTS, screen

@@ -6,7 +6,8 @@ import pytest
 
 from hlo_cli import HloError
 from hlo_cli.analysis.chips import CHIPS
-from hlo_cli.analysis.throughput import THROUGHPUTS, read_throughputs, throughput_of
+from hlo_cli.analysis.own_throughputs import read_throughputs
+from hlo_cli.analysis.throughput import THROUGHPUTS, throughput_of
 
 _JAX_NAMES = {
     "v2": "TPU_V2",
@@ -22,8 +23,11 @@ _JAX_NAMES = {
 def test_every_chip_has_throughputs_with_sources() -> None:
     assert set(THROUGHPUTS) == {chip.name for chip in CHIPS}
     for throughput in THROUGHPUTS.values():
-        rates = [*throughput.flops.values(), throughput.memory, *([throughput.links] if throughput.links else [])]
-        assert all(rate.source.startswith("https://") and rate.per_second > 0 for rate in rates)
+        wires = [rate for rate in (throughput.memory, throughput.links, throughput.host) if rate is not None]
+        assert all(rate.source.startswith("https://") and rate.per_second > 0 for rate in throughput.flops.values())
+        assert all(rate.source.startswith("https://") for rate in wires)
+        speeds = [rate.per_second for rate in wires]
+        assert speeds == sorted(speeds, reverse=True), "memory is faster than links, and those than the way to the host"
         peak = throughput.flops_of("f16")
         assert peak is not None
         assert 25 < peak.per_second / throughput.memory.per_second < 700
@@ -36,7 +40,8 @@ def test_tpus_are_as_fast_as_jax_says() -> None:
         cores = {"v5p": 2}.get(chip, 1)
         said = info._get_tpu_info_impl(info.ChipVersion[name], cores)
         throughput = throughput_of(chip)
-        peaks = {"bf16": said.bf16_ops_per_second, "s8": said.int8_ops_per_second, "f8": said.fp8_ops_per_second}
+        peaks = {"bf16": said.bf16_ops_per_second, "s8": said.int8_ops_per_second}
+        peaks |= {"f8": said.fp8_ops_per_second, "s4": said.int4_ops_per_second}
         for kind, peak in peaks.items():
             if peak and kind in throughput.flops:
                 assert throughput.flops[kind].per_second == pytest.approx(peak * cores, rel=0.15), (chip, kind)
@@ -47,7 +52,7 @@ def test_tpus_are_as_fast_as_jax_says() -> None:
 def test_a_file_goes_before_what_is_known() -> None:
     own = read_throughputs("[chip.v5e]\nmemory = 1e12\nlinks = 5\n[chip.mine]\nmemory = 1\nflops = { s8 = 7 }")
     assert throughput_of("TPU v5 lite", own).memory.per_second == 1e12
-    assert throughput_of("v5e", own).flops_of("bf16") is None
+    assert throughput_of("v5e", own).flops == THROUGHPUTS["v5e"].flops
     assert throughput_of("v5p", own) == THROUGHPUTS["v5p"]
     rate = throughput_of("mine", own).flops_of("u4")
     assert rate is not None
@@ -60,9 +65,11 @@ def test_a_file_goes_before_what_is_known() -> None:
         ("[chip", "Expected ']'"),
         ("chip = 3", "expected tables"),
         ("[chip]\nmine = 3", "no table"),
-        ("[chip.mine]\nflops = {}", "number above 0 for memory, found None"),
+        ("[chip.mine]\nflops = {}", "number from 1 to 1e30 for memory, found None"),
         ("[chip.mine]\nmemory = -1", "found -1"),
         ("[chip.mine]\nmemory = true", "found True"),
+        ("[chip.mine]\nmemory = nan", "found nan"),
+        ("[chip.mine]\nmemory = 1\nhost = 0.1", "for host, found 0.1"),
         ("[chip.mine]\nmemory = 1\nflops = 3", "table of flops"),
         ("[chip.mine]\nmemory = 1\nspeed = 3", "has speed, expected"),
     ],

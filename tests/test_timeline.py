@@ -19,9 +19,10 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
+from hlo_cli.report.loop import Loop
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track, changes_of, totals_of
+from hlo_cli.report.timeline import Band, Mark, Timeline, Track, changes_of, totals_of
 from sample_reports import screen
 from strategies import seeds
 

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
-_UPDATE_AT: Final = {"dynamic-update-slice": 1, "scatter": -1}
+UPDATE_AT: Final = {"dynamic-update-slice": 1, "scatter": -1}
 """Operations that write a part of what they are given: which operand is that part."""
 _INTO_OPERAND: Final = "ragged-all-to-all"
 """The collective that is given the array it writes into."""
@@ -30,17 +30,25 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     >>> moved_bytes(pair, lambda shape: shape.padded_bytes)
     64
     """
-    given, result = _ends(pair)
-    if pair.operation in _UPDATE_AT and given:
-        return _bytes(given[min(_UPDATE_AT[pair.operation], len(given) - 1)], size)
+    given, result = ends_of(pair)
+    if pair.operation in UPDATE_AT and given:
+        return _bytes(given[min(UPDATE_AT[pair.operation], len(given) - 1)], size)
     out = 0 if result is None else _bytes(result, size)
     if pair.operation in COLLECTIVES and pair.operation != _INTO_OPERAND:
         return max(out, sum(_bytes(shape, size) for shape in given))
     return out
 
 
-def _ends(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
-    """The shapes of what goes in and of what comes out."""
+def ends_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
+    """The shapes of what goes in and of what comes out, None where the text does not have it.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.async_pairs import async_pairs
+    >>> module = parse_module("s = (f32[4]{0:S(1)}, f32[4]{0}, u32[]) copy-start(f32[4]{0} p)")
+    >>> given, result = ends_of(async_pairs(module).pairs[0])
+    >>> str(given[0]), str(result)
+    ('f32[4]{0}', 'f32[4]{0:S(1)}')
+    """
     start = pair.start
     if pair.wrapped is not None:
         wrapped = pair.wrapped

@@ -17,10 +17,11 @@ from hlo_cli.analysis.async_bytes import moved_bytes
 from hlo_cli.analysis.async_chains import async_chains
 from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.analysis.buffer_sizes import buffer_bytes, generation_of
+from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.places import places_of
 from hlo_cli.analysis.target import target_of
-from hlo_cli.analysis.work import Work, times_run, works_of
+from hlo_cli.analysis.work import Work, costs_of_kernels, times_run, work_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -71,7 +72,7 @@ class Overlap:
     """The pairs of a module in the order in which they start, within the schedule that they are measured by.
 
     `idle` are pairs in computations that never run. `blocking` are the collectives that are not asynchronous at all,
-    with the bytes that they move in all their times.
+    with the bytes that they move in all their times. `costs` are those of each kernel when it runs once.
     """
 
     module: Module
@@ -81,11 +82,17 @@ class Overlap:
     flights: tuple[Flight, ...]
     idle: tuple[AsyncPair, ...]
     blocking: Mapping[Instruction, int]
+    costs: Mapping[Instruction, Cost]
 
     @cached_property
     def positions(self) -> Mapping[Instruction, int]:
         """Where each instruction stands in the sequence; of a sugared start, which stands several times, the last."""
         return {instruction: position for position, instruction in enumerate(self.sequence)}
+
+    @cached_property
+    def members(self) -> frozenset[Instruction]:
+        """The members of pairs that do no work of their own besides."""
+        return _idle_members(self.pairs)
 
 
 def overlap_of(module: Module) -> Overlap:
@@ -109,20 +116,34 @@ def overlap_of(module: Module) -> Overlap:
     target = target_of(module)
     size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else "v5e")
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
-    members = {member for pair in pairs.pairs for member in pair.members if not _works(pair, member)}
-    meter = _Meter(schedule.sequence, schedule.runs, members)
+    members = _idle_members(pairs)
+    costs = costs_of_kernels(dict.fromkeys(i for i in schedule.sequence if i not in members))
+    meter = _Meter(schedule.sequence, schedule.runs, members, costs)
     running = [pair for pair in pairs.pairs if pair.start in positions]
     bound = {pair: chains[pair.start].binding if pair.start in chains else pair.start for pair in running}
     flights = [_flight(pair, binding, positions, meter, size) for pair, binding in bound.items()]
     flights.sort(key=lambda flight: flight.start_step)
     idle = tuple(pair for pair in pairs.pairs if pair.start not in positions)
     blocking = {
-        instruction: moved_bytes(AsyncPair(instruction, (), (), "generic", instruction.opcode, instruction), size)
-        * (meter.times.get(instruction.computation) or 1)
+        instruction: moved_bytes(blocking_pair(instruction), size) * (meter.times.get(instruction.computation) or 1)
         for instruction in schedule.sequence
         if instruction.opcode in COLLECTIVES and meter.owner.get(instruction.computation) is None
     }
-    return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking)
+    return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, costs)
+
+
+def blocking_pair(instruction: Instruction) -> AsyncPair:
+    """A collective that is not asynchronous, as if it were a pair that is waited for at once.
+
+    >>> from hlo_cli import parse_module
+    >>> blocking_pair(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}").entry.root).operation
+    'all-gather'
+    """
+    return AsyncPair(instruction, (), (), "generic", instruction.opcode, instruction)
+
+
+def _idle_members(pairs: AsyncPairs) -> frozenset[Instruction]:
+    return frozenset(member for pair in pairs.pairs for member in pair.members if not _works(pair, member))
 
 
 def _works(pair: AsyncPair, member: Instruction) -> bool:
@@ -133,7 +154,13 @@ def _works(pair: AsyncPair, member: Instruction) -> bool:
 class _Meter:
     """Adds up the work of any stretch of the schedule, by what runs it: the main program, or something asynchronous."""
 
-    def __init__(self, sequence: Sequence[Instruction], runs: Sequence[Run], members: Container[Instruction]) -> None:
+    def __init__(
+        self,
+        sequence: Sequence[Instruction],
+        runs: Sequence[Run],
+        members: Container[Instruction],
+        costs: Mapping[Instruction, Cost],
+    ) -> None:
         self.sequence = sequence
         self.times = times_run(runs)
         self.began = {run.caller: run.start for run in reversed(runs) if run.caller is not None}
@@ -146,9 +173,9 @@ class _Meter:
             self.owner[run.computation] = caller if is_async or caller is None else self.owner[caller.computation]
         self.steps: dict[Instruction | None, list[int]] = {}
         works: dict[Instruction | None, list[Work]] = {}
-        own = works_of(dict.fromkeys(instruction for instruction in sequence if instruction not in members))
         for step, instruction in enumerate(sequence):
-            if (work := own.get(instruction)) is not None:
+            if (cost := costs.get(instruction)) is not None:
+                work = work_of(cost)
                 owner = self.owner[instruction.computation]
                 self.steps.setdefault(owner, []).append(step)
                 works.setdefault(owner, []).append(work * (self.times[instruction.computation] or 1))

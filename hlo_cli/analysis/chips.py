@@ -22,7 +22,13 @@ _GIB: Final = 1 << 30
 _CLOUD: Final = "https://docs.cloud.google.com/tpu/docs/"
 _PALLAS: Final = "https://docs.jax.dev/en/latest/pallas/tpu/hardware.html"
 _XLA: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/target_config/specs/"
-_NVIDIA: Final = "https://www.nvidia.com/en-us/data-center/"
+_GARDEN: Final = "https://glennklockwood.com/garden/processors/"
+_V100: Final = "https://huggingface.co/RajBhope/gpu-runtime-predictor/blob/main/gpu_catalog.json"
+_T4: Final = (
+    "https://heise.de/news/Nvidia-Tesla-P4-K-I-Beschleuniger-mit-8-TFlops-bei-75-Watt-Leistungsaufnahme-4164684.html"
+)
+_L4: Final = "https://fpsbench.com/compare/gpu/nvidia-l4-vs-nvidia-tesla-m40"
+_ACCELERATORS: Final = "https://rooflinenotes.dev/accelerators/"
 _ROCM: Final = "https://rocm.docs.amd.com/en/latest/reference/gpu-specs.html"
 _COMPILER: Final = "libtpu 0.0.51: what error E1000 calls available"
 _V4_MESSAGE: Final = "https://github.com/erfanzar/EasyDeL/issues/166"
@@ -133,16 +139,16 @@ CHIPS: Final = (
     _tpu("v5p", "v5p chip", _PALLAS, 103_000_000_000, "95.73", vmem=64 * _MIB),
     _tpu("v6e", "v6 lite, trillium", f"{_CLOUD}v6e", 32 * _GIB, "31.24", vmem=128 * _MIB),
     _tpu("7x", "tpu7x, v7x, v7, ironwood", f"{_CLOUD}tpu7x", 96 * _GIB, "94.74", vmem=64 * _MIB),
-    _gpu("v100-16gb", "v100 sxm2 16gb", f"{_NVIDIA}v100/", 16 * _GIB, 16_935_682_048, "v100"),
-    _gpu("v100-32gb", "v100 sxm2 32gb", f"{_NVIDIA}v100/", 32 * _GIB),
-    _gpu("t4", "tesla t4", f"{_NVIDIA}tesla-t4/", 16 * _GIB),
-    _gpu("l4", "nvidia l4", f"{_NVIDIA}l4/", 24 * _GIB),
-    _gpu("a100-40gb", "a100 sxm4 40gb, a100 sxm 40", f"{_NVIDIA}a100/", 40 * _GIB, 42_331_013_120, "a100_sxm_40"),
-    _gpu("a100-80gb", "a100 sxm4 80gb, a100 sxm 80", f"{_NVIDIA}a100/", 80 * _GIB, 85_100_068_864, "a100_sxm_80"),
-    _gpu("h100", "h100 80gb hbm3, h100 sxm, h100 pcie", f"{_NVIDIA}h100/", 80 * _GIB, 84_942_979_072, "h100_sxm"),
-    _gpu("h200", "h200 141gb hbm3e", f"{_NVIDIA}h200/", 141 * _GIB, 151_397_597_184, "h200"),
-    _gpu("b200", "nvidia b200", f"{_NVIDIA}dgx-b200/", 180 * _GIB, 191_514_411_008, "b200"),
-    _gpu("b300", "nvidia b300", f"{_NVIDIA}dgx-b300/", 288 * _GIB, 297_021_865_984, "b300"),
+    _gpu("v100-16gb", "v100 sxm2 16gb", f"{_XLA}v100.txtpb", 16 * _GIB, 16_935_682_048, "v100"),
+    _gpu("v100-32gb", "v100 sxm2 32gb", _V100, 32 * _GIB),
+    _gpu("t4", "tesla t4", _T4, 16 * _GIB),
+    _gpu("l4", "nvidia l4", _L4, 24 * _GIB),
+    _gpu("a100-40gb", "a100 sxm4 40gb, a100 sxm 40", f"{_GARDEN}A100", 40 * _GIB, 42_331_013_120, "a100_sxm_40"),
+    _gpu("a100-80gb", "a100 sxm4 80gb, a100 sxm 80", f"{_GARDEN}A100", 80 * _GIB, 85_100_068_864, "a100_sxm_80"),
+    _gpu("h100", "h100 80gb hbm3, h100 sxm, h100 pcie", f"{_GARDEN}h100", 80 * _GIB, 84_942_979_072, "h100_sxm"),
+    _gpu("h200", "h200 141gb hbm3e", f"{_XLA}h200.txtpb", 141 * _GIB, 151_397_597_184, "h200"),
+    _gpu("b200", "nvidia b200", _ACCELERATORS, 180 * _GIB, 191_514_411_008, "b200"),
+    _gpu("b300", "nvidia b300", f"{_GARDEN}B300", 288 * _GIB, 297_021_865_984, "b300"),
     _gpu("mi250", "mi250x, mi200", _ROCM, 64 * _GIB, 67_628_957_696, "mi200"),
     _gpu("mi300x", "mi300", _ROCM, 192 * _GIB),
     _gpu("mi325x", "mi325", _ROCM, 256 * _GIB),

@@ -26,6 +26,7 @@ from hlo_cli.analysis.costs.order import callees_first, post_order
 from hlo_cli.analysis.costs.products import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
 from hlo_cli.analysis.costs.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
@@ -78,6 +79,7 @@ def cost_of(instruction: Instruction, *, rules: Rules = EXACT) -> Cost:
     return costs_among([instruction], rules=rules)[instruction]
 
 
+@no_garbage_collection()
 def costs_of(module: Module, *, rules: Rules = EXACT) -> Mapping[Instruction, Cost]:
     """What every instruction costs, those inside fusions and other called computations too.
 

@@ -15,11 +15,11 @@ class CriticalPath:
     """The instructions of the longest chain in the order in which they run, and how long chain and whole are."""
 
     instructions: tuple[Instruction, ...]
-    length: int
-    whole: int
+    length: float
+    whole: float
 
 
-def critical_path(computation: Computation, weights: Mapping[Instruction, int]) -> CriticalPath:
+def critical_path(computation: Computation, weights: Mapping[Instruction, float]) -> CriticalPath:
     """The chain of operands and control predecessors with the largest sum of weights; the first one of several.
 
     Instructions without a weight weigh nothing, and are left out.
@@ -37,7 +37,7 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, int]) 
     (['a', 'b', 'd'], 3, 4)
     """
     instructions = computation.instructions
-    longest = [0] * len(instructions)
+    longest: list[float] = [0] * len(instructions)
     before: list[int | None] = [None] * len(instructions)
     for at in instruction_post_order(computation):
         instruction = instructions[at]

@@ -7,11 +7,10 @@ xla/backends/gpu/transforms/rename_fusions.cc, which names fusions after their h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.matmul import matmul_of
-from hlo_cli.analysis.neighbours import reached
 from hlo_cli.analysis.tiled_transpose import is_tiled_transpose
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -45,7 +44,8 @@ def heroes_of(body: Computation) -> tuple[Instruction, ...]:
         return (max(products, key=lambda product: product.flops).instruction,)
     if leading := [each for each in inner if each.opcode in _LEADING]:
         return tuple(leading)
-    return tuple(dict.fromkeys(_hero(root) for root in roots_of(body)))
+    heroes = _Heroes()
+    return tuple(dict.fromkeys(heroes.of(root) for root in roots_of(body)))
 
 
 def roots_of(body: Computation) -> tuple[Instruction, ...]:
@@ -73,14 +73,47 @@ def all_fused(body: Computation) -> Iterator[Instruction]:
             yield instruction
 
 
-def _hero(root: Instruction) -> Instruction:
-    root = found = _before_copies(root)
-    while found.opcode != "reduce" and _keeps_places(found) and len(found.operands) == 1:
-        found = found.operands[0]
-    if found.opcode == "reduce":
-        return found
-    moving = [each for each in reached([root], _behind) if _moves(each)]
-    return moving[0] if len(moving) == 1 else root
+class _Heroes:
+    """The heroes of results; what is behind an instruction is found once for all of its computation."""
+
+    def __init__(self) -> None:
+        """Nothing is looked for before it is asked for."""
+        self._behind: dict[Computation, dict[Instruction, _Behind]] = {}
+
+    def of(self, root: Instruction) -> Instruction:
+        """The hero of one result."""
+        made = _before_copies(root)
+        if made.computation not in self._behind:
+            self._behind[made.computation] = _behind(made.computation)
+        behind = self._behind[made.computation].get(made, _NOTHING)
+        if behind.reduction is not None:
+            return behind.reduction
+        return behind.moving[0] if len(behind.moving) == 1 else made
+
+
+class _Behind(NamedTuple):
+    """The reduction that a value is made of in place, and up to two moves that it is made of element by element."""
+
+    reduction: Instruction | None
+    moving: tuple[Instruction, ...]
+
+
+_NOTHING: Final = _Behind(None, ())
+
+
+def _behind(body: Computation) -> dict[Instruction, _Behind]:
+    """What is behind each instruction; operands stand before their users."""
+    found: dict[Instruction, _Behind] = {}
+    for each in body.instructions:
+        if each.opcode == "reduce":
+            found[each] = _Behind(each, ())
+        elif each.opcode == "concatenate" or (each.opcode == "transpose" and is_tiled_transpose(each)):
+            found[each] = _Behind(None, (each,))
+        elif each.opcode in _ELEMENTWISE:
+            before = [found.get(operand, _NOTHING) for operand in each.operands]
+            moving = dict.fromkeys(move for one in before for move in one.moving)
+            found[each] = _Behind(before[0].reduction if len(before) == 1 else None, tuple(moving)[:2])
+    return found
 
 
 def _before_copies(root: Instruction) -> Instruction:
@@ -88,34 +121,23 @@ def _before_copies(root: Instruction) -> Instruction:
 
     Where a fusion inside makes it, that is what makes it there.
     """
-    made = root
-    while (before := _handed_on(made)) is not None:
+    made, seen = root, {root}
+    while (before := _handed_on(made)) is not None and before not in seen:
         made = before
+        seen.add(made)
     return made
 
 
 def _handed_on(made: Instruction) -> Instruction | None:
-    """What an instruction hands on unchanged, None where it makes something."""
+    """What an instruction hands on unchanged, None where it makes something, or the text leaves out its operands."""
     if made.opcode == "fusion" and made.called_computations:
         inner = made.called_computations[0].root
         return inner if inner is not None and inner.opcode not in ("parameter", "tuple") else None
+    if not made.operands:
+        return None
     if made.opcode == "get-tuple-element" and made.operands[0].opcode == "fusion":
-        results = roots_of(made.operands[0].called_computations[0])
+        results = tuple(root for body in made.operands[0].called_computations[:1] for root in roots_of(body))
         number = made.integer("index") or 0
         return results[number] if number < len(results) and results[number].opcode != "parameter" else None
     is_same = made.opcode == "bitcast" or (made.opcode == "copy" and made.shape == made.operand_shape(0))
     return made.operands[0] if is_same and made.operands[0].opcode != "parameter" else None
-
-
-def _behind(instruction: Instruction) -> tuple[Instruction, ...]:
-    return instruction.operands if _keeps_places(instruction) else ()
-
-
-def _keeps_places(instruction: Instruction) -> bool:
-    return instruction.opcode in _ELEMENTWISE
-
-
-def _moves(instruction: Instruction) -> bool:
-    return instruction.opcode == "concatenate" or (
-        instruction.opcode == "transpose" and is_tiled_transpose(instruction)
-    )

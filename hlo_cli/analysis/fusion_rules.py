@@ -102,8 +102,9 @@ def _problems(
         yield Problem(
             fusion, "fusion-callers", f"{body.name} is the body of {fusion.name}, and {first.name} calls it too"
         )
+    else:
+        yield from _body_problems(fusion, body)
     yield from _shape_problems(module, fusion, body)
-    yield from _body_problems(fusion, body)
     yield from _kind_problems(fusion, body)
     yield from _output_problems(fusion, users)
     yield from _alias_problems(fusion)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo_cli.analysis.cost import costs_among, costs_of
@@ -10,6 +10,7 @@ from hlo_cli.analysis.costs.figures import EXACT, Cost, Rules
 from hlo_cli.analysis.fusion_heroes import all_fused, heroes_of
 from hlo_cli.analysis.work import NO_KERNELS
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -19,6 +20,7 @@ class Fusion:
     """One fusion, its body, and what it costs as one kernel and as one kernel for each of its operations.
 
     `operations` are those of its body that would be kernels of their own, those of fusions inside it among them.
+    A fusion of one operation moves what that moves.
     """
 
     instruction: Instruction
@@ -50,10 +52,15 @@ class Fusion:
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes that stay inside: what the operations would move by themselves, less what the fusion moves."""
+        """Bytes that stay inside: what the operations would move by themselves, less what the fusion moves.
+
+        It can be negative: XLA counts what a gather, scatter or slice takes when it stands alone, but in a fusion
+        that reads through other operations the whole operand.
+        """
         return self.unfused_bytes - round(self.cost.bytes_accessed)
 
 
+@no_garbage_collection()
 def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> tuple[Fusion, ...]:
     """The fusions of a module in the order of its text, but for those inside of others.
 
@@ -82,9 +89,6 @@ def _fusion(fusion: Instruction, costs: Mapping[Instruction, Cost]) -> Fusion:
     body = fusion.called_computations[0]
     inner = tuple(all_fused(body))
     operations = tuple([each for each in inner if each.opcode not in NO_KERNELS])
-    return Fusion(fusion, body, heroes_of(body), operations, costs[fusion], bytes_of(operations, costs))
-
-
-def bytes_of(instructions: Iterable[Instruction], costs: Mapping[Instruction, Cost]) -> int:
-    """The bytes that instructions move together, one by one."""
-    return sum(round(costs[each].bytes_accessed) for each in instructions)
+    kernels = operations if len(operations) > 1 else (fusion,)
+    unfused = sum(round(costs[each].bytes_accessed) for each in kernels)
+    return Fusion(fusion, body, heroes_of(body), operations, costs[fusion], unfused)

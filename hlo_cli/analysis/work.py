@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.contexts import CONTROL_FLOW
 from hlo_cli.analysis.cost import costs_among
-from hlo_cli.analysis.costs.figures import RUN
+from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.flat_schedule import Run
 from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.ir.computation import Computation
@@ -19,6 +19,8 @@ NO_KERNELS: Final = CONTROL_FLOW | {
     *("partition-id", "replica-id", "tuple"),
 }
 """Opcodes that start no kernel of their own; what loops, branches and calls run is in the schedule itself."""
+_MOST_TIMES: Final = 10**18
+"""No program lives to see more rounds, even of a nanosecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
     >>> works_of(entry.instructions)
     {<add a>: Work(kernels=1, flops=2, bytes=24)}
     """
-    return _works(instruction for instruction in instructions if instruction.opcode not in NO_KERNELS)
+    return {each: work_of(cost) for each, cost in costs_of_kernels(instructions).items()}
 
 
 def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
@@ -62,16 +64,32 @@ def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Wo
     >>> works_of_all(entry.instructions)
     {<call c>: Work(kernels=1, flops=9, bytes=18)}
     """
-    return _works(i for i in instructions if i.opcode not in NO_KERNELS or i.opcode in CONTROL_FLOW)
+    costs = costs_among((i for i in instructions if i.opcode not in NO_KERNELS or i.opcode in CONTROL_FLOW), rules=RUN)
+    return {each: work_of(cost) for each, cost in costs.items()}
 
 
-def _works(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
-    costs = costs_among(instructions, rules=RUN)
-    return {each: Work(1, round(cost.flops), round(cost.bytes_accessed)) for each, cost in costs.items()}
+def costs_of_kernels(instructions: Iterable[Instruction]) -> Mapping[Instruction, Cost]:
+    """What each kernel among some instructions costs when it runs once, with all figures.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> [(kernel.name, cost.bytes_accessed) for kernel, cost in costs_of_kernels(entry.instructions).items()]
+    [('a', 24)]
+    """
+    return costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN)
+
+
+def work_of(cost: Cost) -> Work:
+    """The work of one kernel with this cost.
+
+    >>> work_of(Cost({"flops": 2.0, "bytes accessed": 24}))
+    Work(kernels=1, flops=2, bytes=24)
+    """
+    return Work(1, round(cost.flops), round(cost.bytes_accessed))
 
 
 def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
-    """How often each computation of a schedule runs, None below a loop whose text does not tell.
+    """How often each computation of a schedule runs, None below a loop whose text does not tell, or claims too much.
 
     A branch counts as if it were taken, and a condition as often as the body.
 
@@ -88,5 +106,23 @@ def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
             continue
         around = times.get(run.caller.computation)
         own = trip_count(run.caller) if run.caller.opcode == "while" else 1
-        times[run.computation] = None if around is None or own is None else around * own
+        product = None if around is None or own is None else around * own
+        times[run.computation] = product if product is not None and product <= _MOST_TIMES else None
+    return times
+
+
+def times_counted(runs: Iterable[Run]) -> Mapping[Computation, int]:
+    """How often each computation of a schedule counts in a sum: a loop whose text does not tell runs one round a time.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
+    >>> times_counted(memory_of(module).runs)
+    {<computation e: 1 instructions>: 1}
+    """
+    times: dict[Computation, int] = {}
+    for run in runs:
+        around = times.get(run.caller.computation, 1) if run.caller is not None else 1
+        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == "while" else 1
+        times[run.computation] = around if own is None or around * own > _MOST_TIMES else around * own
     return times

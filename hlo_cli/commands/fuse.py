@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.commands.chips import chip_options
 from hlo_cli.commands.options import Reading, finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import Loaded
+    from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
 HELP = """What is fused, what that saves, and what everything costs.
@@ -30,6 +33,7 @@ Examples:
   hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'
   hlo fuse dump/ --cost --sort flops
   hlo fuse dump/ --dots --chip v5e
+  hlo fuse dump/ --custom-calls
 """
 
 
@@ -38,8 +42,10 @@ Examples:
 @click.option("--cost", is_flag=True, help="Every instruction: flops, transcendentals, and bytes of each operand.")
 @click.option("--as-xla", is_flag=True, help="With --cost: XLA's own figures to the last bit, rounded as float32.")
 @click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
-@click.option("--chip", metavar="NAME", help="What bounds each on this chip, and how long it takes at least.")
+@click.option("--custom-calls", is_flag=True, help="Every custom call, or the one of this NAME, taken apart.")
+@click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
+@chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
 @input_options
 @output_options
@@ -48,22 +54,38 @@ def command(
     cost: bool,
     as_xla: bool,
     dots: bool,
-    chip: str | None,
+    custom_calls: bool,
+    c_signature: bool,
     computation: str | None,
+    chip: str | None,
+    chips: str | None,
     where: str | None,
     **options: object,
 ) -> int:
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
-    _check_together({"NAME": name is not None, "--cost": cost, "--dots": dots}, as_xla=as_xla)
+    is_about_calls = custom_calls or c_signature
+    fusion = name is not None and not is_about_calls
+    asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls}
+    _check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
+    if is_about_calls:
+        _check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+    from hlo_cli.commands.chips import chosen_throughput
+    from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import what_was_read
 
-    wish = _Wish(name, cost, as_xla, dots, chip, computation, where)
+    throughput = chosen_throughput(chip, chips)
+    timing = Timing(throughput) if throughput is not None else None
+    wish = _Wish(name, cost, as_xla, dots, is_about_calls, timing, computation, where)
     loaded = _load(inputs, reading, wish)
+    if c_signature:
+        from hlo_cli.commands.fuse_custom_calls import write_c
+
+        return write_c(loaded, output, name=name, within=_within(loaded, wish))
     report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
-    broken = tuple(broken_fusion_rules(loaded.module))
+    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 
@@ -76,52 +98,68 @@ class _Wish:
     cost: bool
     as_xla: bool
     dots: bool
-    chip: str | None
+    custom_calls: bool
+    timing: Timing | None
     computation: str | None
     where: str | None
 
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
     """The inputs, and the name of a fusion if one stands behind them."""
-    if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?["):
+    if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?[/"):
         return tuple(arguments), None
     return tuple(arguments[:-1]), arguments[-1]
 
 
-def _check_together(asked: dict[str, bool], *, as_xla: bool) -> None:
+def _check_together(asked: dict[str, bool], *, as_xla: bool, narrowed: bool) -> None:
     if len(two := [option for option, given in asked.items() if given]) > 1:
         raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
     if as_xla and not asked["--cost"]:
         raise HloError("--as-xla is about costs", hint="add --cost")
+    if asked["NAME"] and narrowed:
+        raise HloError("--where and --computation choose among many, and NAME is one", hint="leave one of them out")
+
+
+def _check_calls(*, chip: str | None, where: str | None, is_list: bool) -> None:
+    """HloError for options that custom calls have no use for."""
+    if chip is not None:
+        raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
+    if where is not None and not is_list:
+        raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
 
 
 def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
     """What can be said of a part of a module is said of one; what the module launches needs its entry."""
     from hlo_cli.commands.loading import load_one, load_running
 
-    is_of_parts = wish.name is not None or wish.dots or wish.computation is not None
+    is_of_parts = wish.name is not None or wish.dots or wish.custom_calls or wish.computation is not None
     return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
 
 
-def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
-    from hlo_cli.commands.fuse_chip import Timing, timing_of
+def _within(loaded: Loaded, wish: _Wish) -> Computation | None:
+    return None if wish.computation is None else loaded.module.computation(wish.computation)
 
-    timing: Timing | None = timing_of(wish.chip) if wish.chip is not None else None
-    within = None if wish.computation is None else loaded.module.computation(wish.computation)
+
+def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
+    within = _within(loaded, wish)
+    if wish.custom_calls:
+        from hlo_cli.commands.fuse_custom_calls import report_of_custom_calls
+
+        return report_of_custom_calls(loaded, name=wish.name, within=within, where=wish.where, argument=argument)
     if wish.name is not None:
         from hlo_cli.commands.fuse_one import report_of_fusion
 
-        return report_of_fusion(loaded, wish.name, timing=timing)
+        return report_of_fusion(loaded, wish.name, timing=wish.timing, argument=argument)
     if wish.cost:
         from hlo_cli.commands.fuse_cost import report_of_costs
 
         return report_of_costs(
-            loaded, as_xla=wish.as_xla, within=within, where=wish.where, timing=timing, argument=argument
+            loaded, as_xla=wish.as_xla, within=within, where=wish.where, timing=wish.timing, argument=argument
         )
     if wish.dots:
         from hlo_cli.commands.fuse_dots import report_of_dots
 
-        return report_of_dots(loaded, within=within, where=wish.where, timing=timing)
+        return report_of_dots(loaded, within=within, where=wish.where, timing=wish.timing)
     from hlo_cli.commands.fuse_list import report_of_fusions
 
-    return report_of_fusions(loaded, within=within, where=wish.where, timing=timing, argument=argument)
+    return report_of_fusions(loaded, within=within, where=wish.where, timing=wish.timing, argument=argument)

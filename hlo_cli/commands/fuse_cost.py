@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hlo_cli.analysis.contexts import CONTROL_FLOW
 from hlo_cli.analysis.cost import computation_cost, costs_of
 from hlo_cli.analysis.costs.figures import EXACT, XLA, Cost, Number
-from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import instructions_where
@@ -71,6 +72,7 @@ def report_of_costs(
             "accessed_bytes": found.number(total.bytes_accessed),
             "operations_of_unknown_cost": total.unknown,
             "properties": dict(total.figures),
+            **model_of(timing),
         },
         parts=(table,) if table.rows else (looked, table),
         next=_next(found, chosen, argument),
@@ -146,9 +148,9 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
 
 
 def _next(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
-    """How to see what the most expensive caller runs."""
-    callers = [each for each in chosen if each.called_computations]
+    """How to see what the most expensive loop or call runs; where there is none, the most expensive fusion."""
+    callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, "fusion")]
     if not argument or argument == "-" or not callers:
         return ()
-    first = max(callers, key=lambda each: (found.costs[each].bytes_accessed, found.costs[each].flops))
+    first = max(callers, key=lambda each: (each.opcode != "fusion", found.costs[each].bytes_accessed))
     return (f"hlo fuse {argument} --cost --computation {first.called_computations[0].name}",)

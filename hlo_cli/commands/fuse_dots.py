@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.costs.figures import BYTES, FLOPS, Cost
 from hlo_cli.analysis.kernels import times_run_of
 from hlo_cli.analysis.matmul import Matmul, matmuls_of
-from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import rows_where
@@ -23,7 +23,8 @@ from hlo_cli.report.text import Passage
 
 def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | None, timing: Timing | None) -> Report:
     """One row for each product, those with most flops first."""
-    found = [each for each in matmuls_of(loaded.module) if within is None or _place(each) is within]
+    every = matmuls_of(loaded.module)
+    found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
     everything = _table(loaded, found, times_run_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
     looked = Passage("nothing", (f"Looked through {counted(loaded.module.instruction_count, 'instructions')}.",))
@@ -31,7 +32,7 @@ def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | N
     return Report(
         "fuse",
         _answer(found),
-        numbers={"products": len(found), "flops": sum(each.flops for each in found)},
+        numbers={"products": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
         parts=(table,) if table.rows else (none if found else looked, table),
         notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
@@ -47,14 +48,13 @@ def _answer(found: Sequence[Matmul]) -> str:
     if not found:
         return "No matrix is multiplied here"
     convolutions = sum(each.kind in ("convolution", "cuDNN") for each in found)
-    parts = [
-        counted(number, noun)
-        for number, noun in ((len(found) - convolutions, "products of matrices"), (convolutions, "convolutions"))
-        if number
-    ]
-    fused = sum(each.fusion is not None for each in found)
-    inside = f", {fused:,} of them in fusions" if fused else ""
-    return f"{' and '.join(parts)}{inside}: {sum(each.flops for each in found):,} flops"
+    numbers = ((len(found) - convolutions, "matrix products"), (convolutions, "convolutions"))
+    words = " and ".join(counted(number, noun) for number, noun in numbers if number)
+    if fused := sum(each.fusion is not None for each in found):
+        words += (
+            f", {fused:,} in fusions" if fused < len(found) else ", all in fusions" if fused > 1 else ", in a fusion"
+        )
+    return f"{words}: {sum(each.flops for each in found):,} flops"
 
 
 def _table(

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.cost import costs_among, costs_of
+from hlo_cli.analysis.costs.figures import RUN, Cost
 from hlo_cli.analysis.fusions import Fusion, fusions_of
+from hlo_cli.analysis.kernel_details import estimated_cycles
 from hlo_cli.analysis.kernels import Kernel, kernels_of
 from hlo_cli.analysis.target import target_of
-from hlo_cli.commands.fuse_chip import Timing, columns_for, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse_ways import kernels_table, ways_table
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -24,9 +25,14 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError
 
 _NAMED = 3
 """How many opcodes of kernels the answer names."""
+
+_NEGATIVE = (
+    "saved is below 0 where XLA counts more in a fusion than alone: all of what gathers and slices take a part of"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ def report_of_fusions(
     kernels = {kernel.instruction: kernel for kernel in kernels_of(module)}
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
+    if fusion := next((each for each in fusions if each.body is within), None):
+        raise HloError(f"{fusion.body.name} is what {fusion.name} does at once", hint=f"hlo fuse DUMP {fusion.name}")
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
     found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
@@ -62,7 +70,7 @@ def report_of_fusions(
     return Report(
         "fuse",
         _answer(found),
-        numbers=_numbers(found, within),
+        numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
         next=_next(table, argument),
         notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
@@ -72,8 +80,9 @@ def report_of_fusions(
 
 def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(found.kernels.values())
-    ways = ways_table(launched, found.costs)
-    every = kernels_table(found.loaded.module, launched, found.costs)
+    calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
+    costs = {**found.costs, **costs_among(calls, rules=RUN)}
+    ways, every = ways_table(launched, costs), kernels_table(launched, costs)
     if not everything.rows:
         return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
     if not table.rows:
@@ -103,12 +112,14 @@ def _answer(found: _Found) -> str:
         return f"{words}; nothing is fused"
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
-    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved > 0 else "nothing"
+    if saved < 0:
+        return f"{words}; as XLA counts, fusing moves {bytes_in_words(-saved)} more"
+    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved else "nothing"
     return f"{words}; fusing keeps {inside} inside"
 
 
 def _in_detail(named: Sequence[str]) -> str:
-    return f": {', '.join(named)}" if len(named) > 1 else ""
+    return f": {', '.join(named)}" if named else ""
 
 
 def _launches(kernels: Sequence[Kernel]) -> int | None:
@@ -138,6 +149,7 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
 def _table(found: _Found) -> Table:
     module = found.loaded.module
     origins = Origins(module)
+    cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in found.fusions)
     repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
     columns = (
         Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
@@ -148,6 +160,7 @@ def _table(found: _Found) -> Table:
         Column("intensity", "flop/B", "count", from_width=120, rank=5),
         *columns_for(found.timing),
         Column("times", "times", "count", person=repeats, rank=7),
+        Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7),
         Column("kind", "kind", rank=6),
         Column("operations", "ops", "count", total="sum"),
         Column("hero", "hero", from_width=120),
@@ -170,7 +183,9 @@ def _table(found: _Found) -> Table:
     ranked = sorted(
         found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
     )
-    return Table("fusions", columns, tuple(_row(found, fusion, origins) for fusion in ranked), noun="fusions")
+    rows = tuple(_row(found, fusion, origins) for fusion in ranked)
+    footnote = _NEGATIVE if any(fusion.saved_bytes < 0 for fusion in found.fusions) else ""
+    return Table("fusions", columns, rows, noun="fusions", footnote=footnote)
 
 
 def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
@@ -189,6 +204,7 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         cost.intensity,
         *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
         UNKNOWN if times is None else times,
+        estimated_cycles(instruction),
         fusion.kind or None,
         len(fusion.operations),
         ", ".join(dict.fromkeys(hero.opcode for hero in fusion.heroes)) or None,
@@ -205,8 +221,8 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         fusion.unfused_bytes,
         fusion.body.name,
         instruction.computation.name,
-        ", ".join(op_names) or None,
-        ", ".join(sources) or None,
+        op_names,
+        sources,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.fusions import Fusion, fusion_of
 from hlo_cli.analysis.kernel_ways import way_of
 from hlo_cli.analysis.target import target_of
-from hlo_cli.commands.fuse_chip import Timing, notes_on_costs
+from hlo_cli.commands.fuse_chip import Timing, model_of, notes_on_costs
 from hlo_cli.commands.fuse_remarks import is_said_in_a_word, remark_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 _AGAIN: Final = "as above"
 
 
-def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None) -> Report:
+def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None, argument: str = "") -> Report:
     """The fusion of this name, or the one that calls the computation of this name."""
     module = loaded.module
     instruction = _named(module, name)
@@ -60,8 +60,10 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None) -> Rep
             "transcendentals": round(fusion.cost.transcendentals),
             "intensity": fusion.cost.intensity,
             "operations_of_unknown_cost": fusion.cost.unknown,
+            **model_of(timing),
         },
         parts=parts,
+        next=_next(fusion, argument),
         notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
         input=input_facts(loaded),
     )
@@ -73,6 +75,8 @@ def _named(module: Module, name: str) -> Instruction:
     found = called.get(bare) or module.instruction(bare)
     if found.opcode == "fusion" and found.called_computations:
         return found
+    if found.opcode == "fusion":
+        raise HloError(f"{found.name} calls no computation: what it holds is not in the text")
     around = next((i for i in called.values() if found.computation in i.called_computations), None)
     hint = (
         f"it is inside of {around.name}"
@@ -107,6 +111,14 @@ def _facts(module: Module, fusion: Fusion, timing: Timing | None) -> tuple[Fact,
     if timing is not None:
         facts.append(Fact("time", remark=timing.in_words(fusion.instruction, cost)))
     return tuple(facts)
+
+
+def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    inside = next((each.name for each in fusion.body.instructions if each.opcode == "fusion"), None)
+    deeper = (f"hlo fuse {argument} {inside}",) if inside is not None else ()
+    return (*deeper, f"hlo parse {argument} --explain {fusion.name}")
 
 
 @dataclass(slots=True)

@@ -52,6 +52,8 @@ def is_said_in_a_word(operand: Instruction) -> bool:
 
 
 def _broadcast(broadcast: Instruction) -> str:
+    if not broadcast.operands:
+        return "broadcast"
     operand, shape = broadcast.operands[0], broadcast.shape
     if is_said_in_a_word(operand):
         return f"constant {operand.raw[0]}"
@@ -87,7 +89,7 @@ def _layout_change(instruction: Instruction) -> str:
 
 
 def _type_of(convert: Instruction) -> str:
-    given = convert.operand_shape(0)
+    given = convert.operand_shape(0) if convert.operands else None
     return given.element_type.name if isinstance(given, ArrayShape) else "?"
 
 

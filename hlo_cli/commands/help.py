@@ -82,7 +82,7 @@ Once, in the shell's start-up file:
 TOPICS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "dump": ("how to make a dump", lambda: DUMP),
     "where": ("how to choose instructions: the language of --where", lambda: WHERE),
-    "chips": ("the chips that --chip knows, and their memories", lambda: _chips()),
+    "chips": ("the chips that --chip knows, and the times estimated for them", lambda: _chips()),
     "completion": ("how to let the shell complete commands and options", lambda: COMPLETION),
 }
 
@@ -119,17 +119,6 @@ def _text(context: click.Context, topic: str | None) -> str:
 
 
 def _chips() -> str:
-    from hlo_cli.analysis.chips import CHIPS
-    from hlo_cli.analysis.target import space_name
-    from hlo_cli.render.numbers import bytes_in_words
+    from hlo_cli.commands.help_chips import chips_text
 
-    lines = ["The memory of one device as XLA counts devices, and who says so."]
-    for chip in CHIPS:
-        lines += ["", f"{chip.name}   also {', '.join(chip.aliases)}"]
-        for space, capacity in chip.memories.items():
-            lines.append(
-                f"  {space_name(space, chip.target):<7}{bytes_in_words(capacity.bytes):>10}  {capacity.source}"
-            )
-        if chip.usable is not None:
-            lines.append(f"  usable {bytes_in_words(chip.usable.bytes):>10}  {chip.usable.source}")
-    return "\n".join(lines)
+    return chips_text()

@@ -23,7 +23,6 @@ INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for 
 looked through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does. Settings come from
 [tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
 
-\b
 Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that cannot be read.
 
 \b
@@ -40,7 +39,7 @@ Examples:
 
 @click.command(help=HELP)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--select", multiple=True, metavar="LIST", help="Rules to run, as HLO1,HLO201; ALL is every rule.")
+@click.option("--select", multiple=True, metavar="LIST", help="Rules to run, as HLO1,HLO201; ALL is every one.")
 @click.option("--ignore", multiple=True, metavar="LIST", help="Rules not to run.")
 @click.option("--severity", type=click.Choice(("error", "warning", "note")), help="The mildest findings to show.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as padding_bytes=1MiB.")
@@ -82,7 +81,7 @@ def command(
         return finish(report_of_rules() if explain is None else report_of_rule(explain), output)
     from hlo_cli.commands.lint_settings import codes, configured, report_of_settings
 
-    given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity}
+    given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity, "strict": reading.strict}
     found = configured(given, assignments, isolated=isolated)
     if show_settings:
         return finish(report_of_settings(found), output)

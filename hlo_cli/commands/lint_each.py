@@ -21,8 +21,6 @@ from hlo_cli.lint.settings import Settings
 from hlo_cli.report.findings import ReportedFinding
 from hlo_cli.source import Diagnostic
 
-REJECTED = "HLO002"
-
 
 @dataclass(frozen=True, slots=True)
 class Looked:
@@ -88,7 +86,7 @@ class _Look:
 
     def __call__(self, module: Module, given: Input) -> _Seen:
         rejections: tuple[Diagnostic, ...] = ()
-        if given.proto is None and any(rule.code == REJECTED for rule in chosen_rules(self.settings)):
+        if given.proto is None and any(rule.reads_again for rule in chosen_rules(self.settings)):
             from hlo_cli.syntax.strict.module import check_strictly
 
             rejections = check_strictly(given.source)

@@ -150,6 +150,7 @@ _WANTED: Final[Mapping[Kind, str]] = {
     "severity": f"one of {', '.join(SEVERITIES)}",
     "severities": f"a table of codes, each {' or '.join(SEVERITIES)}",
     "when": f"one of {', '.join(_WHEN)}",
+    "flag": "true or false",
     "count": "a number from 1 on",
     "bytes": "a size, as 64KiB",
     "fraction": "a number from 0 to 1",
@@ -164,6 +165,10 @@ def _as_kind(kind: Kind, value: Toml) -> Value:
             return codes([str(each) for each in value])
         case "when", str():
             return value if value in _WHEN else None
+        case "flag", bool():
+            return value
+        case "flag", "true" | "false":
+            return value == "true"
         case "severity", str():
             return value if value in SEVERITIES else None
         case "severities", Mapping():

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from hlo_cli.analysis.memory import LiveValue, Memory, Space
-from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.memspace_rows import at_step
-from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.rows import Lazy
-from hlo_cli.report.timeline import Band, Loop, Mark, Timeline, Track
+from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 
 
 def memory_timeline(
@@ -37,7 +36,7 @@ def memory_timeline(
         for space in spaces
     )
     names = tuple(instruction.name for instruction in memory.sequence)
-    return Timeline("timeline", tracks, tuple(_loops(memory)), instructions=names)
+    return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
 
 
 def _bands(memory: Memory, space: Space) -> Iterator[Band]:
@@ -57,13 +56,3 @@ def _band(memory: Memory, value: LiveValue) -> Band:
         op_name=value.instruction.metadata.op_name,
         source=str(location) if location is not None else "",
     )
-
-
-def _loops(memory: Memory) -> Iterator[Loop]:
-    """Bodies of loops, with how often they run; conditions, branches and calls are no loops."""
-    for run in memory.runs:
-        caller = run.caller
-        if caller is None or caller.opcode != "while" or run.computation is not caller.called_computations[0]:
-            continue
-        trips = trip_count(caller)
-        yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)

@@ -10,6 +10,7 @@ from hlo_cli.analysis.chips import Chip, find_chip
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import LiveValue, Memory, Offsets, Space
 from hlo_cli.analysis.peak_advice import Suggestion, suggestions
+from hlo_cli.commands.chips import mismatch
 from hlo_cli.commands.fitting import Fit, fits_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
@@ -191,8 +192,7 @@ def _next(memory: Memory, spaces: Sequence[Space], argument: str) -> tuple[str, 
 def _notes(memory: Memory, chip: Chip | None) -> Iterator[Diagnostic]:
     if memory.order == "text":
         yield Diagnostic("note", "the module is not scheduled: lives are those of the order of its text")
-    if chip is not None and memory.target not in (None, chip.target):
-        other = f"{chip.name} is a {chip.target.upper()}, but the dump is for a {memory.target.upper()}"
+    if other := mismatch(chip, memory.target):
         yield Diagnostic("note", f"{other}: sizes are those of the latter")
     if chip is not None and chip.target == "tpu" and memory.target is None:
         yield Diagnostic("note", "shapes have no tiles here: what a TPU pads them by is not counted")

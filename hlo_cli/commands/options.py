@@ -128,7 +128,7 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
 
     arranged = replace(report, errors=tuple(errors)).arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
-    has_findings = any(isinstance(part, Findings) for part in report.parts)
+    has_findings = any(isinstance(part, Findings) for part in arranged.parts)
     render = renderer(output.format, person=output.is_for_person, findings=has_findings)
     write(render(arranged, style), output.path)
     return complain(report.notes, errors, output, read=read)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from hlo_cli.analysis.cost import costs_of
 from hlo_cli.analysis.costs.figures import Cost
@@ -28,13 +29,14 @@ _COLUMNS = (
     Column("op_name", "op_name", "op_name", rank=2, from_width=120),
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
-    Column("flops", "flops", "count", person=False, machine=False, total="sum"),
-    Column("transcendentals", "transc.", "count", person=False, machine=False, total="sum"),
-    Column("bytes", "moved", "bytes", person=False, machine=False, total="sum"),
-    Column("intensity", "flop/B", "count", person=False, machine=False),
 )
-COSTS = ("flops", "transcendentals", "bytes", "intensity")
-"""Columns that take a cost analysis, which is made if one of them is asked for."""
+_COST_COLUMNS = (
+    Column("flops", "flops", "count", total="sum"),
+    Column("transcendentals", "transc.", "count", total="sum"),
+    Column("bytes", "moved", "bytes", total="sum"),
+    Column("intensity", "flop/B", "count"),
+)
+"""Columns that take a cost analysis; they are there if one of them is asked for."""
 
 
 def report_of_instructions(
@@ -46,13 +48,14 @@ def report_of_instructions(
     """
     module = loaded.module
     instructions, answer = choose_instructions(module, computation, where)
-    costs = costs_of(module) if set(columns) & set(COSTS) else {}
-    rows = tuple((*_row(module, i), *_cost_cells(costs.get(i))) for i in instructions)
+    table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
+    if {column.name for column in _COST_COLUMNS} & set(columns):
+        table = _with_costs(table, instructions, costs_of(module))
     return Report(
         "parse",
         answer,
         numbers={"module": module.name, "instructions": len(instructions)},
-        parts=(Table("instructions", _COLUMNS, rows, noun="instructions"),),
+        parts=(table,),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
@@ -90,7 +93,11 @@ def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
     )
 
 
-def _cost_cells(cost: Cost | None) -> tuple[Cell, ...]:
-    if cost is None:
-        return (None,) * len(COSTS)
+def _with_costs(table: Table, instructions: Iterable[Instruction], costs: Mapping[Instruction, Cost]) -> Table:
+    cells = (_cost_cells(costs[instruction]) for instruction in instructions)
+    rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
+    return replace(table, columns=(*table.columns, *_COST_COLUMNS), rows=rows)
+
+
+def _cost_cells(cost: Cost) -> tuple[Cell, ...]:
     return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.commands.chips import chip_options
 from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Overlap
+    from hlo_cli.analysis.throughput import Throughput
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Output
     from hlo_cli.commands.schedule_path import Model
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import How
 
-MODELS = ("bytes", "flops", "kernels")
+MODELS = ("bytes", "flops", "kernels", "time")
 ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
 
 HELP = """What overlaps, and what waits.
 
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each asynchronous
 operation is shown with what runs while it is under way; one with no kernel in between, or that the compiler marks
-is_sync, is exposed. Steps are those of hlo memspace. What breaks XLA's rules for asynchronous operations is an
-error, and the exit code 1; a warning is about what not every XLA minds.
+is_sync, is exposed. With --chip, each has the time that it takes there, and that it is waited for. Steps are those of
+hlo memspace. What breaks XLA's rules for asynchronous operations is an error, and the exit code 1; a warning is about
+what not every XLA minds.
 
 \b
 Examples:
@@ -37,6 +40,8 @@ Examples:
   hlo schedule dump/ --where 'exposed and bytes > 1MiB' --sort bytes
   hlo schedule dump/ --sequence --where 'in_flight > 0'
   hlo schedule dump/ --critical-path bytes
+  hlo schedule dump/ --chip h100 --sort exposed_seconds
+  hlo schedule dump/ --chip h100 --critical-path time
   hlo schedule dump/ -o schedule.html
   hlo schedule dump/ --reorder memory
   hlo schedule dump/ --reorder latency --limit 12GiB -o new.hlo
@@ -54,6 +59,7 @@ Examples:
 @click.option("--limit", metavar="SIZE", help="What --reorder latency may take of the main memory, as 12GiB.")
 @click.option("--space", metavar="SPACE", help="Which memory the sequence shows: HBM, VMEM …, its number, or all.")
 @click.option("--computation", metavar="NAME", help="Only what this computation runs.")
+@chip_options("Estimate times for this chip")
 @where_option
 @input_options
 @output_options
@@ -66,6 +72,8 @@ def command(
     limit: str | None,
     space: str | None,
     computation: str | None,
+    chip: str | None,
+    chips: str | None,
     where: str | None,
     **options: object,
 ) -> int:
@@ -84,16 +92,22 @@ def command(
         raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
     from hlo_cli.analysis.async_overlap import overlap_of
     from hlo_cli.analysis.async_rules import broken_rules
+    from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.loading import load_running, what_was_read
 
     if (how is not None or way is not None) and output.format == "table" and (output.path or "").endswith(".hlo"):
         output = replace(output, format="hlo")
+    throughput = chosen_throughput(chip, chips)
+    if model == "time" and throughput is None:
+        raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
+    if how is not None and throughput is not None:
+        raise HloError("--chip does not change the order", hint="leave it out here, or --reorder")
     loaded = load_running(inputs, reading)
     argument = inputs[0] if len(inputs) == 1 else ""
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
-    wish = _Wish(sequence, model, how, limit, space, computation, where)
+    wish = _Wish(sequence, model, how, limit, space, computation, where, throughput)
     if how is not None and output.format == "hlo":
         return _write(loaded, wish, output)
     report = _report(loaded, overlap, argument, wish)
@@ -114,6 +128,7 @@ class _Wish:
     space: str | None
     computation: str | None
     where: str | None
+    throughput: Throughput | None
 
 
 def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Report:
@@ -121,11 +136,15 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     if wish.sequence:
         from hlo_cli.commands.schedule_steps import report_of_steps
 
-        return report_of_steps(loaded, overlap, space=wish.space, within=within, where=wish.where)
+        return report_of_steps(
+            loaded, overlap, space=wish.space, within=within, where=wish.where, throughput=wish.throughput
+        )
     if wish.model is not None:
         from hlo_cli.commands.schedule_path import report_of_path
 
-        return report_of_path(loaded, overlap, model=wish.model, within=within, where=wish.where)
+        return report_of_path(
+            loaded, overlap, model=wish.model, within=within, where=wish.where, throughput=wish.throughput
+        )
     if wish.how is not None:
         from hlo_cli.commands.schedule_reorder import report_of_reordering
 
@@ -135,7 +154,9 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
         )
     from hlo_cli.commands.schedule_pairs import report_of_pairs
 
-    return report_of_pairs(loaded, overlap, within=within, where=wish.where, argument=argument)
+    return report_of_pairs(
+        loaded, overlap, within=within, where=wish.where, argument=argument, throughput=wish.throughput
+    )
 
 
 def _reordered(loaded: Loaded, how: How, limit: str | None) -> Module:

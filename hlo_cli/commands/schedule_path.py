@@ -7,20 +7,22 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.async_overlap import Overlap
 from hlo_cli.analysis.critical_path import CriticalPath, critical_path
+from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.analysis.work import Work, works_of_all
+from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
+from hlo_cli.render.numbers import bytes_in_words, counted, percent, seconds_in_words
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
-Model = Literal["bytes", "flops", "kernels"]
+Model = Literal["bytes", "flops", "kernels", "time"]
 
-_WEIGHT: Final[Mapping[Model, Callable[[Work], int]]] = {
+_WEIGHT: Final[Mapping[str, Callable[[Work], int]]] = {
     "bytes": lambda work: work.bytes,
     "flops": lambda work: work.flops,
     "kernels": lambda work: work.kernels,
@@ -29,48 +31,77 @@ _MEANING: Final[Mapping[Model, str]] = {
     "bytes": "Time by the bytes that a kernel reads and writes, as XLA's cost analysis counts them.",
     "flops": "Time by a kernel's operations, as XLA's cost analysis counts them.",
     "kernels": "Time by the number of kernels.",
+    "time": "Transfers take their time where they start, loops that of all their rounds.",
 }
 
 
 def report_of_path(
-    loaded: Loaded, overlap: Overlap, *, model: Model, within: Computation | None, where: str | None
+    loaded: Loaded,
+    overlap: Overlap,
+    *,
+    model: Model,
+    within: Computation | None,
+    where: str | None,
+    throughput: Throughput | None = None,
 ) -> Report:
-    """The instructions of the critical path, one a row, by one of three simple models of what takes time."""
+    """The instructions of the critical path, one a row, by a simple model of what takes time, or by those of a chip."""
     computation = within or loaded.module.entry
     works = works_of_all(computation.instructions)
-    path = critical_path(computation, {i: _WEIGHT[model](work) for i, work in works.items()})
-    everything = _table(loaded, overlap, path, works, model)
+    timed = throughput if model == "time" else None
+    weights = _seconds(overlap, works, timed) if timed else {i: _WEIGHT[model](work) for i, work in works.items()}
+    path = critical_path(computation, weights)
+    everything = _table(loaded, overlap, path, works, weights, model)
     return Report(
         "schedule",
-        _answer(computation, path, model),
+        _answer(computation, path, model, timed),
         numbers={
             "model": model,
             "computation": computation.name,
             "instructions": len(path.instructions),
-            "path": path.length,
-            "all": path.whole,
+            f"path{'_seconds' if timed else ''}": path.length,
+            f"all{'_seconds' if timed else ''}": path.whole,
+            **({"time_model": time_model(timed)} if timed else {}),
         },
         parts=(everything if where is None else rows_where(where, everything),),
-        notes=notes_of(loaded),
+        notes=(*(time_notes(timed, loaded.module) if timed else ()), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
-def _answer(computation: Computation, path: CriticalPath, model: Model) -> str:
+def _seconds(
+    overlap: Overlap, works: Mapping[Instruction, Work], throughput: Throughput
+) -> Mapping[Instruction, float]:
+    from hlo_cli.analysis.step_time import path_seconds, step_time_of
+
+    found = path_seconds(step_time_of(overlap, throughput), overlap)
+    return {instruction: found.get(instruction, 0.0) for instruction in works}
+
+
+def _answer(computation: Computation, path: CriticalPath, model: Model, timed: Throughput | None) -> str:
     if not path.instructions:
         return f"{computation.name} has no critical path: none of its instructions costs {model}"
+    amount = f"{path.length:,} {model}"
+    if model == "bytes":
+        amount = bytes_in_words(path.length)
+    if timed is not None:
+        amount = f"{seconds_in_words(path.length)} on {timed.chip}"
     chain = counted(len(path.instructions), "instructions")
     share = percent(path.length / path.whole)
-    amount = bytes_in_words(path.length) if model == "bytes" else f"{path.length:,} {model}"
     return f"The critical path of {computation.name} is {chain} long: {amount}, {share}% of all"
 
 
 def _table(
-    loaded: Loaded, overlap: Overlap, path: CriticalPath, works: Mapping[Instruction, Work], model: Model
+    loaded: Loaded,
+    overlap: Overlap,
+    path: CriticalPath,
+    works: Mapping[Instruction, Work],
+    weights: Mapping[Instruction, float],
+    model: Model,
 ) -> Table:
     columns = (
         Column("step", "step", "step"),
         Column("share", "", "percent", total="sum"),
+        *((Column("seconds", "", "seconds", total="sum"),) if model == "time" else ()),
         Column("bytes", "", "bytes", total="sum"),
         Column("flops", "flops", "count", total="sum"),
         Column("kernels", "kernels", "count", total="sum", person=model == "kernels"),
@@ -86,7 +117,8 @@ def _table(
         location = loaded.module.location(instruction)
         return (
             overlap.positions.get(instruction),
-            _WEIGHT[model](work) / path.length,
+            weights[instruction] / path.length,
+            *((weights[instruction],) if model == "time" else ()),
             work.bytes,
             work.flops,
             work.kernels,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
+from typing import Final
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.step_time import StepTime
+from hlo_cli.analysis.throughput import Throughput
+from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_wish import chosen_spaces
@@ -16,42 +20,67 @@ from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import bytes_in_words, counted
+from hlo_cli.render.numbers import bytes_in_words, counted, seconds_in_words
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 
+_TIME_COLUMNS: Final = (
+    Column("begin_seconds", "at", "seconds"),
+    Column("work_seconds", "works", "seconds"),
+    Column("wait_seconds", "waits", "seconds", role="waste"),
+)
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def report_of_steps(
-    loaded: Loaded, overlap: Overlap, *, space: str | None, within: Computation | None, where: str | None
+    loaded: Loaded,
+    overlap: Overlap,
+    *,
+    space: str | None,
+    within: Computation | None,
+    where: str | None,
+    throughput: Throughput | None = None,
 ) -> Report:
-    """One row a step, and the chart of what is alive."""
+    """One row a step, and the chart of what is alive; with a chip, when each step begins and how long it takes."""
     memory = memory_of(loaded.module)
     spaces = chosen_spaces(memory, space)
     flown = _Flown(overlap)
-    everything = _steps_table(overlap, memory, spaces, flown, within)
+    times = _times_of(overlap, throughput)
+    everything = _steps_table(overlap, memory, spaces, flown, within, times)
     table = everything if where is None else rows_where(where, everything)
     looked = Passage("nothing", (f"None of {counted(len(everything.rows), 'steps')} is so.",))
     parts: list[Part] = [table] if table.rows else [looked, table]
     busiest = max(range(len(flown.bytes)), key=flown.bytes.__getitem__, default=0)
     return Report(
         "schedule",
-        _answer(overlap, spaces, flown, busiest),
+        _answer(overlap, spaces, flown, busiest, times),
         numbers={
             "steps": len(overlap.sequence),
             "order": memory.order,
             "peak_bytes": {each.name: each.peak_bytes for each in memory.spaces},
             "most_in_flight": max(flown.number, default=0),
             "most_bytes_in_flight": flown.bytes[busiest] if flown.bytes else 0,
+            **({"step_seconds": times.seconds, "time_model": time_model(times.throughput)} if times else {}),
         },
         parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
-        notes=(*order_notes(overlap), *notes_of(loaded)),
+        notes=(
+            *order_notes(overlap),
+            *(time_notes(times.throughput, loaded.module) if times else ()),
+            *notes_of(loaded),
+        ),
         input=input_facts(loaded),
     )
+
+
+def _times_of(overlap: Overlap, throughput: Throughput | None) -> StepTime | None:
+    if throughput is None:
+        return None
+    from hlo_cli.analysis.step_time import step_time_of
+
+    return step_time_of(overlap, throughput)
 
 
 class _Flown:
@@ -80,8 +109,10 @@ class _Flown:
         self.bytes = list(accumulate(size))[:-1]
 
 
-def _answer(overlap: Overlap, spaces: Sequence[Space], flown: _Flown, busiest: int) -> str:
+def _answer(overlap: Overlap, spaces: Sequence[Space], flown: _Flown, busiest: int, times: StepTime | None) -> str:
     words = counted(len(overlap.sequence), "steps")
+    if times is not None:
+        words += f", {seconds_in_words(times.seconds)} on {times.throughput.chip}"
     peaks = [f"{space.name} is fullest at step {space.peak:,}, {bytes_in_words(space.peak_bytes)}" for space in spaces]
     flying = "nothing is ever in flight"
     if overlap.flights:
@@ -92,10 +123,16 @@ def _answer(overlap: Overlap, spaces: Sequence[Space], flown: _Flown, busiest: i
 
 
 def _steps_table(
-    overlap: Overlap, memory: Memory, spaces: Sequence[Space], flown: _Flown, within: Computation | None
+    overlap: Overlap,
+    memory: Memory,
+    spaces: Sequence[Space],
+    flown: _Flown,
+    within: Computation | None,
+    times: StepTime | None,
 ) -> Table:
     columns = (
         Column("step", "step", "step"),
+        *(_TIME_COLUMNS if times else ()),
         *(Column(_column_name(space), space.name, "bytes") for space in spaces),
         Column("change", "change", "bytes", from_width=120),
         Column("in_flight", "flying", "count"),
@@ -111,7 +148,7 @@ def _steps_table(
     changes = _changes(spaces)
     steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
-    rows = tuple(_step_row(overlap.sequence, spaces, changes, flown, step) for step in steps)
+    rows = tuple(_step_row(overlap.sequence, spaces, changes, flown, step, times) for step in steps)
     fullest = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
     return Table("steps", columns, rows, noun="steps", marked=frozenset(fullest))
 
@@ -123,7 +160,12 @@ def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, In
 
 
 def _step_row(
-    sequence: Sequence[Instruction], spaces: Sequence[Space], changes: Sequence[int], flown: _Flown, step: int
+    sequence: Sequence[Instruction],
+    spaces: Sequence[Space],
+    changes: Sequence[int],
+    flown: _Flown,
+    step: int,
+    times: StepTime | None,
 ) -> Row:
     instruction = sequence[step]
     started, ended = flown.starts.get(step), flown.ends.get(step)
@@ -136,6 +178,7 @@ def _step_row(
     alive: list[Cell] = [space.timeline[step] for space in spaces]
     return (
         step,
+        *(() if times is None else _time_cells(times, sequence[step], step)),
         *alive,
         changes[step] if step < len(changes) else 0,
         flown.number[step],
@@ -148,6 +191,13 @@ def _step_row(
         str(instruction.shape),
         instruction.metadata.op_name or None,
     )
+
+
+def _time_cells(times: StepTime, instruction: Instruction, step: int) -> Row:
+    """When a step begins, how long it works, and how long it waits."""
+    kernel = times.kernels.get(instruction)
+    played = times.playback
+    return played.begin_seconds[step], kernel.seconds if kernel else 0.0, played.wait_seconds.get(step, 0.0)
 
 
 def _changes(spaces: Sequence[Space]) -> list[int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _OF_UNITS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("count", "ratio", "step", "line", "address"), "count"),
+    **dict.fromkeys(("count", "seconds", "ratio", "step", "line", "address"), "count"),
     "bytes": "bytes",
     "percent": "share",
     "flag": "flag",

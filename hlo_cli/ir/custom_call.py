@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.shape import Shape
@@ -11,6 +11,8 @@ from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
+
+_OPCODES: Final = ("custom-call", "custom-call-start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,14 @@ class CustomCall:
 
 
 def custom_call(instruction: Instruction) -> CustomCall | None:
-    """What a custom call says; None for every other opcode.
+    """What a custom call says, or the start of one that runs meanwhile; None for every other opcode.
 
     >>> from hlo_cli import parse_module
     >>> text = 'r = f32[2] custom-call(f32[2] a), custom_call_target="f", custom_call_has_side_effect=true'
     >>> custom_call(parse_module(text).entry.root).target
     'f'
     """
-    if instruction.opcode != "custom-call":
+    if instruction.opcode not in _OPCODES:
         return None
     listed = instruction.value("operand_layout_constraints")
     constraints = tuple(s for s in listed if isinstance(s, Shape)) if isinstance(listed, tuple) else None

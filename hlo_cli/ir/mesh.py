@@ -119,10 +119,13 @@ class Mesh:
         """
         if (problem := self.problem_with([axes])) is not None:
             raise HloError(f"{self}: {problem}")
+        devices = self.devices()
+        if len(devices) != self.device_count:
+            raise HloError(f"{self} has {self.device_count} places for {len(devices)} devices")
         parts = self._parts(axes)
         taken = [parts.index((axis.name, axis.pre_size or 1, self.size_of(axis))) for axis in axes]
         order = [*(i for i in range(len(parts)) if i not in taken), *taken]
-        devices = permuted(self.devices(), [size for _, _, size in parts], order)
+        devices = permuted(devices, [size for _, _, size in parts], order)
         length = prod(self.size_of(axis) for axis in axes)
         return tuple(devices[at : at + length] for at in range(0, len(devices), length))
 

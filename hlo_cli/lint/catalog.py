@@ -53,7 +53,9 @@ def rule_of(code: str) -> Rule:
 
 
 def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
-    """The rules that run: a family's that are on by default, and off ones that are named in full or by ALL.
+    """The rules that run: a family's that are on by default, off ones by their whole code, and every one by ALL.
+
+    That leaves out the one that reads the text again, which `strict` asks for.
 
     >>> [rule.code for rule in chosen_rules(Settings(select=("HLO1",), ignore=("HLO102",)))]
     ['HLO101']
@@ -61,12 +63,17 @@ def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
     select = _checked(settings.select) or ("HLO",)
     ignore = _checked(settings.ignore)
     _checked(settings.severity)
-    wanted = (rule for rule in RULES if any(_means(prefix, rule) for prefix in select))
+    wanted = [rule for rule in RULES if _is_meant(rule, select) or (rule.reads_again and settings.strict)]
     return tuple(rule for rule in wanted if not any(rule.code.startswith(prefix) for prefix in ignore))
 
 
-def _means(prefix: str, rule: Rule) -> bool:
-    return prefix in (EVERYTHING, rule.code) or (rule.is_default and rule.code.startswith(prefix))
+def _is_meant(rule: Rule, select: Iterable[str]) -> bool:
+    for prefix in select:
+        if prefix == rule.code or (prefix == EVERYTHING and not rule.reads_again):
+            return True
+        if rule.is_default and rule.code.startswith(prefix):
+            return True
+    return False
 
 
 def _checked(codes: Iterable[str]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class Rule:
 
     `is_default` says that it runs unless it is ignored. `needs` says what it can judge: `text` anything, `instructions`
     a text from which only other instructions are missing, for they could not be read, `module` nothing but a whole one.
+    One that `reads_again` goes through the text as XLA's parser would, which takes longer than all others together.
     """
 
     code: str
@@ -43,6 +44,7 @@ class Rule:
     check: Check
     is_default: bool
     needs: Needs
+    reads_again: bool = False
 
     @property
     def page(self) -> Page:
@@ -51,7 +53,13 @@ class Rule:
 
 
 def rule(
-    code: str, name: str, *, severity: Severity = "error", is_default: bool = True, needs: Needs = "module"
+    code: str,
+    name: str,
+    *,
+    severity: Severity = "error",
+    is_default: bool = True,
+    needs: Needs = "module",
+    reads_again: bool = False,
 ) -> Callable[[Check], Rule]:
     """Makes a rule of a function.
 
@@ -64,7 +72,7 @@ def rule(
     >>> parameter_root.code, parameter_root.page.what
     ('HLO999', 'The entry gives back a parameter.')
     """
-    return lambda check: Rule(code, name, severity, check, is_default, needs)
+    return lambda check: Rule(code, name, severity, check, is_default, needs, reads_again)
 
 
 def read_page(docstring: str) -> Page:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from hlo_cli.source import Severity
 
 When = Literal["auto", "always", "never"]
-Kind = Literal["codes", "severity", "severities", "when", "count", "bytes", "fraction"]
+Kind = Literal["codes", "severity", "severities", "when", "flag", "count", "bytes", "fraction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     least_severity: Severity = "note"
     severity: Mapping[str, Severity] = field(default_factory=lambda: MappingProxyType({}))
+    strict: bool = False
     layout_sensitive: When = "auto"
     mixed_precision: When = "auto"
     replica_count: int | None = None
@@ -40,6 +41,7 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "ignore": ("codes", "rules not to run"),
         "least_severity": ("severity", "the mildest findings to show: error, warning or note"),
         "severity": ("severities", "another severity for some rules"),
+        "strict": ("flag", "HLO002 as well: what XLA's own parser rejects"),
         "layout_sensitive": ("when", "compare layouts where data only moves through; auto: in scheduled modules"),
         "mixed_precision": ("when", "take all float types for one; auto: in what the TPU compiler has optimized"),
         "replica_count": ("count", "how many replicas run the module, where its header does not say"),

@@ -17,6 +17,7 @@ from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
@@ -25,6 +26,7 @@ from hlo_cli.source import Diagnostic
 Located = tuple[Instruction | None, Diagnostic]
 """Something that is told of an instruction; None where the module was not read from text."""
 
+_BUFFERS: Final = (" b(", "(b(")
 _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 
@@ -83,13 +85,22 @@ class Subject:
         """On which thread each computation runs."""
         return threads_of(self.module, self.of("async-start"))
 
-    def saying(self, text: str) -> Iterator[Instruction]:
-        """The instructions in whose attributes a text stands, which is quick to see."""
+    def saying(self, text: str, *opcodes: str) -> Iterator[Instruction]:
+        """The instructions, of these opcodes if any are given, in whose attributes a text stands."""
         if self.module.source.text and text not in self.module.source.text:
             return
-        for instruction in self.module.instructions:
+        for instruction in self.of(*opcodes) if opcodes else self.module.instructions:
             if text in instruction.raw[1]:
                 yield instruction
+
+    @cached_property
+    def with_buffers(self) -> tuple[Instruction, ...]:
+        """The instructions that give or take buffers, which most modules have none of."""
+        text = self.module.source.text
+        if text and not any(mark in text for mark in _BUFFERS):
+            return ()
+        instructions = self.module.instructions
+        return tuple(i for i in instructions if _has_buffer(i.shape) or any(_has_buffer(o.shape) for o in i.operands))
 
     @cached_property
     def async_pairs(self) -> AsyncPairs:
@@ -149,6 +160,10 @@ class Subject:
     def num_partitions(self) -> int:
         """Over how many devices each copy is spread."""
         return self.settings.num_partitions or self.module.num_partitions
+
+
+def _has_buffer(shape: Shape) -> bool:
+    return any(isinstance(leaf, BufferShape) for _, leaf in shape.leaves)
 
 
 def _when(setting: When, *, auto: bool) -> bool:

@@ -6,6 +6,8 @@ import math
 from typing import Final
 
 BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
+_IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
 _ROUNDING: Final = 1e-9
 """What sums of fractions may lack."""
 
@@ -103,6 +105,47 @@ def bytes_in_words(value: int | float) -> str:
     unit = axis_unit(value)
     divisor = 1024**unit
     return f"{scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
+
+
+def second_unit(largest: float) -> int:
+    """Which of SECOND_UNITS a column takes, so that its largest value has at most four digits before the point.
+
+    >>> SECOND_UNITS[second_unit(2e-6)], SECOND_UNITS[second_unit(0.2)], SECOND_UNITS[second_unit(12_000)]
+    ('ns', 'ms', 's')
+    """
+    return next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(largest), at) < 9999.95), 3)
+
+
+def in_second_unit(seconds: float, unit: int) -> float:
+    """A time in one of SECOND_UNITS.
+
+    >>> in_second_unit(0.25, 2)
+    250.0
+    """
+    return seconds * _IN_A_SECOND[unit]
+
+
+def seconds_in_words(value: float) -> str:
+    """A time for a sentence: the unit follows the number, with one decimal.
+
+    >>> seconds_in_words(0.000_012_34), seconds_in_words(0.5), seconds_in_words(0), seconds_in_words(1e-12)
+    ('12.3 µs', '500.0 ms', '0 s', '<0.1 ns')
+    """
+    unit = next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(value), at) < 999.95), 3)
+    return f"{scaled(in_second_unit(value, unit), decimals=1)} {SECOND_UNITS[unit if value else 3]}"
+
+
+def rate_in_words(per_second: float, noun: str) -> str:
+    """How much of something a second, in thousands, millions … as vendors say it; `noun` is short.
+
+    >>> rate_in_words(989.4e12, "flop"), rate_in_words(819e9, "B"), rate_in_words(7, "B")
+    ('989.4 Tflop/s', '819 GB/s', '7 B/s')
+    """
+    thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
+    value = round(per_second / 1000**thousands, 1)
+    return (
+        f"{scaled(value, decimals=0 if value == int(value) else 1)} {('', 'k', 'M', 'G', 'T', 'P')[thousands]}{noun}/s"
+    )
 
 
 def percent(fraction: float) -> str:

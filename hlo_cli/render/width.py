@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # ASCII and the glyphs of our own screens take one cell each; they are most of what is ever measured
-_ONE_CELL_EACH = re.compile("[ -~…·→×▼━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
+_ONE_CELL_EACH = re.compile("[ -~…·→×µ▼━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
 
 
 def cell_width(text: str) -> int:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal
 
+from hlo_cli.report.loop import Loop
 from hlo_cli.report.text import Role
 
 Unit = Literal[
     "count",  # a number of things
     "bytes",
+    "seconds",
     "percent",  # a fraction from 0 to 1, shown as a whole number of hundredths
     "ratio",  # a factor, shown with a times sign
     "step",  # a position in the schedule
     "line",  # a line number
     "address",  # an offset, shown in hexadecimal
     "index",  # a tuple of integers, shown as (0,5)
-    "span",  # first step, last step, and whether something else is done meanwhile: a bar over all steps
+    # first step, last step, whether something else is done meanwhile, and perhaps the step from which on nothing is:
+    "span",  # a bar over all steps
     "flag",  # true or false
     "change",  # one of ~ + - >
     "name",  # what can be typed back into a command
@@ -27,7 +30,9 @@ Unit = Literal[
     "text",
 ]
 
-NUMERIC: Final[frozenset[str]] = frozenset(("count", "bytes", "percent", "ratio", "step", "line", "address", "index"))
+NUMERIC: Final[frozenset[str]] = frozenset(
+    ("count", "bytes", "seconds", "percent", "ratio", "step", "line", "address", "index")
+)
 KEEP: Final = 9
 
 
@@ -57,7 +62,8 @@ class Column:
     `rank` says who leaves when there is no room, the lowest first; columns of rank `KEEP` leave only when
     shortening is not enough. `from_width` is the narrowest screen that shows it: 0, 120 or 200. A column for
     only one kind of reader is `person=False` or `machine=False`; asked for by name, both see it. A column of
-    spans says how many `steps` there are.
+    spans says how many `steps` there are, and which of them are `loops`; if they are parts of a time, how many
+    `seconds` all of them take.
 
     >>> Column("padded_bytes", "padded", "bytes", total="sum").is_numeric
     True
@@ -78,6 +84,8 @@ class Column:
     person: bool = True
     machine: bool = True
     steps: int = 0
+    seconds: float = 0
+    loops: tuple[Loop, ...] = ()
 
     @property
     def is_numeric(self) -> bool:

@@ -81,12 +81,14 @@ class Report:
         wanted = tuple(columns)
         if not wanted and sort is None:
             return self
-        table = next((part for part in self.parts if isinstance(part, Table) and part.main), None)
-        if table is None:
+        main = (part for part in self.parts if isinstance(part, Findings) or (isinstance(part, Table) and part.main))
+        found = next(main, None)
+        if found is None:
             raise HloError(f"{self.command} has no table to arrange here")
+        table = found.as_table()
         arranged = table if sort is None else table.sort(sort.removeprefix("-"), turned=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
-        return replace(self, parts=tuple(arranged if part is table else part for part in self.parts))
+        return replace(self, parts=tuple(arranged if part is found else part for part in self.parts))
 
 
 def _is_seen(part: Part) -> bool:

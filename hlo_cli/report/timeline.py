@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate, pairwise
 
-from hlo_cli.report.cell import Cell, Unknown
+from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.loop import Loop
 from hlo_cli.report.table import Table
 
 _BAND_COLUMNS = (
@@ -52,22 +53,6 @@ class Mark:
 
     step: int
     label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Steps `start` to `end` that run in a loop; `trips` is how often, UNKNOWN where that is computed.
-
-    A call or a branch, which is run once, has no trips. Loops may lie within each other.
-
-    >>> Loop("while.10", 4, 20, 32).trips
-    32
-    """
-
-    name: str
-    start: int
-    end: int
-    trips: int | Unknown | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from statistics import median
 
 from synthetic import FIXTURES, overwriting, synthetic, text_of
 
+from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 
 DUMPS = (
@@ -153,6 +154,25 @@ def analyses(rounds: int) -> Iterator[Measured]:
         yield _times(f"memory ÷ parse, {what}", min(our for our, _ in times), min(their for _, their in times), budget)
 
 
+def fuse(rounds: int) -> Iterator[Measured]:
+    """Time to find what is fused, and what everything costs, as a multiple of the time to read the module."""
+    from hlo_cli.analysis.cost import costs_of
+    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+    from hlo_cli.analysis.fusions import fusions_of
+    from hlo_cli.analysis.kernels import kernels_of
+
+    for size in (4, 40):
+        text = _large(size)
+        module = parse_module(text)
+
+        def work(module: Module = module) -> object:
+            costs = costs_of(module)
+            return fusions_of(module, costs=costs), kernels_of(module), list(broken_fusion_rules(module))
+
+        times = [(_seconds(work), _seconds(lambda: parse_module(text))) for _ in range(max(2, rounds // 2))]  # noqa: B023
+        yield _times(f"fuse ÷ parse, synthetic, {size} MB", min(o for o, _ in times), min(t for _, t in times), 6.0)
+
+
 def start(rounds: int) -> Iterator[Measured]:
     """Time of the answers that must come at once, and what is imported for them."""
     for arguments, budget in (("--version", 5.0), ("--help", 5.0)):
@@ -173,7 +193,10 @@ def commands(rounds: int) -> Iterator[Measured]:
         large, small = Path(folder, "large.txt"), Path(folder, "small.txt")
         large.write_text(_large(4), encoding="utf-8")
         small.write_text("HloModule m\n\nENTRY %e {\n  ROOT %p = f32[2]{0} parameter(0)\n}\n", encoding="utf-8")
-        for command in (("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json"), ("memspace",)):
+        for command in (
+            *(("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json"), ("memspace",)),
+            *(("fuse",), ("fuse", "--cost"), ("fuse", "--dots")),
+        ):
             if _code([*_hlo(), *command, str(small)]) > 1:
                 yield Measured(f"hlo {' '.join(command)}", "does not run", "")
                 continue
@@ -212,6 +235,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "growth": growth,
     "memory": memory,
     "analyses": analyses,
+    "fuse": fuse,
     "start": start,
     "commands": commands,
     "addresses": addresses,

@@ -28,7 +28,7 @@ from hlo_cli.ir.comparison import compatible, same_sizes, same_type_but_precisio
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 
 
 def reduce(instruction: Instruction) -> Shape:
@@ -54,12 +54,15 @@ def reduce(instruction: Instruction) -> Shape:
 
 
 def map_shape(instruction: Instruction) -> ArrayShape:
-    """The operands' sizes with the type of the result of what is applied."""
+    """The operands' sizes with the type of the result of what is applied.
+
+    XLA looks at the attribute `dimensions` where it has to find the shape by itself, and passes over it otherwise.
+    """
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     need_same_sizes(instruction, len(shapes))
     first, mapped = shapes[0], instruction.integers("dimensions")
-    if mapped != tuple(range(first.rank)):
+    if mapped != tuple(range(first.rank)) and isinstance(instruction.shape, UnknownShape):
         fail(instruction, f"expected all {first.rank} dimensions in their order, found {len(mapped)} in dimensions")
     computation, result = callee(instruction)
     parameters = parameters_of(instruction, computation, len(shapes))

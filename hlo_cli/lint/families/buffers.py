@@ -32,7 +32,7 @@ def misplaced_buffer(subject: Subject) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    for instruction in _with_buffers(subject):
+    for instruction in subject.with_buffers:
         opcode = instruction.opcode
         if opcode == "parameter" and instruction.computation.is_entry:
             message = f"{instruction.name} is a buffer; the entry takes none"
@@ -56,7 +56,7 @@ def two_writers(subject: Subject) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    for instruction in _with_buffers(subject):
+    for instruction in subject.with_buffers:
         for index, leaf in instruction.shape.leaves:
             if isinstance(leaf, BufferShape) and instruction.opcode not in ("tuple", "get-tuple-element"):
                 writers = list(_writers(subject, instruction, index))
@@ -83,7 +83,7 @@ def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
     """
     starts = (start for start in subject.of("async-start") if start.attribute("output_to_operand_aliasing"))
     aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
-    for call in _with_buffers(subject):
+    for call in subject.with_buffers:
         if call.opcode != "custom-call" or call.computation in aliased:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
@@ -91,20 +91,6 @@ def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
         message = _turning_problem(call, target, aliases) if target in _TURNING else _lost(call, aliases)
         if message is not None:
             yield Finding(f"{call.name} {message}", call)
-
-
-def _with_buffers(subject: Subject) -> Iterator[Instruction]:
-    """The instructions that give or take buffers; of most modules none, which the shapes tell."""
-    known: dict[int, bool] = {}
-
-    def has_buffer(shape: Shape) -> bool:
-        if id(shape) not in known:
-            known[id(shape)] = any(isinstance(leaf, BufferShape) for _, leaf in shape.leaves)
-        return known[id(shape)]
-
-    for instruction in subject.module.instructions:
-        if has_buffer(instruction.shape) or any(has_buffer(operand.shape) for operand in instruction.operands):
-            yield instruction
 
 
 def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:

@@ -156,7 +156,9 @@ def origin(subject: Subject) -> Iterator[Finding]:
     """
     for instruction in subject.saying("origin={"):
         value = instruction.value_of("origin", OriginalValue)
-        if value is not None and value.tree is not None and not _is_alike(value.tree, instruction.shape):
+        is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
+        tree = OriginalTuple(()) if is_empty else value.tree if value is not None else None
+        if tree is not None and not _is_alike(tree, instruction.shape):
             message = f"{instruction.name} is {instruction.shape}, but its origin is {value}"
             yield Finding(message, instruction, attribute_span(instruction, "origin"))
 

@@ -77,7 +77,7 @@ def wrong_alias(subject: Subject) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.saying(_ALIASING):
+    for instruction in subject.saying(_ALIASING, "custom-call", "call", "fusion"):
         aliases = instruction.items_of(_ALIASING, OutputOperandAlias)
         place = attribute_span(instruction, _ALIASING)
         match instruction.opcode:

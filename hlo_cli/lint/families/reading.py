@@ -26,12 +26,12 @@ def unreadable(subject: Subject) -> Iterator[Finding]:
         yield Finding(error.message, span=error.span, hint=error.hint, subject=error.message)
 
 
-@rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text")
+@rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text", reads_again=True)
 def rejected(subject: Subject) -> Iterator[Finding]:
     """XLA's own parser would not take the text, though it can be read here.
 
     Why: a text that is edited by hand is often read back by XLA. Dumps of older versions and of forks hold attributes
-    that the parser of today rejects, so this rule is off unless it is asked for, by name or by --strict.
+    that the parser of today rejects, so this rule is off unless it is asked for, by --strict or in full.
 
     Example:
         x = f32[2] parameter(0), unheard_of=1

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.mesh import Mesh
 from hlo_cli.ir.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.sharding import AnySharding, Sharding, ShardingType, TupleSharding
@@ -115,9 +114,8 @@ def _named_problem(subject: Subject, sharding: NamedSharding, shape: Shape) -> s
     if isinstance(sharding.mesh, MaximalMesh):
         return _outside(subject, (sharding.mesh.device_id,))
     dims = len(sharding.dim_shardings)
-    if isinstance(shape, ArrayShape) and dims > shape.rank:
+    if not sharding.whole and isinstance(shape, ArrayShape) and dims != shape.rank:
         return f"the sharding has {dims} dimensions, the array {shape.rank}"
-    assert isinstance(sharding.mesh, Mesh)
     return None
 
 
@@ -129,13 +127,11 @@ def _tiles_problem(subject: Subject, sharding: Sharding, shape: Shape) -> str | 
     rank = len(tiles.dimensions) - subgroups
     if isinstance(shape, ArrayShape) and rank != shape.rank:
         return f"the tiles have {rank} dimensions, the array {shape.rank}"
-    if tiles.device_count == 1:
-        return "there is one tile; write {replicated} or {maximal device=0}"
     try:
         devices = tiles.device_ids()
     except HloError:
         return None
-    if len(devices) != tiles.device_count:
+    if len(devices) < tiles.device_count:  # XLA passes over devices beyond the tiles
         return f"there are {tiles.device_count} tiles, but {len(devices)} devices"
     if len(set(devices)) < len(devices):
         twice = next(device for number, device in enumerate(devices) if device in devices[:number])
@@ -145,8 +141,7 @@ def _tiles_problem(subject: Subject, sharding: Sharding, shape: Shape) -> str | 
 
 def _outside(subject: Subject, devices: tuple[int, ...]) -> str | None:
     """Whether a device is beyond those that the module runs on, where it says on how many."""
-    count = subject.num_partitions
-    if count == 1:
-        return None
-    beyond = max(devices)
-    return f"there is no device {beyond}, there are {count} partitions" if beyond >= count else None
+    count, least, most = subject.num_partitions, min(devices, default=0), max(devices, default=0)
+    if least < 0:
+        return f"there is no device {least}"
+    return f"there is no device {most}, there are {count} partitions" if most >= count > 1 else None

@@ -80,6 +80,11 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             divisor = 1024**unit
             decimals = 1 if any(value % divisor for value in values) else 0
             return Writing(numbers.BYTE_UNITS[unit], _number(lambda n: numbers.scaled(n, divisor, decimals)))
+        case "seconds":
+            everything = values + [number for number in map(number_of, sums) if number is not None]
+            unit = numbers.second_unit(max(map(abs, everything), default=0))
+            sign = numbers.SECOND_UNITS[unit]
+            return Writing(sign, _number(lambda n: numbers.scaled(numbers.in_second_unit(n, unit), decimals=1)))
         case "bytes" | "count" | "step":
             decimals = 1 if any(value % 1 for value in values) else 0
             return Writing("", _number(lambda n: numbers.scaled(n, decimals=decimals)))
@@ -89,6 +94,8 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             return Writing("", _number(numbers.ratio))
         case "address":
             return Writing("", _number(lambda n: f"0x{int(n):x}"))
+        case "span" if column.seconds:
+            return Writing("", _time_span(column))
         case "span":
             return Writing("", _span)
         case _:
@@ -124,6 +131,18 @@ def _span(cell: Cell) -> str:
             return plain_value(cell)
 
 
+def _time_span(column: Column) -> Callable[[Cell], str]:
+    def write(cell: Cell) -> str:
+        match cell:
+            case (int(start), int(end), *_):
+                times = (each * column.seconds / column.steps for each in (start, end + 1))
+                return "–".join(map(numbers.seconds_in_words, times))
+            case _:
+                return plain_value(cell)
+
+    return write
+
+
 def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:
     def write(cell: Cell) -> str:
         number = number_of(cell)
@@ -141,6 +160,8 @@ def in_words(column: Column, cell: Cell) -> str:
     number = number_of(cell)
     if number is not None and column.unit == "bytes" and not column.exact:
         return numbers.bytes_in_words(number)
+    if number is not None and column.unit == "seconds":
+        return numbers.seconds_in_words(number)
     writing = writing_of(column, (cell,))
     sign = "%" if column.unit == "percent" and number is not None else ""
     return cell_text(cell, writing) + sign

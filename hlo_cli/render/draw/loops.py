@@ -12,8 +12,8 @@ from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.loop import Loop
 from hlo_cli.report.text import Line
-from hlo_cli.report.timeline import Loop
 
 MOST_LINES: Final = 4
 SHORTEST_NAME: Final = 6

@@ -28,7 +28,7 @@ def lines(timeline: Timeline, style: Style) -> Iterator[Line]:
     """The charts of all tracks one below the other; the loops stand below the last.
 
     >>> from hlo_cli.report.text import plain_text
-    >>> from hlo_cli.report.timeline import Loop
+    >>> from hlo_cli.report.loop import Loop
     >>> totals = (0, 64, 64, 320, 448, 640, 96, 96, 96, 96, 96, 96, 32)
     >>> timeline = Timeline("memory", (Track("VMEM", totals),), (Loop("while", 0, 12, 4),))
     >>> for line in lines(timeline, Style()): print(plain_text(line))

@@ -7,11 +7,20 @@ from typing import Final
 
 from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
-from hlo_cli.render.numbers import BYTE_UNITS, axis_unit, counted, scaled
+from hlo_cli.render.numbers import (
+    BYTE_UNITS,
+    SECOND_UNITS,
+    axis_unit,
+    counted,
+    in_second_unit,
+    scaled,
+    seconds_in_words,
+)
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
-from hlo_cli.report.timeline import Loop, Mark
+from hlo_cli.report.loop import Loop
+from hlo_cli.report.timeline import Mark
 
 BETWEEN_TICKS: Final = 40
 BETWEEN_STEPS: Final = 80
@@ -52,6 +61,26 @@ def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
 
 
+def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
+    """Ticks at round times, all in one unit, and the whole time at the end.
+
+    >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
+    ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
+    """
+    unit = SECOND_UNITS.index(seconds_in_words(seconds).rpartition(" ")[2])
+    whole = in_second_unit(seconds, unit)
+    last = seconds_in_words(seconds)
+    parts = 1 if whole >= 10 else 10
+    interval = tick_interval(max(int(whole * parts), 1), WIDTH, BETWEEN_STEPS)
+    for tick in range(0, int(whole * parts) + 1, interval):
+        x = LEFT + WIDTH * tick / (whole * parts)
+        words = scaled(tick, parts, 0 if parts == 1 or interval % 10 == 0 else 1)
+        yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
+        if x <= LEFT + WIDTH - GLYPH * (len(last) + len(words)):
+            yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{words}</text>'
+    yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
+
+
 def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterator[str]:
     """A mark: a triangle with its words above a step, and a line down to the axis."""
     axis = Axis(0, frame.columns, steps)
@@ -65,7 +94,9 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
 
 
-def brackets(loops: Sequence[Loop], frame: Frame, steps: int, top: float) -> tuple[list[str], float]:
+def brackets(
+    loops: Sequence[Loop], frame: Frame, steps: int, top: float, *, counts_steps: bool = True
+) -> tuple[list[str], float]:
     """The loops below the steps, those in others further down, and how much height they take."""
     axis = Axis(0, frame.columns, steps)
     levels = loop_levels(loops, steps)[:MOST_LEVELS]
@@ -74,15 +105,15 @@ def brackets(loops: Sequence[Loop], frame: Frame, steps: int, top: float) -> tup
         y = top + depth * LOOP_HEIGHT
         longest = sorted(level, key=lambda loop: (loop.start - loop.end, loop.start))[:MOST_BRACKETS]
         for loop in longest:
-            drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y)
+            drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y, counts_steps)
     return drawn, len(levels) * LOOP_HEIGHT
 
 
-def _bracket(loop: Loop, left: float, right: float, y: float) -> Iterator[str]:
+def _bracket(loop: Loop, left: float, right: float, y: float, counts_steps: bool) -> Iterator[str]:
     if right - left < NARROWEST:
         return
     words = loop.name + trips_text(loop)
-    title = f"{words}, steps {loop.start:,}–{loop.end:,}"
+    title = f"{words}, steps {loop.start:,}–{loop.end:,}" if counts_steps else words
     path = f"M{short(left + 1)} {short(y)}v6H{short(right - 1)}v-6"
     yield f'<g><title>{safe(title)}</title><path class="bracket" d="{path}"/>'
     room = int((right - left) / GLYPH)

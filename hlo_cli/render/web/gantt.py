@@ -10,7 +10,7 @@ from hlo_cli.render.draw.span import stretch_of
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.axes import AXIS_HEIGHT, step_axis
+from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, step_axis, time_axis
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
 from hlo_cli.report.table import Table
@@ -19,6 +19,7 @@ ROW: Final = 18
 MOST_ROWS: Final = 200
 NARROWEST: Final = 1.5
 NAME: Final = 40
+LEGEND: Final = 12
 
 
 def span_column(table: Table) -> int | None:
@@ -38,7 +39,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     >>> columns = (Column("name", "", "name"), Column("span", "step", "span", steps=9))
     >>> elements, end = gantt(Table("pairs", columns, (("a", (3, 5, True)),)), Style(), 0)
     >>> elements[1], end
-    ('<rect class="b0" x="310" y="4" width="240" height="11"/>', 60)
+    ('<rect class="b0" x="310" y="4" width="240" height="11"/>', 72)
     """
     at = span_column(table)
     assert at is not None
@@ -47,18 +48,34 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     frame = Frame(top, steps, 0)
     elements = [line for row in range(shown) for line in _bar(table, row, at, top + row * ROW, frame)]
     bottom = top + shown * ROW
-    elements += step_axis(frame, steps, bottom)
+    seconds = table.columns[at].seconds
+    elements += time_axis(frame, seconds, bottom) if seconds else step_axis(frame, steps, bottom)
     bottom += AXIS_HEIGHT
+    loops, height = brackets(table.columns[at].loops, frame, steps, bottom, counts_steps=not seconds)
+    elements += loops
+    bottom += height + LEGEND
+    elements += _legend(bottom)
     if shown < len(table.rows):
         words = f"{shown:,} of {counted(len(table.rows), table.noun)}"
         elements.append(f'<text class="quiet" x="{LEFT}" y="{short(bottom)}">{safe(words)}</text>')
     return elements, bottom + ROW
 
 
+def _legend(y: float) -> Iterator[str]:
+    """What the colours of bars mean, at the right below the axis."""
+    x: float = LEFT + WIDTH
+    for looks, words in (("waiting", "nothing else runs"), ("b0", "other work runs")):
+        x -= GLYPH * len(words)
+        yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{words}</text>'
+        x -= 14
+        yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 9)}" width="9" height="9"/>'
+        x -= 14
+
+
 def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[str]:
     cells = table.rows[row]
     visible = table.visible(person=True)
-    label = table.label_index(visible)
+    label = next((each for each in visible if table.columns[each].unit == "name"), table.label_index(visible))
     name = "" if label is None else in_words(table.columns[label], cells[label])
     facts = [
         f"{column.title or column.name} {in_words(column, cell)}"
@@ -72,8 +89,11 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     if stretch and stretch.start < frame.columns:
         left = frame.x(stretch.start)
         right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + NARROWEST)
-        looks = "b0" if stretch.is_busy else "waiting"
-        yield f'<rect class="{looks}" x="{short(left)}" y="{short(y + 4)}" width="{short(right - left)}" height="11"/>'
+        waiting = min(max(frame.x(stretch.waits_from), left), right)
+        for looks, begin, end in (("b0", left, waiting), ("waiting", waiting, right)):
+            if begin < end:
+                size = f'x="{short(begin)}" y="{short(y + 4)}" width="{short(end - begin)}" height="11"'
+                yield f'<rect class="{looks}" {size}/>'
     yield f"{_name(shorten_name(name, NAME), left, right, y + 13)}</g>"
 
 

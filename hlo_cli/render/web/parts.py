@@ -9,6 +9,7 @@ from hlo_cli.render.draw.cells import in_words
 from hlo_cli.render.style import Style
 from hlo_cli.render.svg import document
 from hlo_cli.render.web.diff import diff_css, diff_lines
+from hlo_cli.render.web.gantt import gantt, span_column
 from hlo_cli.render.web.markup import safe, spans
 from hlo_cli.render.web.table import column_css, table_lines, tree_lines
 from hlo_cli.render.web.timeline import drawing
@@ -37,6 +38,9 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
         yield f"<h2>{spans(line_of(part.title))}</h2>"
     match part:
         case Table():
+            if span_column(part) is not None:
+                elements, height = gantt(part, style, 0)
+                yield f"<figure>{''.join(document(elements, height))}</figure>"
             yield from table_lines(part, style, key)
         case Findings():
             yield from table_lines(part.as_table(), style, key)

@@ -10,6 +10,7 @@ from hlo_cli.render.draw.span import stretch_of
 from hlo_cli.render.draw.table import ending_of, sums_of
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
+from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -146,5 +147,7 @@ def _bar(cell: Cell, text: str, steps: int) -> str:
     if stretch is None:
         return text
     left, wide = 100 * stretch.start / steps, 100 * (stretch.end + 1 - stretch.start) / steps
-    looks = "busy" if stretch.is_busy else "waiting"
-    return f'<b class="{looks}" style="margin-left:{short(left)}%;width:{short(wide)}%">{text}</b>'
+    looks = "busy" if stretch.waits_from > stretch.start else "waiting"
+    flying = 100 * (stretch.waits_from - stretch.start) / (stretch.end + 1 - stretch.start)
+    mixed = f";background:linear-gradient(90deg,{BANDS[0]} {short(flying)}%,var(--waste) 0)" if 0 < flying < 100 else ""
+    return f'<b class="{looks}" style="margin-left:{short(left)}%;width:{short(wide)}%{mixed}">{text}</b>'

@@ -1,0 +1,103 @@
+"""Names and types of C for what HLO calls by its own names: identifiers, comments, elements of arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, ShapeIndex
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
+_KEYWORDS: Final = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break buffers case catch char class compl concept const
+    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double
+    dynamic_cast else enum explicit export extern false float for friend goto if inline ins int long main mutable
+    namespace new noexcept not not_eq nullptr opaque opaque_len operator or or_eq out private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast status stream struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq""".split()
+)
+_TYPES: Final = {
+    "pred": "bool",
+    "f32": "float",
+    "f64": "double",
+    "c64": "xla_c64",
+    "c128": "xla_c128",
+    **{f"s{width}": f"int{max(width, 8)}_t" for width in (1, 2, 4, 8, 16, 32, 64)},
+    **{f"u{width}": f"uint{max(width, 8)}_t" for width in (1, 2, 4, 8, 16, 32, 64)},
+}
+
+
+class Identifiers:
+    """Gives names that C and C++ take, near to given texts, and none of them twice.
+
+    >>> names = Identifiers({"status"})
+    >>> [names.near(text) for text in ("xla.my-op", "2d", "new", "f", "xla.my op")]
+    ['xla_my_op', '_2d', 'new_', 'f', 'xla_my_op_2']
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        """None of those taken is given."""
+        self._numbers = dict.fromkeys(taken, 1)
+
+    def near(self, text: str) -> str:
+        """A name for a text."""
+        name = _NOT_IN_NAMES.sub("_", text) or "_"
+        if name[0].isdigit():
+            name = f"_{name}"
+        if name in _KEYWORDS:
+            name += "_"
+        unique = name
+        while unique in self._numbers:
+            self._numbers[name] += 1
+            unique = f"{name}_{self._numbers[name]}"
+        self._numbers[unique] = 1
+        return unique
+
+
+def commented(text: str) -> str:
+    """Text that may stand in a comment: it neither ends the comment nor hides anything.
+
+    >>> commented("a */ b"), commented("two\\nlines")
+    ('a * / b', 'two?lines')
+    """
+    spaced = text.replace("*/", "* /").replace("/*", "/ *")
+    return "".join(letter if letter.isprintable() else "?" for letter in spaced)
+
+
+def c_string(text: str) -> str:
+    r"""A string literal of C.
+
+    >>> print(c_string('a"\n'))
+    "a\"\012"
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else _escape(b) for b in data) + '"'
+
+
+def element_type(shape: Leaf) -> str:
+    """The C type of an array's elements; those that C has none for are their bits.
+
+    >>> from hlo_cli import parse_shape
+    >>> [element_type(parse_shape(text)) for text in ("bf16[2]", "s4[2]", "c64[]", "opaque[]")]
+    ['uint16_t', 'int8_t', 'xla_c64', 'void']
+    """
+    array = shape.array if isinstance(shape, BufferShape) else shape
+    if not isinstance(array, ArrayShape):
+        return "void"
+    kind = array.element_type
+    return _TYPES.get(kind.name) or f"uint{8 * kind.byte_width}_t"
+
+
+def element_name(stem: str, index: ShapeIndex) -> str:
+    """A name for an element of a tuple.
+
+    >>> element_name("in0", (1, 0))
+    'in0_1_0'
+    """
+    return "_".join((stem, *map(str, index)))
+
+
+def _escape(byte: int) -> str:
+    return f"\\{chr(byte)}" if byte in b'"\\?' else f"\\{byte:03o}"

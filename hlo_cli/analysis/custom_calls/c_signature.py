@@ -1,0 +1,168 @@
+"""C for the functions behind custom calls that pass pointers: what CPUs call, and what GPUs call.
+
+Signatures are those of docs/custom_call.md and of xla/service/custom_call_status.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from hlo_cli.analysis.custom_calls.c_names import commented, element_name, element_type
+from hlo_cli.analysis.custom_calls.call import DecodedCall
+from hlo_cli.analysis.custom_calls.convention import CallBuffer
+from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.words import CustomCallApiVersion
+
+YOUR_CODE: Final = "  /* Your code. */"
+"""Where the work of the function is to be written."""
+
+_OPAQUE: Final = "const char *opaque, size_t opaque_len"
+_STATUS: Final = "XlaCustomCallStatus *status"
+_PARAMETERS: Final = {
+    "cpu": {
+        CustomCallApiVersion.ORIGINAL: ("void *out, const void **ins",),
+        CustomCallApiVersion.STATUS_RETURNING: ("void *out, const void **ins", _STATUS),
+        CustomCallApiVersion.STATUS_RETURNING_UNIFIED: ("void *out, const void **ins", _OPAQUE, _STATUS),
+    },
+    "gpu": {
+        CustomCallApiVersion.ORIGINAL: ("CUstream stream, void **buffers", _OPAQUE),
+        CustomCallApiVersion.STATUS_RETURNING: ("CUstream stream, void **buffers", _OPAQUE, _STATUS),
+        CustomCallApiVersion.STATUS_RETURNING_UNIFIED: ("CUstream stream, void **buffers", _OPAQUE, _STATUS),
+    },
+}
+_COMPLEX: Final = {"xla_c64": "float", "xla_c128": "double"}
+
+
+def c_signature(call: DecodedCall, name: str, platform: str) -> str | None:
+    """The declaration of the function on `cpu` or `gpu`; None for typed calls, whose functions are handlers.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
+    >>> call, = custom_calls_of(parse_module('r = f32[2] custom-call(f32[2] a), custom_call_target="f"'))
+    >>> c_signature(call, "f", "cpu")
+    'void f(void *out, const void **ins)'
+    """
+    parameters = _PARAMETERS[platform].get(call.said.api_version)
+    return None if parameters is None else f"void {name}({', '.join(parameters)})"
+
+
+def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
+    """What stands in front of the functions: headers, and the types of XLA and CUDA that they take."""
+    yield "#include <stdbool.h>"
+    yield "#include <stddef.h>"
+    yield "#include <stdint.h>"
+    yield ""
+    yield "/* Compile with -DFOR_GPU for what GPUs call; CUstream is that of cuda.h. */"
+    yield "typedef struct CUstream_st *CUstream;"
+    yield "typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;"
+    used = {element_type(buffer.shape) for call in calls for buffer in call.buffers}
+    for name in sorted(used & _COMPLEX.keys()):
+        yield f"typedef struct {{ {_COMPLEX[name]} real, imag; }} {name};"
+    if any(call.has_nested_tuples for call in calls):
+        yield ""
+        yield "/* With -DNESTED_TUPLES for releases of XLA:CPU before its thunks, which pass tuples as tables. */"
+        yield "#define ELEMENT(tuple, i) (((void *const *)(tuple))[i])"
+
+
+def c_function(call: DecodedCall, name: str) -> Iterator[str]:
+    """The function for CPUs and the one for GPUs, each with every buffer by name.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
+    >>> call, = custom_calls_of(parse_module('r = f32[2] custom-call(f32[2] a), custom_call_target="f"'))
+    >>> print(*c_function(call, "f"), sep="\\n")
+    #ifndef FOR_GPU
+    void f(void *out, const void **ins) {
+      const float *in0 = (const float *)ins[0];  /* a: f32[2]{0}, 8 bytes */
+      float *result = (float *)out;  /* result: f32[2]{0}, 8 bytes */
+      (void)out; (void)ins; (void)in0; (void)result;
+      /* Your code. */
+    }
+    #else
+    void f(CUstream stream, void **buffers, const char *opaque, size_t opaque_len) {
+      const float *in0 = (const float *)buffers[0];  /* a: f32[2]{0}, 8 bytes */
+      float *result = (float *)buffers[1];  /* result: f32[2]{0}, 8 bytes */
+      (void)stream; (void)buffers; (void)opaque; (void)opaque_len; (void)in0; (void)result;
+      /* Your code. */
+    }
+    #endif
+    """
+    yield "#ifndef FOR_GPU"
+    yield f"{c_signature(call, name, 'cpu')} {{"
+    yield from _on_cpu(call)
+    yield "}"
+    yield "#else"
+    yield f"{c_signature(call, name, 'gpu')} {{"
+    passed = [buffer for buffer in call.buffers if buffer.gpu is not None and buffer.is_array]
+    yield from (_local(call, buffer, f"buffers[{buffer.gpu}]") for buffer in passed)
+    yield used(["stream", "buffers", "opaque", "opaque_len", *_status(call), *map(local_name, passed)])
+    yield YOUR_CODE
+    yield "}"
+    yield "#endif"
+
+
+def local_name(buffer: CallBuffer) -> str:
+    """What a buffer is called in the code: `in1_0` for element 0 of operand 1, `result` for all of the result."""
+    if buffer.operand is None:
+        return element_name("out", buffer.index) if buffer.index else "result"
+    return element_name(f"in{buffer.operand}", buffer.index)
+
+
+def about(call: DecodedCall, buffer: CallBuffer) -> str:
+    """What a comment says of a buffer."""
+    index = "{" + ",".join(map(str, buffer.index)) + "}" if buffer.index else ""
+    use = ", temporary" if buffer.use == "temp" else ""
+    if buffer.shares is not None:
+        use = f", the same memory as {local_name(call.buffers[buffer.shares])}"
+    size = "1 byte" if buffer.bytes == 1 else f"{buffer.bytes:,} bytes"
+    return commented(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
+
+
+def used(names: Iterable[str]) -> str:
+    """A line that keeps compilers from warning of what is not used yet.
+
+    >>> used(("a", "b"))
+    '  (void)a; (void)b;'
+    """
+    return "  " + " ".join(f"(void){name};" for name in names)
+
+
+def _on_cpu(call: DecodedCall) -> Iterator[str]:
+    arrays = [buffer for buffer in call.buffers if buffer.is_array]
+    if call.has_nested_tuples:
+        yield "#ifdef NESTED_TUPLES"
+        yield from (_local(call, buffer, _nested(call, buffer)) for buffer in arrays)
+        yield "#else"
+    yield from (_local(call, buffer, _flat(call, buffer)) for buffer in arrays)
+    if call.has_nested_tuples:
+        yield "#endif"
+    unified = call.said.api_version is CustomCallApiVersion.STATUS_RETURNING_UNIFIED
+    yield used(["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call), *map(local_name, arrays)])
+    yield YOUR_CODE
+
+
+def _flat(call: DecodedCall, buffer: CallBuffer) -> str:
+    if buffer.operand is not None:
+        return f"ins[{buffer.cpu}]"
+    return f"((void **)out)[{buffer.cpu}]" if isinstance(call.result, TupleShape) else "out"
+
+
+def _nested(call: DecodedCall, buffer: CallBuffer) -> str:
+    """The same where tuples are tables of pointers."""
+    if buffer.operand is None and not isinstance(call.result, TupleShape):
+        return "out"
+    found, path = ("out", buffer.cpu_path) if buffer.operand is None else (f"ins[{buffer.operand}]", buffer.index)
+    for place in path:
+        found = f"ELEMENT({found}, {place})"
+    return found
+
+
+def _local(call: DecodedCall, buffer: CallBuffer, place: str) -> str:
+    constant = "const " if buffer.use == "in" else ""
+    kind = f"{constant}{element_type(buffer.shape)} *"
+    return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {about(call, buffer)} */"
+
+
+def _status(call: DecodedCall) -> list[str]:
+    return [] if call.said.api_version is CustomCallApiVersion.ORIGINAL else ["status"]

@@ -1,0 +1,106 @@
+"""What calls of cuBLAS and cuDNN compute, in words, from their configurations.
+
+Mirrors `GemmBackendConfig`, `CudnnConvBackendConfig`, `CudnnNormBackendConfig` and `CudnnfMHABackendConfig` of
+xla/service/gpu/backend_configs.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from hlo_cli.analysis.matmul import matmul_of
+from hlo_cli.ir.annotations import BackendConfig, Json
+from hlo_cli.ir.instruction import Instruction
+
+_SAID: Final = ("cudnn_norm_backend_config", "cudnn_fmha_backend_config", "block_scaled_dot_backend_config")
+_EPILOGUES: Final = {
+    "": "",
+    "DEFAULT": "",
+    "BIAS": " + bias",
+    "RELU": ", then relu",
+    "BIAS_RELU": " + bias, then relu",
+    "GELU": ", then gelu",
+    "GELU_AUX": ", then gelu, whose input is a result too",
+    "BIAS_GELU": " + bias, then gelu",
+    "BIAS_GELU_AUX": " + bias, then gelu, whose input is a result too",
+    "SILU": ", then silu",
+    "BIAS_SILU": " + bias, then silu",
+}
+_SCALES: Final = {"1": "one factor for each operand", "2": "a factor for each block"}
+
+
+def library_words(call: Instruction) -> tuple[tuple[str, str], ...]:
+    """What is computed and how, label by label; nothing for calls of no such library.
+
+    >>> from hlo_cli import parse_module
+    >>> dims = '"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}'
+    >>> gemm = f'"gemm_backend_config":{{"alpha_real":2,"beta":1,"epilogue":"BIAS_GELU",{dims}}}'
+    >>> text = f'custom-call(f32[2,3] a, f32[3,5] b), custom_call_target="__cublas$gemm", backend_config={{{gemm}}}'
+    >>> for line in library_words(parse_module(f"r = (f32[2,5], s8[9]) {text}").entry.root): print(*line, sep=": ")
+    product: m 2, n 5, k 3
+    computes: 2 × lhs × rhs + 1 × operand 2 + bias, then gelu
+    algorithm: the library's own choice
+    """
+    config = call.backend_config
+    if config is None or not isinstance(config.json, Mapping):
+        return ()
+    if isinstance(gemm := config.get("gemm_backend_config"), Mapping):
+        return tuple(_gemm(call, gemm))
+    if isinstance(convolution := config.get("cudnn_conv_backend_config"), Mapping):
+        return tuple(_convolution(call, convolution))
+    return tuple(_others(config))
+
+
+def _gemm(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    yield from _product(call)
+    epilogue = str(config.get("epilogue") or "")
+    after = _EPILOGUES.get(epilogue, f", then {epilogue}")
+    factor = f"{_number(config.get('alpha_real', 1))}"
+    if _number(config.get("alpha_imag", 0)) != "0":
+        factor = f"({factor} + {_number(config.get('alpha_imag'))} i)"
+    beta = _number(config.get("beta", 0))
+    added = f" + {beta} × operand 2" if beta != "0" else ""
+    yield "computes", f"{factor} × lhs × rhs{added}{after}"
+    if scaling := _SCALES.get(_number(config.get("scale_mode", 0))):
+        yield "scaling", scaling
+    algorithm = config.get("selected_algorithm")
+    yield "algorithm", "the library's own choice" if algorithm is None else f"number {_number(algorithm)}"
+
+
+def _convolution(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    yield from _product(call)
+    for attribute in ("window", "dim_labels", "feature_group_count", "batch_group_count"):
+        if (text := call.attribute(attribute)) is not None:
+            yield attribute, text.strip("{}")
+    side = _number(config.get("side_input_scale", 0))
+    added = f" + {side} × side input" if side != "0" else ""
+    activation = str(config.get("activation_mode") or "kNone").removeprefix("k").lower()
+    after = "" if activation == "none" else f", then {activation}"
+    yield "computes", f"{_number(config.get('conv_result_scale', 1))} × convolution{added}{after}"
+    algorithm = config.get("algorithm")
+    if not isinstance(algorithm, Mapping):
+        yield "algorithm", "chosen when it runs"
+        return
+    cores = ", tensor cores" if algorithm.get("math_type") == "TENSOR_OP_MATH" else ""
+    yield "algorithm", f"number {_number(algorithm.get('algo_id', 0))}{cores}"
+
+
+def _others(config: BackendConfig) -> Iterator[tuple[str, str]]:
+    """The plain settings of normalisation and attention, under the names they have there."""
+    for name in _SAID:
+        settings = config.get(name)
+        for key, value in settings.items() if isinstance(settings, Mapping) else ():
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield key, _number(value)
+
+
+def _product(call: Instruction) -> Iterator[tuple[str, str]]:
+    if (matmul := matmul_of(call)) is not None:
+        batch = f"batch {matmul.batch:,}, " if matmul.batch != 1 else ""
+        yield "product", f"{batch}m {matmul.m:,}, n {matmul.n:,}, k {matmul.k:,}"
+
+
+def _number(value: Json) -> str:
+    """A number as it would be written by hand."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,232 @@
+"""Time on a chip: what is hidden and what is waited for add up, and nothing depends on the unit of time."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import pytest
+
+from dumps import Dump, compiled_dumps
+from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.critical_path import critical_path
+from hlo_cli.analysis.step_time import StepTime, path_seconds, step_time_of
+from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput, throughput_of
+
+DUMPS = compiled_dumps()
+dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
+ONE = Throughput("one", {"f32": Rate(1.0, "")}, Rate(1.0, ""), Rate(1.0, ""), Rate(1.0, ""))
+"""A chip that does one of everything in a second, so that seconds are bytes."""
+
+
+@cache
+def overlap(dump: Dump) -> Overlap:
+    return overlap_of(parse_module(dump.text))
+
+
+@cache
+def on_v5e(dump: Dump) -> StepTime:
+    return step_time_of(overlap(dump), throughput_of("v5e"))
+
+
+def timed(text: str, throughput: Throughput = ONE) -> StepTime:
+    return step_time_of(overlap_of(parse_module(f"HloModule m, is_scheduled=true\n{text}")), throughput)
+
+
+def faster(throughput: Throughput, times: float) -> Throughput:
+    def scaled(rate: Rate | None) -> Rate | None:
+        return None if rate is None else Rate(rate.per_second * times, rate.source)
+
+    memory = scaled(throughput.memory)
+    assert memory is not None
+    flops = {kind: Rate(rate.per_second * times, rate.source) for kind, rate in throughput.flops.items()}
+    return Throughput(throughput.chip, flops, memory, scaled(throughput.links), scaled(throughput.host))
+
+
+def adds_up(found: StepTime) -> None:
+    total = found.work_seconds + found.exposed_seconds + sum(found.blocking_seconds.values())
+    assert found.seconds == pytest.approx(total, rel=1e-9)
+    for flight in found.flights:
+        if flight.total_seconds is None:
+            assert flight.hidden_seconds is flight.exposed_seconds is None
+            continue
+        assert flight.hidden_seconds is not None
+        assert flight.exposed_seconds is not None
+        assert flight.hidden_seconds >= 0
+        assert 0 <= flight.exposed_seconds <= flight.total_seconds
+        assert flight.hidden_seconds + flight.exposed_seconds == pytest.approx(flight.total_seconds)
+
+
+@dumps
+def test_a_step_is_its_work_and_its_waiting(dump: Dump) -> None:
+    adds_up(on_v5e(dump))
+
+
+@dumps
+def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
+    once, twice = on_v5e(dump), step_time_of(overlap(dump), faster(throughput_of("v5e"), 2))
+    assert twice.seconds == pytest.approx(once.seconds / 2)
+    assert twice.exposed_seconds == pytest.approx(once.exposed_seconds / 2)
+    for before, after in zip(once.flights, twice.flights, strict=True):
+        assert after.between_seconds == pytest.approx(before.between_seconds / 2)
+
+
+@dumps
+def test_faster_wires_never_make_a_step_longer(dump: Dump) -> None:
+    chip = throughput_of("h100")
+    links = chip.links
+    assert links is not None
+    slow, fast = (
+        Throughput("h100", chip.flops, chip.memory, Rate(links.per_second * factor, ""), chip.host)
+        for factor in (0.1, 10)
+    )
+    lengths = [step_time_of(overlap(dump), each).seconds for each in (fast, chip, slow)]
+    assert lengths == sorted(lengths)
+
+
+@dumps
+def test_times_of_steps_go_on(dump: Dump) -> None:
+    played = on_v5e(dump).playback
+    begins = list(played.begin_seconds)
+    assert begins == sorted(begins)
+    assert not begins or begins[-1] <= played.axis_seconds
+
+
+@dumps
+def test_no_step_is_shorter_than_its_critical_path(dump: Dump) -> None:
+    found = on_v5e(dump)
+    weights = path_seconds(found, overlap(dump))
+    path = critical_path(overlap(dump).module.entry, weights)
+    assert 0 <= path.length <= path.whole
+    assert path.length <= found.seconds * (1 + 1e-9)
+
+
+@dumps
+def test_what_is_exposed_without_a_chip_is_waited_for(dump: Dump) -> None:
+    """With no kernel between, a pair hides at most behind what is waited for besides."""
+    found = on_v5e(dump)
+    for flight, time in zip(overlap(dump).flights, found.flights, strict=True):
+        if flight.is_exposed and flight.times == 1 and not flight.is_sync:
+            assert time.between_seconds == pytest.approx(0, abs=1e-15)
+
+
+def test_the_programs_of_a_seed_add_up() -> None:
+    for seed in range(200):
+        random = Random(seed)
+        found = timed(random_program(random), faster(ONE, random.choice((1, 3))))
+        adds_up(found)
+
+
+def random_program(random: Random) -> str:
+    """Copies, collectives and kernels in any order that is one, in an entry and in a loop that may run often."""
+    body = random_steps(random, random.randrange(8), "x")
+    lines = random_steps(random, random.randrange(12), "p")
+    rounds = random.choice((0, 1, 2, 3, 100))
+    return f"""
+sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+body {{ x = f32[64] parameter(0)
+{body} ROOT last = f32[64] negate(x) }}
+condition {{ y = f32[64] parameter(0) ROOT is = pred[] constant(false) }}
+ENTRY e {{ p = f32[64] parameter(0)
+ early = (f32[64], f32[64], u32[]) copy-start(p)
+ w = f32[64] while(p), condition=condition, body=body, backend_config={{"known_trip_count":{{"n":"{rounds}"}}}}
+ late = f32[64] copy-done(early)
+{lines} ROOT end = f32[64] add(w, late) }}"""
+
+
+def random_steps(random: Random, count: int, given: str) -> str:
+    lines, open_ = [], []
+    for number in range(count):
+        name = f"{given}{number}"
+        kind = random.choice(("copy", "reduce", "kernel", "plain"))
+        if kind == "copy":
+            lines.append(f" {name} = (f32[64], f32[64], u32[]) copy-start({given})")
+            open_.append(f" {name}d = f32[64] copy-done({name})")
+        elif kind == "reduce":
+            lines.append(f" {name} = f32[64] all-reduce-start({given}), replica_groups={{{{0,1}}}}, to_apply=sum")
+            open_.append(f" {name}d = f32[64] all-reduce-done({name})")
+        elif kind == "plain":
+            lines.append(f" {name} = f32[64] all-reduce({given}), replica_groups={{{{0,1,2}}}}, to_apply=sum")
+        else:
+            lines.append(f" {name} = f32[64] exponential({given})")
+        if open_ and random.random() < 0.4:
+            lines.append(open_.pop(random.randrange(len(open_))))
+    random.shuffle(open_)
+    return "\n".join([*lines, *open_])
+
+
+COPIES = """
+ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
+  a = (f32[25]{0:S(1)}, f32[25], u32[]) copy-start(p)
+  b = (f32[25]{0:S(1)}, f32[25], u32[]) copy-start(p)
+  n = f32[15] negate(q)
+  da = f32[25]{0:S(1)} copy-done(a)
+  ROOT db = f32[25]{0:S(1)} copy-done(b) }"""
+
+
+def test_two_transfers_on_one_wire_share_the_work_between() -> None:
+    """Each copy takes 100 s, the kernel 120: it hides the first and a fifth of the second."""
+    found = timed(COPIES)
+    assert [flight.exposed_seconds for flight in found.flights] == [0, 80]
+    assert (found.work_seconds, found.seconds) == (120, 200)
+
+
+def test_transfers_on_two_wires_hide_behind_the_same_work() -> None:
+    found = timed("""
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
+  a = (f32[25]{0:S(1)}, f32[25], u32[]) copy-start(p)
+  b = f32[25] all-reduce-start(p), replica_groups={{0,1}}, to_apply=sum
+  n = f32[15] negate(q)
+  da = f32[25]{0:S(1)} copy-done(a)
+  ROOT db = f32[25] all-reduce-done(b) }""")
+    assert [flight.transfer.wire for flight in found.flights] == ["memory", "links"]
+    assert [flight.exposed_seconds for flight in found.flights] == [0, 0]
+    assert found.seconds == found.work_seconds == 120
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_a_loop_counts_as_often_as_it_runs(rounds: int) -> None:
+    """A round is a kernel of 40 s within a copy of 100."""
+    found = timed(f"""
+body {{ x = (f32[25], f32[5]) parameter(0)
+  v = f32[25] get-tuple-element(x), index=0
+  q = f32[5] get-tuple-element(x), index=1
+  s = (f32[25]{{0:S(1)}}, f32[25], u32[]) copy-start(v)
+  n = f32[5] negate(q)
+  d = f32[25]{{0:S(1)}} copy-done(s)
+  ROOT t = (f32[25], f32[5]) tuple(v, n) }}
+condition {{ y = (f32[25], f32[5]) parameter(0) ROOT is = pred[] constant(false) }}
+ENTRY e {{ p = (f32[25], f32[5]) parameter(0)
+  ROOT w = (f32[25], f32[5]) while(p), condition=condition, body=body,
+    backend_config={{"known_trip_count":{{"n":"{rounds}"}}}} }}""")
+    flight = found.flights[0]
+    assert (flight.between_seconds, flight.total_seconds) == (40, 100 * rounds)
+    assert (flight.hidden_seconds, flight.exposed_seconds) == (40 * rounds, 60 * rounds)
+    assert (found.work_seconds, found.seconds, found.playback.axis_seconds) == (40 * rounds, 100 * rounds, 100)
+
+
+def test_a_text_may_claim_any_number_of_rounds() -> None:
+    """Thirty loops in each other, each of which says that it runs 10¹⁸ times."""
+    rounds = 'backend_config={"known_trip_count":{"n":"999999999999999999"}}'
+    loops = [
+        f"b{n} {{ x = f32[9] parameter(0) ROOT w = f32[9] while(x), condition=c{n}, body=b{n - 1}, {rounds} }}"
+        for n in range(1, 30)
+    ]
+    conditions = [f"c{n} {{ y = f32[9] parameter(0) ROOT is = pred[] constant(false) }}" for n in range(1, 31)]
+    found = timed("\n".join((
+        "b0 { x = f32[9] parameter(0) s = (f32[9], f32[9], u32[]) copy-start(x) ROOT d = f32[9] copy-done(s) }",
+        *conditions,
+        *loops,
+        f"ENTRY e {{ p = f32[9] parameter(0) ROOT w = f32[9] while(p), condition=c30, body=b29, {rounds} }}",
+    )))  # fmt: skip
+    adds_up(found)
+    assert 0 < found.seconds < 1e100
+
+
+@pytest.mark.parametrize("chip", sorted(THROUGHPUTS))
+def test_every_chip_can_be_asked(chip: str) -> None:
+    found = step_time_of(overlap(DUMPS[-1]), throughput_of(chip))
+    adds_up(found)
+    assert found.seconds > 0

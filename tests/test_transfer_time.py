@@ -1,0 +1,89 @@
+"""Which way a transfer takes, and how many of its bytes go over it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import blocking_pair
+from hlo_cli.analysis.async_pairs import async_pairs
+from hlo_cli.analysis.throughput import Rate, Throughput
+from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
+
+CHIP = Throughput("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))
+BLIND = Throughput("blind", {}, Rate(1.0, ""))
+
+
+def of_pair(text: str, moved: int = 120, chip: Throughput = CHIP) -> TransferTime:
+    module = parse_module(f"HloModule m\nENTRY e {{ {text} }}")
+    (pair,) = async_pairs(module).pairs
+    return transfer_time(pair, moved, chip, module)
+
+
+def of_collective(opcode: str, rest: str) -> TransferTime:
+    module = parse_module(
+        f"""HloModule m, replica_count=6
+sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+ENTRY e {{ p = f32[6] parameter(0) ROOT r = f32[6] {opcode}(p), {rest} }}"""
+    )
+    assert module.entry.root is not None
+    return transfer_time(blocking_pair(module.entry.root), 120, CHIP, module)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "rest", "factor"),
+    [
+        ("all-gather", "dimensions={0}", 1),
+        ("all-reduce", "to_apply=sum", 2),
+        ("all-to-all", "dimensions={0}", 1),
+        ("reduce-scatter", "dimensions={0}, to_apply=sum", 1),
+    ],
+)
+@pytest.mark.parametrize("devices", [1, 2, 3, 6])
+def test_rings(opcode: str, rest: str, factor: int, devices: int) -> None:
+    """As the scaling book counts: (n - 1)/n of the bytes leave each device, twice for an all-reduce."""
+    numbers = list(range(6))
+    groups = ",".join(f"{{{','.join(map(str, numbers[at : at + devices]))}}}" for at in range(0, 6, devices))
+    found = of_collective(opcode, f"{rest}, replica_groups={{{groups}}}")
+    assert (found.wire, found.devices) == ("links", devices)
+    assert found.wire_bytes == pytest.approx(120 * factor * (devices - 1) / devices)
+    assert found.seconds == pytest.approx(found.wire_bytes / 10)
+
+
+def test_a_group_that_is_not_listed_is_all_replicas() -> None:
+    assert of_collective("all-gather", "dimensions={0}, replica_groups={}").devices == 6
+
+
+def test_others_send_every_byte_once() -> None:
+    found = of_collective("collective-permute", "source_target_pairs={{0,1},{1,0}}")
+    assert found == TransferTime("links", 120.0, None, 12.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "result", "seconds"), [("", ":S(1)", 120), (":S(1)", "", 120), ("", "", 240), (":S(1)", ":S(1)", 120)]
+)
+def test_copies_take_what_they_read_and_write_in_main_memory(given: str, result: str, seconds: float) -> None:
+    text = f"p = f32[30]{{0{given}}} parameter(0) s = (f32[30]{{0{result}}}, f32[30]{{0{given}}}, u32[]) copy-start(p)"
+    found = of_pair(f"{text} ROOT d = f32[30]{{0{result}}} copy-done(s)")
+    assert (found.wire, found.seconds) == ("memory", seconds)
+
+
+@pytest.mark.parametrize(("given", "result"), [("", ":S(5)"), (":S(5)", "")])
+def test_what_has_an_end_in_host_memory_goes_to_the_host(given: str, result: str) -> None:
+    text = f"p = f32[30]{{0{given}}} parameter(0) s = (f32[30]{{0{result}}}, f32[30]{{0{given}}}, u32[]) copy-start(p)"
+    assert of_pair(f"{text} ROOT d = f32[30]{{0{result}}} copy-done(s)") == TransferTime("host", 120.0, None, 1.2)
+
+
+@pytest.mark.parametrize(("host", "wire"), [("true", "host"), ("false", "links")])
+def test_sends_go_to_the_host_or_to_another_device(host: str, wire: str) -> None:
+    text = f"""p = f32[30] parameter(0) t = token[] after-all()
+      s = (f32[30], u32[], token[]) send(p, t), channel_id=1, is_host_transfer={host}
+      ROOT d = token[] send-done(s), channel_id=1, is_host_transfer={host}"""
+    assert of_pair(text).wire == wire
+    assert of_pair(text, chip=BLIND).seconds is None
+
+
+def test_what_is_more_than_a_transfer_has_no_time() -> None:
+    text = """p = f32[30] parameter(0) s = ((f32[30]), f32[30], u32[]) negate-start(p)
+      ROOT d = f32[30] negate-done(s)"""
+    assert of_pair(text) == TransferTime(None, 120.0, None, None)
