@@ -16,18 +16,27 @@ from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 
 Answer = TypeVar("Answer")
+
+_NAMED = 3
+"""How many inputs an error names."""
 
 
 def asked_of_each(
     inputs: Sequence[str], reading: Reading, jobs: int | None, ask: Ask[Answer]
 ) -> Iterator[Asked[Answer]]:
-    """What every module answers, with a bar for a person who waits."""
+    """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
     pieces = list(pieces_of(inputs, stage=reading.stage, module=reading.module))
     number = min(_processes(jobs), len(pieces))
-    return watched(ask_each(pieces, ask, jobs=number, strict=reading.strict), len(pieces), "dumps")
+    is_any = False
+    for each in watched(ask_each(pieces, ask, jobs=number, strict=reading.strict), len(pieces), "dumps"):
+        is_any = True
+        yield each
+    if not is_any:
+        wanted = "HLO" if reading.module is None else f"module {reading.module}"
+        raise HloError(f"there is no {wanted} in {' '.join(inputs[:_NAMED])}{' …' if len(inputs) > _NAMED else ''}")
 
 
 def finish_each(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.expectations import Verdict
+from hlo_cli.analysis.expectations import Part, Verdict
+from hlo_cli.ir.module import Module
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
@@ -34,22 +35,30 @@ def not_met(subject: Subject) -> Iterator[Finding]:
             stated = verdict.expectation
             hint = f"{stated.place} states it{f': {stated.why}' if stated.why else ''}"
             at = verdict.parts[0].instruction if verdict.parts else None
-            yield Finding(f"expected {stated}, {_found(verdict)}", at, hint=hint, subject=str(stated))
+            message = f"expected {stated}, {_found(verdict, subject.module)}"
+            yield Finding(message, at, hint=hint, subject=str(stated))
 
 
-def _found(verdict: Verdict) -> str:
+def _found(verdict: Verdict, module: Module) -> str:
     """What was found, and where: the first few instructions that count, with how much each."""
     if verdict.found is None:
         return verdict.remark or "found nothing that counts"
-    head = f"found {_amount(verdict, verdict.found)}"
+    head = f"found {_amount(verdict, verdict.found) if verdict.found else 'none'}"
     if not verdict.parts:
         return f"{head}: {verdict.remark}" if verdict.remark else head
-    named = [
-        f"{part.instruction.name} {_amount(verdict, part.amount)}" if part.amount is not None else part.instruction.name
-        for part in verdict.parts[:_NAMED]
-    ]
+    named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
     more = len(verdict.parts) - len(named)
     return f"{head}: {', '.join(named)}{f' and {more:,} more' if more else ''}"
+
+
+def _named(verdict: Verdict, part: Part, module: Module) -> str:
+    instruction = part.instruction
+    words = [instruction.name]
+    if part.amount is not None:
+        words.append(_amount(verdict, part.amount))
+    if instruction.span is not None:
+        words.append(f"(line {module.source.position(instruction.span.start).line})")
+    return " ".join(words)
 
 
 def _amount(verdict: Verdict, number: int | float) -> str:
