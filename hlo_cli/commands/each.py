@@ -57,7 +57,7 @@ def finish_each(
         Column("dump", "dump", "name", machine=False),
         Column("path", "file", person=False),
     )
-    short = _short([each.path for each in found])
+    short = short_paths([each.path for each in found])
     rows = tuple(
         (each.module, each.stage, *cells(each.answer), dump, each.path)
         for each, dump in zip(found, short, strict=True)
@@ -74,8 +74,12 @@ def finish_each(
     return finish(report, output, problems, read=f"{counted(len(rows), 'modules')} {verb} read")
 
 
-def _short(paths: Sequence[str]) -> list[str]:
-    """The paths for a person: without the folder they share, and without files named after nothing but a stage."""
+def short_paths(paths: Sequence[str]) -> list[str]:
+    """The paths for a person: without the folder they share, and without files named after nothing but a stage.
+
+    >>> short_paths(["d/a/after_optimizations.txt", "d/b/after_optimizations.txt", "d/c.hlo"])
+    ['a/', 'b/', 'c.hlo']
+    """
     folders = {os.path.dirname(path) for path in paths}
     shared = os.path.commonpath(folders) if len(folders) > 1 and len(set(map(os.path.isabs, folders))) == 1 else ""
     return [_without_stage(os.path.relpath(path, shared) if shared else path) for path in paths]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.expectations import Verdict, check_expectation, verdicts
+from hlo_cli.commands.each import short_paths
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.expectation import Expectation
 from hlo_cli.ir.module import Module
@@ -17,7 +19,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
-from hlo_cli.syntax.expectations import in_file, read_expectations
+from hlo_cli.syntax.expectations import read_expectations
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory import Memory
@@ -34,11 +36,14 @@ _COLUMNS: Final = (
     Column("expectation", "expectation"),
     Column("section", "section", rank=1, from_width=120),
     Column("module", "module", "name", rank=2),
+    Column("dump", "dump", "name", rank=3, machine=False),
     Column("path", "path", "source", person=False),
     Column("remark", "remark", rank=1, from_width=120),
     Column("stated", "stated", "source", rank=1, from_width=120),
     Column("why", "why", rank=1, from_width=200),
 )
+_ALIKE: Final = ("module", "dump")
+"""Columns that say the same in all rows where there is one input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +113,11 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -
     )
     order = list(_RESULTS)
     rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
-    return Table(
-        "expectations", _COLUMNS, tuple(_row(expectations, each) for each in rows), noun="expectations", main=False
-    )
+    is_one = len({each.path for each in outcomes}) < 2
+    columns = tuple(replace(each, person=False) if is_one and each.name in _ALIKE else each for each in _COLUMNS)
+    short = short_paths([each.path for each in rows])
+    cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
+    return Table("expectations", columns, cells, noun="expectations", main=False)
 
 
 def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> str:
@@ -152,16 +159,7 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
         raise HloError(f"cannot read {path}: {error.strerror or error}", hint="hlo help expect") from error
     except UnicodeDecodeError as error:
         raise HloError(f"{path} is not UTF-8") from error
-    found = read_expectations(source)
-    errors: list[Diagnostic] = []
-    for each in found:
-        try:
-            check_expectation(each, ATTRIBUTE_NAMES)
-        except HloError as error:
-            errors.append(in_file(error, source, each.span).diagnostic)
-    if errors:
-        raise HloError.of(errors)
-    return found
+    return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
 
 
 def _memory(module: Module, given: Input) -> Memory:
@@ -177,8 +175,7 @@ def _memory(module: Module, given: Input) -> Memory:
     return compiled_memory(memory_of(module, generation=assigned_generation(assignment)), assignment)
 
 
-def _row(expectations: Sequence[Expectation], each: Outcome) -> Row:
-    stated = expectations[each.expectation]
+def _row(stated: Expectation, each: Outcome, dump: str) -> Row:
     return (
         _RESULTS[each.is_met],
         each.found,
@@ -187,6 +184,7 @@ def _row(expectations: Sequence[Expectation], each: Outcome) -> Row:
         str(stated),
         ", ".join(map(str, stated.sections)) or None,
         each.module or None,
+        dump or None,
         each.path or None,
         each.remark or None,
         stated.place,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.lint_baseline import NEVER_KNOWN
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.registry import Rule
 from hlo_cli.render.numbers import counted
@@ -90,4 +91,7 @@ def _next(findings: Findings, argument: str) -> tuple[str, ...]:
         return ()
     most = findings.statistics().rows[0][0]
     explain = f"hlo lint --explain {most}"
-    return (explain, f"hlo lint {argument} --write-baseline FILE") if argument and argument != "-" else (explain,)
+    is_new = any(each.diagnostic.code not in NEVER_KNOWN for each in findings.found)
+    if not is_new or argument in ("", "-"):
+        return (explain,)
+    return (explain, f"hlo lint {argument} --write-baseline FILE")

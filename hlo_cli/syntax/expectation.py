@@ -125,7 +125,9 @@ def _where(source: Source, span: Span) -> Where:
     except HloError as error:
         raise _whole(source, span, error) from None
     for comparison in _comparisons(found.condition):
-        _check_opcodes(source, comparison)
+        if comparison.field.name == "opcode":
+            for value in comparison.values:
+                _check_opcode(source, comparison, value)
     return Where(source, found.condition)
 
 
@@ -147,16 +149,21 @@ def _comparisons(condition: Condition) -> Iterator[Comparison]:
                 yield from _comparisons(part)
 
 
-def _check_opcodes(source: Source, comparison: Comparison) -> None:
-    """No spelling of an asynchronous operation is asked for, which would never be found."""
-    if comparison.field.name != "opcode":
+def _check_opcode(source: Source, comparison: Comparison, value: Number | Text) -> None:
+    """Nothing is asked for that would never be found: an opcode that there is not, or a spelling of another."""
+    if not isinstance(value, Text):
         return
-    for value in comparison.values:
-        match = _ASYNC.fullmatch(value.text) if isinstance(value, Text) else None
-        if match and (match[1] in OPCODE_ARITY or match[1] == "async"):
-            plain = "async" if match[1] == "async" else f"opcode == {match[1]}, with async if it has to be asynchronous"
-            message = f"{value.text} counts as {'what it starts' if match[1] == 'async' else match[1]} here"
-            raise HloError(message, value.span, source=source, hint=f"write {plain}")
+    match = _ASYNC.fullmatch(value.text)
+    if match and (match[1] in OPCODE_ARITY or match[1] == "async"):
+        is_any = match[1] == "async"
+        hint = "write async" if is_any else f"write opcode == {match[1]}, with async if it has to be asynchronous"
+        message = f"{value.text} counts as {'what it starts' if is_any else match[1]} here"
+        raise HloError(message, value.span, source=source, hint=hint)
+    if comparison.operator in ("==", "!=", "in", "not in") and value.text not in OPCODE_ARITY:
+        meant = nearest(value.text, OPCODE_ARITY)
+        question = f"; did you mean {meant}?" if meant else ""
+        hint = f'write opcode ~ "^{value.text}$" for one that XLA itself does not have'
+        raise HloError(f"no opcode {value.text}{question}", value.span, source=source, hint=hint)
 
 
 def _limit(source: Source, at: int) -> tuple[Limit, Number]:

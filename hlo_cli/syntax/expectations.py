@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from hlo_cli.ir.expectation import EVERYTHING, Expectation, Quantity, Section
@@ -13,6 +13,7 @@ from hlo_cli.syntax.expectation import parse_expectation
 from hlo_cli.syntax.sizes import parse_size
 from hlo_cli.syntax.toml_places import Path, Place, place_in_string, toml_places
 
+Check: TypeAlias = "Callable[[Expectation], None]"
 Toml: TypeAlias = "bool | int | float | str | Sequence[Toml] | Mapping[str, Toml]"
 
 SPACES: Final = ("hbm", "vmem", "smem", "cmem", "sflag", "sparsecore", "host", "ram")
@@ -24,22 +25,25 @@ _AT: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$"
 _HINT: Final = "hlo help expect"
 
 
-def read_expectations(source: Source) -> tuple[Expectation, ...]:
+def read_expectations(source: Source, check: Check | None = None) -> tuple[Expectation, ...]:
     """The expectations of a file, in the order of its keys; HloError with all that is wrong in it, and where.
+
+    `check` raises HloError for what reads well and makes no sense, with its place in the expectation.
 
     >>> text = 'max_peak.hbm = "14GiB"\\n[target.tpu]\\nexpect = ["none(opcode == copy and loop)"]'
     >>> for each in read_expectations(Source("e.toml", text)): print(each.place, each, *each.sections)
     e.toml:1 max_peak.hbm <= 14GiB
     e.toml:3 none(opcode == copy and loop) target tpu
     """
-    return _Reader(source).read()
+    return _Reader(source, check).read()
 
 
 class _Reader:
     """Reads one file; what is wrong is gathered, so that one run tells all of it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, check: Check | None) -> None:
         self._source = source
+        self._check = check
         self._content = _load(source)
         self._places = toml_places(source)
         self._errors: list[Diagnostic] = []
@@ -91,10 +95,13 @@ class _Reader:
     def _parsed(self, text: str, place: Span, why: str, sections: tuple[Section, ...]) -> Iterator[Expectation]:
         try:
             quantity, operator, limit = parse_expectation(text)
+            stated = Expectation(" ".join(text.split()), quantity, operator, limit, self._source, place, why, sections)
+            if self._check is not None:
+                self._check(stated)
         except HloError as error:
-            self._errors.append(in_file(error, self._source, place).diagnostic)
+            self._errors.append(_in_file(error, self._source, place).diagnostic)
         else:
-            yield Expectation(" ".join(text.split()), quantity, operator, limit, self._source, place, why, sections)
+            yield stated
 
     def _peak(self, space: str, limit: Toml, path: Path, sections: tuple[Section, ...]) -> Iterator[Expectation]:
         place = self._place(path)
@@ -109,7 +116,7 @@ class _Reader:
                 number = Number(parse_size(str(limit)), "bytes", str(limit), place.value)
             except HloError as error:
                 is_text = isinstance(limit, str)
-                self._errors.append(in_file(error, self._source, place.value, is_text=is_text).diagnostic)
+                self._errors.append(_in_file(error, self._source, place.value, is_text=is_text).diagnostic)
                 return
             text = f"max_peak.{space} <= {limit}"
             quantity = Quantity("max_peak", Where(Source("", text), EVERYTHING), space=space.lower())
@@ -134,13 +141,8 @@ class _Reader:
         self._errors.append(Diagnostic("error", message, self._source, place.key or place.value, hint))
 
 
-def in_file(error: HloError, source: Source, string: Span, *, is_text: bool = True) -> HloError:
-    """An error about what a string of a file says, with its place in the file.
-
-    >>> source = Source("e.toml", 'expect = ["count(x"]')
-    >>> print(in_file(HloError("( is not closed", Span(5, 6)), source, Span(10, 19)))
-    e.toml:1:17: error: ( is not closed
-    """
+def _in_file(error: HloError, source: Source, string: Span, *, is_text: bool = True) -> HloError:
+    """An error about what a string of a file says, with its place in the file."""
     each = error.diagnostic
     span = each.span
     if span is None or not is_text:
