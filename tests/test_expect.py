@@ -21,7 +21,7 @@ from hlo_cli.cli import main
 from hlo_cli.commands.help import EXPECT
 from hlo_cli.commands.lint_expect import expectations_in
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.expectations import read_expectations
+from hlo_cli.syntax.expectations import Toml, read_expectations
 from hlo_cli.syntax.toml_places import place_in_string, toml_places
 from hlo_cli.transform.desugar import desugar
 from strategies import dumps, name_of
@@ -264,8 +264,7 @@ def test_places_in_strings_with_escapes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("expect = [«\n»", "invalid value"),
-        ("expect = 'a«", "expected"),
+        ("a = 1\nexpect = [«=»]", "invalid value"),
         ("«expect» = 3", "expect is a list of strings"),
         ("«max_peak» = '3GiB'", "max_peak is a table"),
         ("expect = [«3»]", "expected a string"),
@@ -346,6 +345,16 @@ _VALUES = st.recursive(
 _TABLES = st.lists(st.tuples(st.booleans(), _KEYS, st.dictionaries(_KEYS, _VALUES, max_size=3)), max_size=3)
 
 
+def _at(content: Toml, path: tuple[str | int, ...]) -> Toml:
+    for step in path:
+        match content, step:
+            case dict(), str():
+                content = content[step]
+            case list(), int():
+                content = content[step]
+    return content
+
+
 @given(_TABLES)
 def test_places_hold_what_the_reader_of_toml_reads(tables: list[tuple[bool, str, dict[str, str]]]) -> None:
     parts = []
@@ -354,14 +363,12 @@ def test_places_hold_what_the_reader_of_toml_reads(tables: list[tuple[bool, str,
         parts += [f"{key}\t= {value}   # why = 3" for key, value in pairs.items()]
     text = "\n".join(parts) + "\n"
     try:
-        content = tomllib.loads(text)
+        content: Toml = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return
     source = Source("a.toml", text)
     for path, place in toml_places(source).items():
-        value = content
-        for step in path:
-            value = value[step]
+        value = _at(content, path)
         written = source.slice(place.value)
         if not written.startswith("[") or place.key is None or place.key != place.value:
             assert tomllib.loads(f"v = {written}")["v"] == value
