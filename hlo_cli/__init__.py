@@ -59,7 +59,11 @@ if TYPE_CHECKING:
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
+    from hlo_cli.transform.fuse import Fused, fuse
+    from hlo_cli.transform.fuse_pair import fuse_pair
+    from hlo_cli.transform.reorder import reorder
     from hlo_cli.transform.sugar import sugar
+    from hlo_cli.transform.unfuse import unfuse
 
 __all__ = [
     "Allocation",
@@ -72,6 +76,7 @@ __all__ = [
     "DecodedCall",
     "Diagnostic",
     "Flight",
+    "Fused",
     "Fusion",
     "HloError",
     "Instruction",
@@ -105,6 +110,8 @@ __all__ = [
     "element_at",
     "extract",
     "findings_in",
+    "fuse",
+    "fuse_pair",
     "fusions_of",
     "inferred_shape",
     "inverse_map",
@@ -122,10 +129,12 @@ __all__ = [
     "padding_mask",
     "parse_module",
     "parse_shape",
+    "reorder",
     "scan",
     "step_time_of",
     "sugar",
     "throughput_of",
+    "unfuse",
 ]
 
 _HOMES = {
@@ -175,7 +184,11 @@ _HOMES = {
     "hlo_cli.syntax.shapes": ("parse_shape",),
     "hlo_cli.transform.desugar": ("desugar",),
     "hlo_cli.transform.extract": ("extract",),
+    "hlo_cli.transform.reorder": ("reorder",),
+    "hlo_cli.transform.fuse": ("Fused", "fuse"),
+    "hlo_cli.transform.fuse_pair": ("fuse_pair",),
     "hlo_cli.transform.sugar": ("sugar",),
+    "hlo_cli.transform.unfuse": ("unfuse",),
 }
 
 if not TYPE_CHECKING:

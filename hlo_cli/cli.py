@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "memspace": ("hlo_cli.commands.memspace", "what fills each memory, and when"),
     "schedule": ("hlo_cli.commands.schedule", "what overlaps, what waits"),
     "fuse": ("hlo_cli.commands.fuse", "what is fused, what it saves; costs"),
+    "diff": ("hlo_cli.commands.diff", "what changed between two dumps, whatever the names"),
     "lint": ("hlo_cli.commands.lint", "what is wrong, and what costs too much"),
     "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
 }
@@ -36,6 +37,7 @@ QUESTIONS: Final = (
     ("What fills the memory?", "hlo memspace DUMP"),
     ("What waits for communication?", "hlo schedule DUMP"),
     ("What was fused, and what did it save?", "hlo fuse DUMP"),
+    ("What changed?", "hlo diff OLD NEW"),
     ("Is it fit to ship?", "hlo lint DUMP"),
 )
 

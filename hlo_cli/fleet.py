@@ -108,7 +108,7 @@ def ask_each(
         problem = "the process that read it ended; there may not be enough memory"
         return (Asked(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
-    for found in in_order(_Reader(ask, strict), pieces, jobs=jobs, lost=lost):
+    for found in in_order(Reader(ask, strict), pieces, jobs=jobs, lost=lost):
         yield from found
 
 
@@ -117,8 +117,11 @@ def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module,
 
 
 @dataclass(slots=True)
-class _Reader(Generic[Answer]):
+class Reader(Generic[Answer]):
     """Reads pieces and asks what is in them; `unswept` is how much text was read since garbage was last looked for.
+
+    >>> Reader(lambda module, input: module.name, strict=False)(Piece("/no/such/dump.txt"))[0].problem
+    'there is no folder /no/such'
 
     Modules hold their computations, which hold their instructions, which know their computation: only the garbage
     collector frees them, and it waits until there is a quarter more than the most there ever was.

@@ -14,6 +14,8 @@ _BEHIND_AN_EXCERPT: Final = 1000
 """How much of a line is kept behind what is meant: as much as any screen shows."""
 
 Severity = Literal["error", "warning", "note"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+"""From the worst to the least."""
 
 
 @dataclass(frozen=True, slots=True)

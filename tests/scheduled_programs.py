@@ -28,6 +28,13 @@ _CONDITION = """NAME {
   ROOT r = pred[] compare(c, n), direction=LT
 }
 """
+_CALLED = """NAME {
+  a = f32[N] parameter(0)
+  b = f32[N] OP(a)
+  c = f32[N] negate(a)
+  ROOT r = f32[N] add(c, b)
+}
+"""
 
 
 class _Program:
@@ -47,8 +54,10 @@ class _Program:
             self.there[f"p{number}"] = size
         self.lines.append("zero = f32[] constant(0)")
         self.lines.extend(f"at{number} = s32[] constant({number})" for number in range(3))
+        self.lines.append("less = pred[] compare(at0, at1), direction=LT")
+        kinds = self.unary, self.binary, self.spread, self.gathered, self.updated, self.looped, self.branched
         while len(self.lines) < 70:
-            self.random.choice((self.unary, self.binary, self.spread, self.gathered, self.updated, self.looped))()
+            self.random.choice(kinds)()
         kept = sorted(self.fresh & self.there.keys())[-6:]
         shapes = ", ".join(f"f32[{self.there[name]}]" for name in kept)
         self.lines.append(f"ROOT root = ({shapes}) tuple({', '.join(kept)})")
@@ -101,6 +110,19 @@ class _Program:
             part = self.any(size // 8)
             self.made(size, f"dynamic-update-slice({name}, {part}, at{self.random.randrange(3)})")
 
+    def branched(self) -> None:
+        name, at = self.any(), len(self.lines)
+        size = self.there[name]
+        for side in ("yes", "no"):
+            body = _CALLED.replace("OP", self.random.choice(_UNARY)).replace("NAME", f"{side}{at}")
+            self.called.append(body.replace("[N]", f"[{size}]"))
+        if self.random.randrange(2):
+            self.made(size, f"call({name}), to_apply=yes{at}")
+            self.called.pop()
+        else:
+            sides = f"true_computation=yes{at}, false_computation=no{at}"
+            self.made(size, f"conditional(less, {name}, {self.any(size)}), {sides}")
+
     def looped(self) -> None:
         size = self.random.choice(_SIZES)
         first, second = self.taken(size), self.taken(size)
@@ -120,5 +142,5 @@ class _Program:
 
 
 def scheduled_program(random: Random) -> str:
-    """A module of about 70 instructions in the entry, and of loops."""
+    """A module of about 70 instructions in the entry, and of loops, calls and branches."""
     return _Program(random).text()

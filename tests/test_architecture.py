@@ -22,7 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "ir": {"source"},
     "syntax": {"source", "ir"},
     "inputs": {"source"},
-    "analysis": {"source", "ir"},
+    "analysis": {"source", "alignment", "ir"},
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis"},
     "fleet": {"source", "ir", "syntax", "inputs", "analysis"},

@@ -11,16 +11,23 @@ from typing import get_args
 
 import pytest
 
-from dumps import Dump, compiled_dumps
-from hlo_cli import parse_module
+from dumps import FIXTURES, Dump, compiled_dumps
+from hlo_cli import load, parse_module
 from hlo_cli.alignment import longest_increasing
+from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.peaks import peaks_of
 from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.analysis.step_time import step_time_of
+from hlo_cli.analysis.throughput import throughput_of
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.moved import moved_blocks
-from hlo_cli.transform.reorder import How, reorder
+from hlo_cli.transform.reorder import How, reorder, reordered
+from hlo_cli.transform.scheduling.flights import Times
+from hlo_cli.transform.scheduling.on_chip import times_on_chip
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program
@@ -146,6 +153,62 @@ def test_memory_takes_no_more_in_any_space(dump: Dump) -> None:
     assert all(peak <= given[space] for space, peak in peaks(new(dump, "memory")).items())
 
 
+def unscheduled(text: str) -> Module:
+    return parse_module(text.replace("is_scheduled=true", "is_scheduled=false", 1))
+
+
+def program(seed: int) -> str:
+    """A random program, one half of them with a result that overwrites an argument."""
+    text = scheduled_program(Random(seed))
+    root = parse_module(text).entry.root
+    assert root is not None
+    if seed % 2 and root.operands:
+        arguments = [str(parameter.shape) for parameter in parse_module(text).entry.parameters]
+        alias = f"input_output_alias={{ {{0}}: ({arguments.index(str(root.operands[0].shape))}, {{}}, may-alias) }}"
+        return text.replace("is_scheduled=true", f"is_scheduled=true, {alias}", 1)
+    return text
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_memory_takes_no_more_whatever_the_program(seed: int) -> None:
+    """Loops, calls, branches, updates in place, results that overwrite arguments."""
+    text = program(seed)
+    for old in (parse_module(text), unscheduled(text)):
+        made = reordered(old, "memory")
+        assert made.before == peaks(old)
+        assert made.after == peaks(made.module)
+        assert all(peak <= made.before[space] for space, peak in made.after.items())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_memory_takes_no_more_than_what_xla_chooses_from(seed: int) -> None:
+    """XLA takes the best of list, depth first and post-order, the CPU compiler depth or breadth first."""
+    old = parse_module(program(seed))
+    others: tuple[How, ...] = "dfs", "bfs", "postorder"
+    assert peaks(reorder(old, "memory"))[0] <= min(peaks(reorder(old, how))[0] for how in others)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_peaks_are_those_of_the_memory_that_follows(seed: int) -> None:
+    """Measured for an order without making its module, or with that: one number."""
+    old = parse_module(program(seed))
+    facts = any_order(old)
+    for how in HOWS:
+        made = reorder(old, how)
+        orders: dict[Computation, list[Instruction]] = {}
+        for before, after in zip(old.computations, made.computations, strict=True):
+            by_name = {instruction.name: instruction for instruction in before.instructions}
+            orders[before] = [by_name[instruction.name] for instruction in after.instructions]
+        assert peaks_of(facts, orders) == peaks_of(any_order(made), {}) == peaks(made)
+
+
+@dumps
+def test_peaks_of_dumps_are_those_of_their_memory(dump: Dump) -> None:
+    """But for spaces that nothing lives in, which have a total alone."""
+    lived = {space: peak for space, peak in peaks(module(dump)).items() if peak}
+    assert {space: peak for space, peak in peaks_of(any_order(module(dump)), {}).items() if peak} == lived
+
+
 @dumps
 def test_latency_takes_no_more_memory_and_waits_for_no_more(dump: Dump) -> None:
     given = peaks(module(dump))
@@ -212,6 +275,42 @@ ENTRY e {
     assert at["s"] < at["n"] < at["d"]
 
 
+def test_latency_goes_by_the_times_that_it_is_given() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[8] parameter(0)
+  s = (f32[8], f32[8], u32[]) copy-start(p)
+  d = f32[8] copy-done(s)
+  n = f32[8] negate(p)
+  k = f32[8] sine(p)
+  ROOT a = (f32[8], f32[8], f32[8]) tuple(n, d, k)
+}"""
+    given = parse_module(text)
+    for times, order in (
+        (Times(lambda _: 2.5, lambda _: 1.0, "measured"), ["p", "s", "n", "d", "k", "a"]),
+        (Times(lambda _: 2.5, lambda _: 9.0, "measured"), ["p", "s", "n", "k", "d", "a"]),
+    ):
+        assert names(reorder(given, "latency", limits={0: 4096}, times=times).entry) == order
+
+
+@pytest.mark.parametrize("chip", ["h100", "v5e"])
+@pytest.mark.parametrize("folder", ["gpu/h100_transformer", "gpu/h100_collectives", "tpu/v5e_offload", "tpu/v5p_scan"])
+def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -> None:
+    throughput = throughput_of(chip)
+    given = overlap_of(load(FIXTURES / folder))
+    new = reorder(given.module, "latency", times=times_on_chip(given, throughput))
+    before, after = (step_time_of(overlap, throughput) for overlap in (given, overlap_of(new)))
+    assert after.exposed_seconds <= before.exposed_seconds
+    assert after.work_seconds == pytest.approx(before.work_seconds)
+    assert after.seconds <= before.seconds * (1 + 1e-9)
+
+
+@hows
+def test_what_uses_what_only_comes_later_stays_as_it_is(how: How) -> None:
+    text = "HloModule m  ENTRY e { a = f32[8] negate(b)  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }"
+    assert names(reorder(parse_module(text), how).entry) == ["a", "b", "c"]
+
+
 def test_little_moves() -> None:
     random = Random(1)
     for _ in range(200):
@@ -232,6 +331,14 @@ def test_xla_reads_every_reordered_module(how: How) -> None:
     texts = [new(dump, how).to_string() for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
     assert len(texts) > 20
     assert ask_xla(texts) == [True] * len(texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["names", "sorting"])
+def test_xla_computes_the_same_for_dumps(name: str) -> None:
+    """Other dumps differ from themselves: past a dynamic bound nothing is initialised, and feeds wait for a host."""
+    dump = next(dump for dump in DUMPS if str(dump) == f"cpu/{name}")
+    assert same_results([[dump.text, *(str(new(dump, how)) for how in HOWS)]]) == [[True] * len(HOWS)]
 
 
 @pytest.mark.slow

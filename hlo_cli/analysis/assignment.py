@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.buffers import Buffer, assignment_order
 from hlo_cli.analysis.gaps import Gaps
-from hlo_cli.analysis.heap import place
+from hlo_cli.analysis.heap import Heap, place
 from hlo_cli.analysis.heap_events import heap_request
 from hlo_cli.analysis.heap_in_order import place_in_order
 from hlo_cli.analysis.interference import Interference, Tenants
@@ -70,9 +70,14 @@ class _Opened:
 
 
 def assign(
-    module: Module, buffers: tuple[Buffer, ...], interference: Interference, target: Target | None
+    module: Module,
+    buffers: tuple[Buffer, ...],
+    interference: Interference,
+    target: Target | None,
+    *,
+    with_offsets: bool = True,
 ) -> tuple[Assigned, ...]:
-    """The allocations of a module, temporary ones last."""
+    """The allocations of a module, temporary ones last; without offsets, heaps have no size: what shares is told."""
     drafts: list[_Draft] = []
     opened = _Opened()
     left: list[int] = []
@@ -95,7 +100,7 @@ def assign(
             drafts.append(draft)
         _put(draft, number, buffer, interference, opened)
         home.update(dict.fromkeys(buffer.values, draft))
-    drafts.extend(_heaps(buffers, left, interference, target))
+    drafts.extend(_heaps(buffers, left, interference, target, with_offsets=with_offsets))
     for number in order:
         if buffers[number].is_local:
             role: Role = "constant" if buffers[number].is_constant else "thread-local"
@@ -172,7 +177,12 @@ def _put(draft: _Draft, number: int, buffer: Buffer, interference: Interference,
 
 
 def _heaps(
-    buffers: tuple[Buffer, ...], left: Sequence[int], interference: Interference, target: Target | None
+    buffers: tuple[Buffer, ...],
+    left: Sequence[int],
+    interference: Interference,
+    target: Target | None,
+    *,
+    with_offsets: bool,
 ) -> list[_Draft]:
     """One allocation for each memory space, in which the heap has placed what is left."""
     found: list[_Draft] = []
@@ -187,8 +197,10 @@ def _heaps(
             found.append(_Draft(most, space, "temporary", buffers=inside, offsets=unknown, slots=list(inside)))
             continue
         request = heap_request(size, size, interference.dataflow, interference.aliases, ranges, interference.sharing)
-        placing = place_in_order if target == "tpu" else place
-        heap = placing(request.groups, alignment(space, target))
+        heap = Heap((0,) * len(request.groups), 0, 0)
+        if with_offsets:
+            placing = place_in_order if target == "tpu" else place
+            heap = placing(request.groups, alignment(space, target))
         offset: dict[int, int | None] = dict.fromkeys(inside, 0)
         slot = {number: number for number in inside}
         for values, at in zip(request.values, heap.offsets, strict=True):

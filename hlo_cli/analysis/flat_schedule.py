@@ -5,7 +5,7 @@ Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hlo_cli.analysis.async_chains import AsyncChain
@@ -59,8 +59,13 @@ class _Frame:
     next: int = 0
 
 
-def flat_schedule(places: Places, entry: Computation, chains: Mapping[Instruction, AsyncChain]) -> FlatSchedule:
-    """The flattened schedule of the computations below the entry, each in the order of its text.
+def flat_schedule(
+    places: Places,
+    entry: Computation,
+    chains: Mapping[Instruction, AsyncChain],
+    orders: Mapping[Computation, Sequence[Instruction]] | None = None,
+) -> FlatSchedule:
+    """The flattened schedule of the computations below the entry, each in its order, or else in that of its text.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.places import places_of
@@ -78,7 +83,7 @@ def flat_schedule(places: Places, entry: Computation, chains: Mapping[Instructio
     frames = [_Frame(entry, None, 0, 0)]
     while frames:
         frame = frames[-1]
-        instructions = frame.computation.instructions
+        instructions = (orders or {}).get(frame.computation, frame.computation.instructions)
         base = places.base[frame.computation]
         called = None
         for n in range(frame.next, len(instructions)):
@@ -93,7 +98,7 @@ def flat_schedule(places: Places, entry: Computation, chains: Mapping[Instructio
                     break
             elif instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:
                 sequence.extend([instruction] * (len(instruction.operands) + 1))
-            ticks[base + n] = len(sequence)
+            ticks[base + instruction.index] = len(sequence)
             sequence.append(instruction)
         if called is None:
             frames.pop()

@@ -9,27 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hlo_cli.analysis.alias_sets import alias_sets
+from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.assignment import Assigned, assign
-from hlo_cli.analysis.async_chains import async_chains
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, generation_of, logical_bytes
-from hlo_cli.analysis.buffers import Buffer, buffers_of
-from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
+from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, logical_bytes
+from hlo_cli.analysis.buffers import Buffer
+from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.flat_schedule import flat_schedule
-from hlo_cli.analysis.in_place import InPlace
 from hlo_cli.analysis.interference import Interference, Release
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
 from hlo_cli.analysis.operand_sharing import OperandSharing
-from hlo_cli.analysis.places import places_of
+from hlo_cli.analysis.peaks import timeline
 from hlo_cli.analysis.subshapes import subshapes_of
-from hlo_cli.analysis.target import Target, space_name, target_of
+from hlo_cli.analysis.target import Target, space_name
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape
-
-_THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
-_THROUGH = frozenset(("bitcast",))
 
 
 @no_garbage_collection()
@@ -53,17 +48,12 @@ def memory_of(
     >>> memory.spaces[0].totals.temporaries
     32
     """
-    target = target or target_of(module)
-    generation = generation or (generation_of(module) if target == "tpu" else "v5e")
-    places = places_of(module)
-    chains = async_chains(places.instructions)
-    dataflow = dataflow_of(places, chains)
-    schedule = flat_schedule(places, module.entry, chains)
-    in_place = in_place_of(target)
-    aliases = alias_sets(module, dataflow, in_place)
+    facts = any_order(module, target, generation)
+    target, generation, dataflow = facts.target, facts.generation, facts.dataflow
+    schedule = flat_schedule(facts.places, module.entry, facts.chains)
+    aliases, buffers = facts.aliases, facts.buffers
     ranges = live_ranges(module, dataflow, schedule, aliases, target)
-    buffers = buffers_of(module, dataflow, aliases, target, generation)
-    sharing = OperandSharing(dataflow, in_place, target)
+    sharing = OperandSharing(dataflow, facts.in_place, target)
     assigned = assign(module, buffers, Interference(dataflow, aliases, ranges, sharing, release), target)
     sizing = _Sizing(target, generation)
     allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
@@ -82,17 +72,6 @@ def memory_of(
         allocations,
         ranges.peak,
     )
-
-
-def in_place_of(target: Target | None) -> InPlace:
-    """How in-place operations are found on a target.
-
-    >>> from hlo_cli import parse_module
-    >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
-    >>> len(in_place_of("gpu").pairs(root))
-    1
-    """
-    return InPlace(_THROUGH_ON_GPU if target == "gpu" else _THROUGH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,21 +195,7 @@ def _spaces(
 
 def timeline_of(values: Sequence[LiveValue], end: int) -> list[int]:
     """The bytes alive at every position up to the end; where one value takes over from another, the new one counts."""
-    change = [0] * (end + 2)
-    before: dict[int, LiveValue] = {}
-    for value in values:
-        last = before.get(value.slot)
-        if last is not None and last.end >= value.start:
-            change[value.start] -= last.padded_bytes
-            change[last.end + 1] += last.padded_bytes
-        change[value.start] += value.padded_bytes
-        change[value.end + 1] -= value.padded_bytes
-        before[value.slot] = value
-    alive = 0
-    for position, changed in enumerate(change):
-        alive += changed
-        change[position] = alive
-    return change[:-1]
+    return timeline(((value.start, value.end, value.padded_bytes, value.slot) for value in values), end)
 
 
 def _totals(

@@ -66,6 +66,17 @@ def subgroup_size(instruction: Instruction, module: Module | None = None) -> int
             return replicas * partitions
 
 
+def lists_groups(instruction: Instruction) -> bool:
+    """Whether a collective operation says which devices take part together; all do if it does not.
+
+    >>> from hlo_cli import parse_module
+    >>> lists_groups(parse_module("r = f32[2] all-gather(f32[2] a), dimensions={0}, replica_groups={}").entry.root)
+    False
+    """
+    groups = instruction.replica_groups
+    return groups is not None and not (isinstance(groups, CollectiveDeviceList) and not groups.listed)
+
+
 def _size_of_first_group(instruction: Instruction) -> int | None:
     """How many numbers stand in the first group, or None if no groups are listed."""
     match instruction.replica_groups:

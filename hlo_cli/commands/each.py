@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from hlo_cli.commands.each_options import processes
 from hlo_cli.commands.options import Output, Reading, finish
 from hlo_cli.fleet import Ask, Asked, ask_each
 from hlo_cli.inputs.dumps import parse_dump_name
@@ -29,9 +30,9 @@ def asked_of_each(
 ) -> Iterator[Asked[Answer]]:
     """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
     pieces = list(pieces_of(inputs, stage=reading.stage, module=reading.module))
-    number = min(_processes(jobs), len(pieces))
+    asked = ask_each(pieces, ask, jobs=processes(jobs, len(pieces)), strict=reading.strict)
     is_any = False
-    for each in watched(ask_each(pieces, ask, jobs=number, strict=reading.strict), len(pieces), "dumps"):
+    for each in watched(asked, len(pieces), "dumps"):
         is_any = True
         yield each
     if not is_any:
@@ -89,7 +90,3 @@ def _without_stage(path: str) -> str:
     folder, name = os.path.split(path)
     dump = parse_dump_name(name)
     return f"{folder}/" if folder and dump is not None and dump.label is None else path
-
-
-def _processes(jobs: int | None) -> int:
-    return 1 if jobs is None else jobs or os.cpu_count() or 1

@@ -16,12 +16,24 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 def each_options(function: _F) -> _F:
     """`--each` and `--jobs`: one row for each of many modules, read by several processes."""
-    for option in (
-        click.option("--jobs", type=click.IntRange(min=0), metavar="N", help="--each in N processes; 0: one a core."),
-        click.option("--each", is_flag=True, help="A row for each module, however many; so do several inputs."),
-    ):
-        function = option(function)
-    return function
+    function = jobs_option("--each in N processes; 0: one a core.")(function)
+    return click.option("--each", is_flag=True, help="A row for each module, however many; so do several inputs.")(
+        function
+    )
+
+
+def jobs_option(words: str) -> Callable[[_F], _F]:
+    """`--jobs` alone, given to the command as a number or None; `processes` says what it means."""
+    return click.option("--jobs", type=click.IntRange(min=0), metavar="N", help=words)
+
+
+def processes(jobs: int | None, work: int) -> int:
+    """How many processes that is for some pieces of work: one where nothing is said, one a core for 0.
+
+    >>> processes(None, 100), processes(4, 100), processes(4, 2)
+    (1, 4, 2)
+    """
+    return min(1 if jobs is None else jobs or os.cpu_count() or 1, max(work, 1))
 
 
 def is_for_each(inputs: Sequence[str], each: bool, jobs: int | None, others: Sequence[str]) -> bool:

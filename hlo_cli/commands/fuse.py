@@ -10,16 +10,28 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.chips import chip_options
-from hlo_cli.commands.options import Reading, finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.options import (
+    Reading,
+    complain,
+    finish,
+    input_options,
+    output_of,
+    output_options,
+    reading_of,
+    write,
+)
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse_chip import Timing
+    from hlo_cli.commands.fuse_what_if import Result, WhatIf
     from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.options import Output
     from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
+SWITCHES = ("no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
 HELP = """What is fused, what that saves, and what everything costs.
 
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each fusion is shown
@@ -34,6 +46,9 @@ Examples:
   hlo fuse dump/ --cost --sort flops
   hlo fuse dump/ --dots --chip v5e
   hlo fuse dump/ --custom-calls
+  hlo fuse dump/ --why-not
+  hlo fuse dump/ --unfuse all --apply
+  hlo fuse dump/ --fuse tanh.3,multiply.7 -o new.hlo
 """
 
 
@@ -44,6 +59,12 @@ Examples:
 @click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
 @click.option("--custom-calls", is_flag=True, help="Every custom call, or the one of this NAME, taken apart.")
 @click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
+@click.option("--why-not", is_flag=True, help="Neighbours that are not fused, why not, and what fusing would save.")
+@click.option("--apply", is_flag=True, help="What if the CPU compiler's fusion pass came now: the result as a diff.")
+@click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, which takes its value.")
+@click.option("--into", metavar="FUSION", help="The fusion that what --fuse names goes into.")
+@click.option("--unfuse", metavar="NAME|all", help="What if these fusions were taken apart.")
+@click.option("--fusion-rules", metavar="LIST", help="No-copies, guard-softmax, wrap-transpose, no-wrap, with commas.")
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
 @chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
@@ -56,6 +77,12 @@ def command(
     dots: bool,
     custom_calls: bool,
     c_signature: bool,
+    why_not: bool,
+    apply: bool,
+    pair: str | None,
+    into: str | None,
+    unfuse: str | None,
+    fusion_rules: str | None,
     computation: str | None,
     chip: str | None,
     chips: str | None,
@@ -66,9 +93,11 @@ def command(
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
     is_about_calls = custom_calls or c_signature
+    changed = _WhatIf(apply, _listed(pair), into, _listed(unfuse), _listed(fusion_rules))
     fusion = name is not None and not is_about_calls
-    asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls}
-    _check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
+    asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls, "--why-not": why_not}
+    _check_together({**asked, changed.option: changed.is_asked}, as_xla=as_xla, narrowed=bool(where or computation))
+    _check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
     if is_about_calls:
         _check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
@@ -78,16 +107,39 @@ def command(
 
     throughput = chosen_throughput(chip, chips)
     timing = Timing(throughput) if throughput is not None else None
-    wish = _Wish(name, cost, as_xla, dots, is_about_calls, timing, computation, where)
+    wish = _Wish(name, cost, as_xla, dots, is_about_calls, why_not, changed, timing, computation, where)
     loaded = _load(inputs, reading, wish)
     if c_signature:
         from hlo_cli.commands.fuse_custom_calls import write_c
 
         return write_c(loaded, output, name=name, within=_within(loaded, wish))
+    if changed.is_asked and output.is_module:
+        return _write(loaded, changed, output)
     report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
     broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _WhatIf:
+    """What is to be fused, or taken apart."""
+
+    apply: bool
+    pair: tuple[str, ...]
+    into: str | None
+    unfuse: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anything is to be changed."""
+        return self.apply or bool(self.pair or self.into or self.unfuse)
+
+    @property
+    def option(self) -> str:
+        """The first of the options that ask for a change."""
+        return "--apply" if self.apply else "--unfuse" if self.unfuse else "--fuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +151,8 @@ class _Wish:
     as_xla: bool
     dots: bool
     custom_calls: bool
+    why_not: bool
+    changed: _WhatIf
     timing: Timing | None
     computation: str | None
     where: str | None
@@ -128,6 +182,38 @@ def _check_calls(*, chip: str | None, where: str | None, is_list: bool) -> None:
         raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
 
 
+def _listed(names: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ()
+
+
+def _check_changes(changed: _WhatIf, *, why_not: bool, is_part: bool) -> None:
+    if changed.into is not None and not changed.pair:
+        raise HloError("--into says where something goes", hint="say what with --fuse")
+    if changed.rules and not (changed.apply or why_not):
+        raise HloError("--fusion-rules is about what is fused by rules", hint="add --apply or --why-not")
+    if unknown := sorted(set(changed.rules) - set(SWITCHES)):
+        raise HloError(f"no fusion rule is called {unknown[0]}", hint=f"there are {', '.join(SWITCHES)}")
+    if changed.is_asked and is_part:
+        raise HloError("a module is changed as a whole", hint="leave out --where and --computation")
+
+
+def _result(loaded: Loaded, changed: _WhatIf) -> tuple[Result, WhatIf]:
+    from hlo_cli.commands.fuse_what_if import WhatIf, what_if
+
+    wish = WhatIf(changed.apply, changed.pair, changed.into, changed.unfuse, changed.rules)
+    return what_if(loaded.module, wish), wish
+
+
+def _write(loaded: Loaded, changed: _WhatIf, output: Output) -> int:
+    """The changed module as canonical text."""
+    from hlo_cli.commands.loading import notes_of
+    from hlo_cli.ir.printer import module_chunks
+
+    result, _ = _result(loaded, changed)
+    write(module_chunks(result.module), output.path)
+    return complain(notes_of(loaded), loaded.module.errors, output)
+
+
 def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
     """What can be said of a part of a module is said of one; what the module launches needs its entry."""
     from hlo_cli.commands.loading import load_one, load_running
@@ -150,6 +236,17 @@ def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
         from hlo_cli.commands.fuse_one import report_of_fusion
 
         return report_of_fusion(loaded, wish.name, timing=wish.timing, argument=argument)
+    if wish.changed.is_asked:
+        from hlo_cli.commands.fuse_what_if import report_of_what_if
+
+        result, changes = _result(loaded, wish.changed)
+        return report_of_what_if(loaded, result, changes, argument=argument)
+    if wish.why_not:
+        from hlo_cli.commands.fuse_what_if import rules_of
+        from hlo_cli.commands.fuse_why_not import report_of_why_not
+
+        rules = rules_of(wish.changed.rules)
+        return report_of_why_not(loaded, rules, within=within, where=wish.where, argument=argument)
     if wish.cost:
         from hlo_cli.commands.fuse_cost import report_of_costs
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from hlo_cli.lint.run import SEVERITIES
 from hlo_cli.lint.settings import MEANINGS, Kind, Settings
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
@@ -16,7 +15,7 @@ from hlo_cli.report.choice import not_among
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import HloError, Severity
+from hlo_cli.source import SEVERITIES, HloError, Severity
 from hlo_cli.syntax.sizes import parse_size
 
 OWN_FILE: Final = "hlo.toml"

@@ -39,6 +39,15 @@ class Output:
         """Whether somebody reads the output, not a program or a file."""
         return self.format == "table" and (_is_terminal(1) or self.color == "always") and self.path is None
 
+    @property
+    def is_module(self) -> bool:
+        """Whether a module is wanted, as text, rather than a report: by its format or the name of the file.
+
+        >>> Output(path="new.hlo").is_module, Output(path="new.txt").is_module
+        (True, False)
+        """
+        return self.format == "hlo" or (self.format == "table" and (self.path or "").endswith(".hlo"))
+
     def style(self, stream: int) -> Style:
         """The look of what goes to a standard stream: 1 is output, 2 is errors."""
         from hlo_cli.render.style import Style

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.schedule_sugar import Way
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
-    from hlo_cli.transform.reorder import How
+    from hlo_cli.transform.reorder import How, Reordered
 
 MODELS = ("bytes", "flops", "kernels", "time")
 ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
@@ -44,7 +44,7 @@ Examples:
   hlo schedule dump/ --chip h100 --critical-path time
   hlo schedule dump/ -o schedule.html
   hlo schedule dump/ --reorder memory
-  hlo schedule dump/ --reorder latency --limit 12GiB -o new.hlo
+  hlo schedule dump/ --reorder latency --chip h100 --limit 12GiB -o new.hlo
   hlo schedule dump/ --desugar
 """
 
@@ -95,21 +95,17 @@ def command(
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.loading import load_running, what_was_read
 
-    if (how is not None or way is not None) and output.format == "table" and (output.path or "").endswith(".hlo"):
-        output = replace(output, format="hlo")
     throughput = chosen_throughput(chip, chips)
     if model == "time" and throughput is None:
         raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
-    if how is not None and throughput is not None:
-        raise HloError("--chip does not change the order", hint="leave it out here, or --reorder")
     loaded = load_running(inputs, reading)
     argument = inputs[0] if len(inputs) == 1 else ""
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
     wish = _Wish(sequence, model, how, limit, space, computation, where, throughput)
-    if how is not None and output.format == "hlo":
-        return _write(loaded, wish, output)
+    if how is not None and output.is_module:
+        return _write(loaded, overlap, wish, output)
     report = _report(loaded, overlap, argument, wish)
     broken = tuple(broken_rules(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
@@ -148,9 +144,16 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     if wish.how is not None:
         from hlo_cli.commands.schedule_reorder import report_of_reordering
 
-        new = _reordered(loaded, wish.how, wish.limit)
+        new = _reordered(loaded, overlap, wish.how, wish)
         return report_of_reordering(
-            loaded, overlap, new, how=wish.how, within=within, where=wish.where, argument=argument
+            loaded,
+            overlap,
+            new,
+            how=wish.how,
+            within=within,
+            where=wish.where,
+            argument=argument,
+            throughput=wish.throughput,
         )
     from hlo_cli.commands.schedule_pairs import report_of_pairs
 
@@ -159,11 +162,14 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     )
 
 
-def _reordered(loaded: Loaded, how: How, limit: str | None) -> Module:
+def _reordered(loaded: Loaded, overlap: Overlap, how: How, wish: _Wish) -> Reordered:
     from hlo_cli.syntax.sizes import parse_size
-    from hlo_cli.transform.reorder import reorder
+    from hlo_cli.transform.reorder import reordered
+    from hlo_cli.transform.scheduling.on_chip import times_on_chip
 
-    return reorder(loaded.module, how, limits={} if limit is None else {0: parse_size(limit)})
+    limits = {} if wish.limit is None else {0: parse_size(wish.limit)}
+    times = times_on_chip(overlap, wish.throughput) if wish.throughput is not None and how == "latency" else None
+    return reordered(loaded.module, how, limits=limits, times=times)
 
 
 def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part: bool) -> int:
@@ -174,17 +180,17 @@ def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part
     if is_part:
         raise HloError("the text is respelled whole", hint="leave out --where and --computation")
     new = respelled(loaded.module, way)
-    if output.format == "hlo":
+    if output.is_module:
         return _write_text(loaded, new, output)
     report = report_of_respelling(loaded, new, way=way, argument=argument)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
+def _write(loaded: Loaded, overlap: Overlap, wish: _Wish, output: Output) -> int:
     """The module in its new order, as canonical text."""
     if wish.how is None or wish.where is not None or wish.computation is not None:
         raise HloError("the module is written whole", hint="leave out --where and --computation")
-    return _write_text(loaded, _reordered(loaded, wish.how, wish.limit), output)
+    return _write_text(loaded, _reordered(loaded, overlap, wish.how, wish).module, output)
 
 
 def _write_text(loaded: Loaded, module: Module, output: Output) -> int:

@@ -4,45 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
-from hlo_cli.analysis.memory import Memory
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.step_time import step_time_of
+from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.throughput import Throughput
+from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.schedule_moved import moved_table
 from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
+from hlo_cli.render.numbers import bytes_in_words, counted, percent, seconds_in_words
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.moved import MovedBlock, moved_blocks
-from hlo_cli.transform.reorder import How
-from hlo_cli.transform.scheduling.flights import LINK
+from hlo_cli.transform.moved import moved_blocks
+from hlo_cli.transform.reorder import How, Reordered
+from hlo_cli.transform.scheduling.flights import BY_BYTES
 
 
 def report_of_reordering(
     loaded: Loaded,
     overlap: Overlap,
-    new: Module,
+    new: Reordered,
     *,
     how: How,
     within: Computation | None,
     where: str | None,
     argument: str,
+    throughput: Throughput | None = None,
 ) -> Report:
     """What the new order does to memory and to what is waited for, and one row for each block that moved."""
-    before, after = memory_of(loaded.module), memory_of(new)
-    new_overlap = overlap_of(new)
+    new_overlap = overlap_of(new.module)
     blocks = [
-        block for block in moved_blocks(loaded.module, new) if within is None or block.before[0].computation is within
+        block
+        for block in moved_blocks(loaded.module, new.module)
+        if within is None or block.before[0].computation is within
     ]
-    everything = _moved_table(blocks, before, after)
+    everything = moved_table(loaded.module, new.module, blocks)
     table = everything if where is None else rows_where(where, everything)
-    waits = _Waits(overlap.flights), _Waits(new_overlap.flights)
-    peaks = _peaks(before, after)
+    waits = _Waits(overlap, throughput), _Waits(new_overlap, throughput)
+    peaks = _peaks(new)
     moved = sum(len(block.instructions) for block in blocks)
     return Report(
         "schedule",
@@ -57,47 +61,82 @@ def report_of_reordering(
             "exposed_after": waits[1].exposed,
             "exposed_bytes_before": waits[0].exposed_bytes,
             "exposed_bytes_after": waits[1].exposed_bytes,
+            **_seconds(waits, throughput),
         },
         parts=(*_compared(peaks, waits), table),
-        next=_next(argument, how),
-        notes=(*_notes(overlap, how), *notes_of(loaded)),
+        next=_next(argument, how, throughput),
+        notes=(*_notes(overlap, how, throughput), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
 class _Waits:
-    """How many pairs there are, and how many of them with how many bytes are exposed."""
+    """How many pairs there are, how many of them with how many bytes are exposed, and on a chip for how long."""
 
-    def __init__(self, flights: Sequence[Flight]) -> None:
-        self.pairs = len(flights)
-        self.exposed = sum(flight.is_exposed for flight in flights)
-        self.exposed_bytes = sum(flight.exposed_bytes for flight in flights)
+    def __init__(self, overlap: Overlap, throughput: Throughput | None) -> None:
+        self.pairs = len(overlap.flights)
+        self.exposed = sum(flight.is_exposed for flight in overlap.flights)
+        self.exposed_bytes = sum(flight.exposed_bytes for flight in overlap.flights)
+        self.step = None if throughput is None else step_time_of(overlap, throughput)
+
+
+def _seconds(waits: tuple[_Waits, _Waits], throughput: Throughput | None) -> dict[str, Cell]:
+    """How long a step takes before and after, how long of it is waiting, and by which model; nothing without a chip."""
+    before, after = waits[0].step, waits[1].step
+    if throughput is None or before is None or after is None:
+        return {}
+    return {
+        "exposed_seconds_before": before.exposed_seconds,
+        "exposed_seconds_after": after.exposed_seconds,
+        "step_seconds_before": before.seconds,
+        "step_seconds_after": after.seconds,
+        "time_model": time_model(throughput),
+    }
 
 
 Peaks = Sequence[tuple[str, int, int]]
 
 
-def _peaks(before: Memory, after: Memory) -> Peaks:
+def _peaks(new: Reordered) -> Peaks:
     """The name of each memory space with its peaks before and after."""
-    found = {space.number: (space.name, space.peak_bytes, 0) for space in before.spaces}
-    for space in after.spaces:
-        found[space.number] = (space.name, found[space.number][1] if space.number in found else 0, space.peak_bytes)
-    return [found[number] for number in sorted(found)]
+    target = target_of(new.module)
+    return [
+        (space_name(space, target), new.before.get(space, 0), new.after.get(space, 0))
+        for space in sorted(new.before.keys() | new.after.keys())
+    ]
 
 
 def _answer(how: How, peaks: Peaks, waits: tuple[_Waits, _Waits], moved: int, blocks: int, *, is_new: bool) -> str:
     if not moved:
         words = "The order of the text becomes the schedule" if is_new else "The order stays as it is"
         return f"{words}: {_stays(how)}"
-    main, old, new = max(peaks, key=lambda peak: (abs(peak[2] - peak[1]), peak[1]))
-    words = f"{main} peaks at {bytes_in_words(new)}, as before"
-    if new != old:
-        change = f"{percent(abs(new - old) / old)}% {'less' if new < old else 'more'}" if old else "from nothing"
-        words = f"{main} peaks at {bytes_in_words(new)} instead of {bytes_in_words(old)}, {change}"
+    said = [_peak_in_words(peaks)]
     if waits[0].pairs:
-        words += f"; {waits[1].exposed:,} of {counted(waits[1].pairs, 'pairs')} wait, before {waits[0].exposed:,}"
+        said.insert(0 if how == "latency" else 1, _waits_in_words(waits))
     where = "" if blocks == 1 else f" in {blocks:,} blocks"
-    return f"{words}; {counted(moved, 'instructions')} moved{where}"
+    return f"{'; '.join(said)}; {counted(moved, 'instructions')} moved{where}"
+
+
+def _peak_in_words(peaks: Peaks) -> str:
+    """The peak of the memory space that changes most, or of the largest where the change is nothing beside that."""
+    largest = max(peak for _, *both in peaks for peak in both)
+    main, old, new = max(peaks, key=lambda peak: (_worth_saying(peak[2] - peak[1], largest), max(peak[1:])))
+    if bytes_in_words(new) == bytes_in_words(old):
+        return f"{main} peaks at {bytes_in_words(new)}, as before"
+    change = f"{percent(abs(new - old) / old)}% {'less' if new < old else 'more'}" if old else "from nothing"
+    return f"{main} peaks at {bytes_in_words(new)} instead of {bytes_in_words(old)}, {change}"
+
+
+def _worth_saying(change: int, whole: int) -> int:
+    return abs(change) if abs(change) * 1000 > whole else 0
+
+
+def _waits_in_words(waits: tuple[_Waits, _Waits]) -> str:
+    before, after = waits[0].step, waits[1].step
+    if before is None or after is None:
+        return f"{waits[1].exposed:,} of {counted(waits[1].pairs, 'pairs')} wait, before {waits[0].exposed:,}"
+    waiting, was = seconds_in_words(after.exposed_seconds), seconds_in_words(before.exposed_seconds)
+    return f"{waiting} a step are waited for, before {was}"
 
 
 def _stays(how: How) -> str:
@@ -117,54 +156,26 @@ def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
     tables = [Table("peaks", (Column("space", "space"), *both, change), tuple(rows), noun="spaces", main=False)]
     if waits[0].pairs:
         columns = (Column("order", "order"), Column("pairs", "pairs", "count"), Column("exposed", "exposed", "count"))
-        exposed: list[Row] = [
-            (name, each.pairs, each.exposed, each.exposed_bytes)
-            for name, each in zip(("before", "after"), waits, strict=True)
-        ]
-        bytes_column = Column("exposed_bytes", "exposed", "bytes")
-        tables.append(Table("exposed", (*columns, bytes_column), tuple(exposed), noun="orders", main=False))
+        timed = (Column("exposed_seconds", "waits", "seconds"), Column("step_seconds", "step", "seconds"))
+        exposed: list[Row] = []
+        for name, each in zip(("before", "after"), waits, strict=True):
+            times = () if each.step is None else (each.step.exposed_seconds, each.step.seconds)
+            exposed.append((name, each.pairs, each.exposed, each.exposed_bytes, *times))
+        columns = (*columns, Column("exposed_bytes", "exposed", "bytes"), *(timed if waits[0].step else ()))
+        tables.append(Table("exposed", columns, tuple(exposed), noun="orders", main=False))
     return tuple(tables)
 
 
-def _moved_table(blocks: Iterable[MovedBlock], before: Memory, after: Memory) -> Table:
-    columns = (
-        Column("from", "from", "step"),
-        Column("to", "to", "step"),
-        Column("by", "by", "count", from_width=120),
-        Column("instructions", "count", "count"),
-        Column("first", "first", "name", role="name"),
-        Column("last", "last", "name", rank=2),
-        Column("behind", "now behind", "name", rank=3),
-        Column("computation", "computation", "name", from_width=120),
-        Column("op_name", "op_name", "op_name", from_width=200, rank=1),
-    )
-
-    def row(block: MovedBlock) -> Row:
-        old, new = before.positions.get(block.before[0]), after.positions.get(block.instructions[0])
-        by: Cell = None if old is None or new is None else new - old
-        first, last = block.instructions[0], block.instructions[-1]
-        return (
-            old,
-            new,
-            by,
-            len(block.instructions),
-            first.name,
-            last.name if last is not first else None,
-            block.behind.name if block.behind is not None else None,
-            first.computation.name,
-            first.metadata.op_name or None,
-        )
-
-    rows = tuple(map(row, blocks))
-    return Table("moved", columns, rows, noun="blocks", title="moved")
-
-
-def _notes(overlap: Overlap, how: How) -> Iterable[Diagnostic]:
+def _notes(overlap: Overlap, how: How, throughput: Throughput | None) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
-    if how == "latency":
-        words = "time by the bytes that kernels read and write, as XLA's cost analysis counts them"
-        yield Diagnostic("note", f"{words}; a byte between devices takes {LINK} times as long as one within")
+    if throughput is not None:
+        yield from time_notes(throughput, overlap.module)
+    elif how == "latency":
+        yield Diagnostic("note", BY_BYTES, hint="--chip NAME takes the times of a chip")
 
 
-def _next(argument: str, how: How) -> tuple[str, ...]:
-    return (f"hlo schedule {argument} --reorder {how} -o new.hlo",) if argument and argument != "-" else ()
+def _next(argument: str, how: How, throughput: Throughput | None) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    chip = f" --chip {throughput.chip}" if throughput is not None and how == "latency" else ""
+    return (f"hlo schedule {argument} --reorder {how}{chip} -o new.hlo",)

@@ -29,7 +29,9 @@ class Piece:
 
 
 def pieces_of(arguments: Sequence[str], *, stage: str | None = None, module: str | None = None) -> Iterator[Piece]:
-    """The files that the arguments name: of a directory, and of those in it, the newest stage of each module.
+    """The files that the arguments name: of a directory with dumps, the newest stage of each module.
+
+    In a directory without any, those in it are looked into.
 
     No argument means standard input. HloError where a directory holds no dumps at all, and where nothing has the wanted
     stage or module by its file's name.
@@ -103,12 +105,12 @@ def _file(path: str, stage: str | None, module: str | None, passed: list[DumpNam
 
 
 def _in_folder(folder: str, stage: str | None, module: str | None, passed: list[DumpName]) -> Iterator[Piece]:
-    """The dumps of a folder, else its loose files; then those of the folders in it."""
+    """The dumps of a folder; where there are none, its loose files, and what is in the folders in it."""
     named, others = dumps_in(folder)
     if named:
         yield from _chosen(folder, named, stage, module, passed)
-    else:
-        yield from (Piece(os.path.join(folder, name), stage, module, is_guess=True) for name in others)
+        return
+    yield from (Piece(os.path.join(folder, name), stage, module, is_guess=True) for name in others)
     for inner in folders_in(folder):
         yield from _in_folder(os.path.join(folder, inner), stage, module, passed)
 

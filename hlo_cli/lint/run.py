@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -14,9 +13,7 @@ from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import Needs, Rule
 from hlo_cli.lint.settings import Settings
 from hlo_cli.lint.subject import Subject
-from hlo_cli.source import Diagnostic, Severity
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,7 @@ from typing import Final
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic, Severity
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
-"""From the worst to the least."""
+from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 _NAMED: Final = 3
 """How many rules a summary names."""

@@ -7,51 +7,53 @@ what it overwrites in place. Computations that are fused or applied stay as they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from hlo_cli.analysis.async_overlap import overlap_of
+from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.buffer_sizes import buffer_bytes, generation_of
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.peaks import Orders, peaks_of
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
-from hlo_cli.transform.scheduling.buffer_uses import BufferUses, buffer_uses
-from hlo_cli.transform.scheduling.by_latency import Limits, by_latency
-from hlo_cli.transform.scheduling.by_memory import by_memory
+from hlo_cli.transform.scheduling.by_latency import Limits
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
-from hlo_cli.transform.scheduling.effects import effects_of
-from hlo_cli.transform.scheduling.flights import flights_of
-from hlo_cli.transform.scheduling.graph import Graph, graph_of
-from hlo_cli.transform.scheduling.held import peak_of_order
-from hlo_cli.transform.scheduling.tightened import tightened
+from hlo_cli.transform.scheduling.flights import Times, exposed_bytes
+from hlo_cli.transform.scheduling.least_memory import memory_orders
+from hlo_cli.transform.scheduling.least_waiting import latency_orders
+from hlo_cli.transform.scheduling.running import Running
 
 How = Literal["memory", "dfs", "bfs", "latency", "postorder"]
 
-Orders = Mapping[Computation, Sequence[Instruction]]
+Peaks = Mapping[int, int]
+"""The most bytes alive in each memory space, by its number."""
 
-_ROUNDS: Final = 4
-"""How often the room for what hides latency is narrowed, when the order takes more memory than it may."""
-MOST_MEASURED: Final = 20_000
-"""The most instructions with which whole modules are measured to choose between orders; beyond, computations are."""
+_SCHEDULERS = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_order}
 
 
-def reorder(module: Module, how: How, *, limits: Limits | None = None) -> Module:
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """A module in its new order, with the peaks that it had and has, as `memory_of` counts them."""
+
+    module: Module
+    before: Peaks
+    after: Peaks
+
+
+def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Module:
     """The module with a new order of every computation that runs, and with `is_scheduled=true`.
 
-    - `memory`: what frees most comes first; also tried are depth first, post-order and the order as it was, which stays
-      unless another has a lower peak, in no memory space a higher one
+    - `memory`: of the orders that XLA's memory schedulers choose and of some that go further, the one with the lowest
+      peak; the order as it was stays unless another has a lower one, in no memory space a higher one
     - `dfs`: depth first, the operands with most above them first
     - `bfs`: breadth first, everything as soon as it can be
     - `latency`: what is asynchronous starts as early and is waited for as late as may be, within `limits`: the bytes
       that may be alive in a memory space (where nothing is said, as many as in the present order); that stays if no
-      other has fewer bytes to wait for
+      other has less to wait for. `times` says how long everything takes, by default as long as the bytes it moves
     - `postorder`: depth first, operands as they stand
 
     >>> from hlo_cli import parse_module
@@ -62,122 +64,69 @@ def reorder(module: Module, how: How, *, limits: Limits | None = None) -> Module
     >>> [instruction.name for instruction in new.entry.instructions], new.is_scheduled
     (['p', 's', 'n', 'd', 'a'], True)
     """
-    uses = buffer_uses(module)
-    graphs = _Graphs(module, uses)
+    return _found(module, how, limits or {}, times)[0]
+
+
+def reordered(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Reordered:
+    """The module as `reorder` has it, and what that does to the peaks.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[8,8] broadcast(p)  b = f32[8,8] broadcast(p)
+    ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
+    >>> new = reordered(parse_module(text), "memory")
+    >>> new.before, new.after
+    ({0: 576}, {0: 352})
+    """
+    new, before, after = _found(module, how, limits or {}, times)
+    if before is None:
+        before = peaks_of(any_order(module), {})
+    return Reordered(new, before, _peaks(new) if after is None else after)
+
+
+@no_garbage_collection()
+def _found(module: Module, how: How, limits: Limits, times: Times | None) -> tuple[Module, Peaks | None, Peaks | None]:
+    """The new module, with the peaks before and after where they had to be measured."""
+    running = Running(module)
     if how == "memory":
-        return _of_least_memory(module, graphs)
+        before = peaks_of(running.uses.facts, {})
+        return _no_higher(module, memory_orders(running, before), before, before)
     if how == "latency":
-        return _with_latency_hidden(module, graphs, limits or {})
-    scheduler = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_order}[how]
-    return _with(module, {c: _instructions(graph, scheduler(graph)) for c, graph in graphs.all()})
+        return _waiting_less(module, running, limits, times)
+    scheduler = _SCHEDULERS[how]
+    orders = {
+        flow.computation: graph.instructions(graph.nodes(scheduler(flow))) for flow, graph in running.computations()
+    }
+    return _with(module, orders), None, None
 
 
-class _Graphs:
-    """The graphs of the computations that run, those first that others call."""
-
-    def __init__(self, module: Module, uses: BufferUses) -> None:
-        self._text = module.source.text
-        self._effects = effects_of(module.computations)
-        self.uses = uses
-        self.peaks: dict[Computation, int] = {}
-
-    def all(self) -> Iterator[tuple[Computation, Graph]]:
-        """Each computation with its graph; its peak is that of the present order, until told otherwise."""
-        for run in reversed(self.uses.runs):
-            computation = run.computation
-            graph = graph_of(computation, self.uses, self._effects, self.peaks, self._text)
-            self.peaks[computation] = peak_of_order(graph, range(len(graph)))
-            yield computation, graph
+def _no_higher(
+    module: Module, candidates: Iterable[Orders], before: Peaks, allowed: Peaks
+) -> tuple[Module, Peaks, Peaks]:
+    """The first of the new orders whose peaks are allowed, measured on the module as it will be; else as it was."""
+    for orders in candidates:
+        new = _with(module, orders)
+        after = _peaks(new)
+        if all(peak <= allowed.get(space, 0) for space, peak in after.items()):
+            return new, before, after
+    return _with(module, {}), before, before
 
 
-def _of_least_memory(module: Module, graphs: _Graphs) -> Module:
-    """The given order, the best for each computation, or one scheduler's for all: what has the lowest peak."""
-    best: dict[Computation, Sequence[Instruction]] = {}
-    tried: list[dict[Computation, Sequence[Instruction]]] = []
-    for computation, graph in graphs.all():
-        best[computation] = computation.instructions
-        for number, order in enumerate(_tried(graph)):
-            if number == len(tried):
-                tried.append({})
-            tried[number][computation] = _instructions(graph, order)
-            peak = peak_of_order(graph, order)
-            if peak < graphs.peaks[computation]:
-                graphs.peaks[computation] = peak
-                best[computation] = tried[number][computation]
-    if module.instruction_count > MOST_MEASURED:
-        return _with(module, best)
-    return _lowest(_with(module, {}), (_with(module, orders) for orders in (best, *tried)))
+def _waiting_less(
+    module: Module, running: Running, limits: Limits, times: Times | None
+) -> tuple[Module, Peaks | None, Peaks | None]:
+    if not async_pairs(module).pairs:
+        return _with(module, {}), None, None
+    before = peaks_of(running.uses.facts, {})
+    candidates = latency_orders(running, before, limits, times)
+    new, _, after = _no_higher(module, candidates, before, {**before, **limits})
+    waited = exposed_bytes if times is None else times.waited
+    if waited(new) > waited(module):
+        return _with(module, {}), before, before
+    return new, before, after
 
 
-def _tried(graph: Graph) -> Iterator[Sequence[int]]:
-    for scheduler in (by_memory, heaviest_first, post_order):
-        order = scheduler(graph)
-        yield order
-        yield tightened(graph, order)
-    yield tightened(graph, range(len(graph)))
-
-
-def _lowest(given: Module, others: Iterable[Module]) -> Module:
-    """The module with the lowest peak, all spaces together, among those that in no space have a higher one."""
-    limits = _peaks(given)
-    best, least = given, sum(limits.values())
-    for other in others:
-        peaks = _peaks(other)
-        if sum(peaks.values()) < least and all(peaks[space] <= limits.get(space, 0) for space in peaks):
-            best, least = other, sum(peaks.values())
-    return best
-
-
-def _peaks(module: Module) -> Mapping[int, int]:
-    return {space.number: space.peak_bytes for space in memory_of(module).spaces}
-
-
-def _with_latency_hidden(module: Module, graphs: _Graphs, limits: Limits) -> Module:
-    """The first order found that stays within the limits and waits for no more bytes than the present one does."""
-    given = _with(module, {})
-    if module.instruction_count > MOST_MEASURED:
-        return _with(module, _latency_orders(module, graphs, limits, {}))
-    allowed = {**_peaks(given), **limits}
-    exposed = _exposed(given)
-    less: dict[int, int] = {}
-    for _ in range(_ROUNDS):
-        new = _with(module, _latency_orders(module, graphs, limits, less))
-        excess = {space: peak - allowed.get(space, 0) for space, peak in _peaks(new).items()}
-        excess = {space: more for space, more in excess.items() if more > 0}
-        if not excess:
-            return new if _exposed(new) <= exposed else given
-        less |= {space: less.get(space, 0) + more for space, more in excess.items()}
-    return given
-
-
-def _exposed(module: Module) -> int:
-    return sum(flight.exposed_bytes for flight in overlap_of(module).flights)
-
-
-def _latency_orders(module: Module, graphs: _Graphs, limits: Limits, less: Limits) -> Orders:
-    target = target_of(module)
-    size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else "v5e")
-    pairs = async_pairs(module)
-    orders: dict[Computation, Sequence[Instruction]] = {}
-    for computation, graph in graphs.all():
-        flights = flights_of(computation, graph, pairs, size)
-        if flights.takes:
-            order = by_latency(graph, flights, graphs.uses.space, limits, less)
-            orders[computation] = _instructions(graph, order)
-            graphs.peaks[computation] = peak_of_order(graph, order)
-    return orders
-
-
-def _instructions(graph: Graph, order: Iterable[int]) -> tuple[Instruction, ...]:
-    """The instructions of nodes in an order; arguments that stood in front stay: it is all one where they stand."""
-    found = [member for node in order for member in graph.members[node]]
-    front: set[Instruction] = set()
-    for members in graph.members:
-        if any(member.opcode not in ("parameter", "constant") for member in members):
-            break
-        front.update(members)
-    ahead = sorted(front, key=lambda instruction: instruction.index)
-    return (*ahead, *(instruction for instruction in found if instruction not in front))
+def _peaks(module: Module) -> Peaks:
+    return peaks_of(any_order(module), {})
 
 
 def _with(module: Module, orders: Orders) -> Module:

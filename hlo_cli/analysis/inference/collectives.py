@@ -19,6 +19,7 @@ from hlo_cli.analysis.inference.operands import (
     only_dimension,
     operand_shapes,
 )
+from hlo_cli.analysis.replica_groups import lists_groups
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
@@ -70,7 +71,8 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
         if group and size != UNBOUNDED and size % group:
             fail(instruction, f"dimension {along} does not divide into {group} parts; {described(instruction, 0)}")
         return shapes[0]
-    if group is not None and len(shapes) != group:
+    # one device without groups is what a text says that leaves out how many there are
+    if group is not None and len(shapes) != group and (group > 1 or lists_groups(instruction)):
         fail(instruction, f"expected an operand for each of {group} devices, found {len(shapes)}")
     for position, shape in enumerate(shapes):
         same_layout = shape.layout.minor_to_major == shapes[0].layout.minor_to_major

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.replica_groups import collective_op_group_mode
-from hlo_cli.ir.devices import CollectiveDeviceList, Groups
+from hlo_cli.analysis.replica_groups import collective_op_group_mode, lists_groups
+from hlo_cli.ir.devices import Groups
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode
@@ -77,7 +77,7 @@ def global_ids(subject: Subject) -> Iterator[Finding]:
         place = attribute_span(instruction, "use_global_device_ids")
         if instruction.attribute("channel_id") is None:
             yield Finding(f"{instruction.name} has use_global_device_ids=true, but no channel_id", instruction, place)
-        elif not _has_groups(instruction):
+        elif not lists_groups(instruction):
             yield Finding(f"{instruction.name} has use_global_device_ids=true, but no groups", instruction, place)
 
 
@@ -179,7 +179,7 @@ def in_place_offsets(subject: Subject) -> Iterator[Finding]:
 
 def _groups_problem(subject: Subject, instruction: Instruction) -> str | None:
     groups = instruction.replica_groups
-    if groups is None or (isinstance(groups, CollectiveDeviceList) and not groups.listed):
+    if groups is None or not lists_groups(instruction):
         return None
     try:
         mode = collective_op_group_mode(instruction)
@@ -214,11 +214,6 @@ def _miscounted(subject: Subject, groups: Groups, mode: CollectiveOpGroupMode) -
     }.get(mode, subject.replica_count)
     named = sum(map(len, groups))
     return f"{named} {_NUMBERS[mode]} stand in its groups, there are {count}" if count not in (1, named) else None
-
-
-def _has_groups(instruction: Instruction) -> bool:
-    groups = instruction.replica_groups
-    return groups is not None and not (isinstance(groups, CollectiveDeviceList) and not groups.listed)
 
 
 def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from hlo_cli.render.diagnostics import diagnostic_lines
 from hlo_cli.render.style import Style
-from hlo_cli.report.findings import SEVERITIES, Findings
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.text import Line
+from hlo_cli.source import SEVERITIES
 
 LIMIT = 20
 

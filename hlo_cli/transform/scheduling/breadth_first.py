@@ -7,24 +7,27 @@ from __future__ import annotations
 
 from collections import deque
 
-from hlo_cli.transform.scheduling.graph import Graph
+from hlo_cli.transform.scheduling.flow import Flow
 
 
-def breadth_first(graph: Graph) -> list[int]:
-    """Each node once all that it needs has been seen, first come first served.
+def breadth_first(flow: Flow) -> list[int]:
+    """Each instruction once all that it needs has been seen, first come first served.
 
-    >>> graph = Graph(((),) * 4, ((), (0,), (), (1, 2)), ((1,), (3,), (3,), ()), ((),) * 4, {}, frozenset(), (0,) * 4)
-    >>> breadth_first(graph)
-    [0, 2, 1, 3]
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
+    >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  n = f32[8] negate(p)  s = f32[8] sine(n)
+    ...   k = f32[8] constant({...})  ROOT a = f32[8] add(s, k) }'''
+    >>> breadth_first(next(buffer_uses(parse_module(text)).flows()))
+    [0, 3, 1, 2, 4]
     """
-    waiting = [len(before) for before in graph.before]
-    queue = deque(node for node in range(len(graph)) if not waiting[node])
+    waiting = [len(taken) + len(flow.controls.get(index, ())) for index, taken in enumerate(flow.operands)]
+    queue = deque(index for index in range(len(flow)) if not waiting[index])
     order: list[int] = []
     while queue:
-        node = queue.popleft()
-        order.append(node)
-        for user in graph.after[node]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                queue.append(user)
+        index = queue.popleft()
+        order.append(index)
+        for later in (*flow.users[index], *flow.successors.get(index, ())):
+            waiting[later] -= 1
+            if not waiting[later]:
+                queue.append(later)
     return order

@@ -10,18 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.alias_sets import AliasSets, alias_sets
-from hlo_cli.analysis.async_chains import async_chains
-from hlo_cli.analysis.buffer_sizes import generation_of
-from hlo_cli.analysis.buffers import buffers_of
-from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
+from hlo_cli.analysis.alias_sets import AliasSets
+from hlo_cli.analysis.any_order import AnyOrder, any_order
+from hlo_cli.analysis.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.flat_schedule import Run, flat_schedule
-from hlo_cli.analysis.memory_of import in_place_of
-from hlo_cli.analysis.places import places_of
-from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape
+from hlo_cli.transform.scheduling.flow import Flow, flow_of
 
 _NO_USE: Final = frozenset(("tuple", "domain"))
 _TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
@@ -31,19 +29,37 @@ _TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
 class BufferUses:
     """The buffers of a module, each known by a number, with who makes, takes and overwrites them.
 
-    `runs` are the computations that run, callers before what they call. `size` has the bytes of the buffers that an
-    order can do something about, which constants and arguments are not; `space` says where they lie. `home` is the
-    computation that a buffer lives in, the outermost in which it is seen. `overwritten` are the buffers of several
-    values that a computation, or what it calls, writes.
+    `facts` are those that hold in any order; `runs` the computations that run, callers before what they call. `size`
+    has the bytes of the buffers that an order can do something about, which arguments are not; `space` says where they
+    lie. `home` is the computation that a buffer lives in, the outermost in which it is seen. `overwritten` are the
+    buffers of several values that a computation, or what it calls, writes.
     """
 
-    dataflow: Dataflow
-    aliases: AliasSets
+    facts: AnyOrder
     runs: tuple[Run, ...]
     size: Mapping[int, int]
     space: Mapping[int, int]
     home: Mapping[int, Computation]
     overwritten: Mapping[Computation, frozenset[int]]
+
+    @property
+    def dataflow(self) -> Dataflow:
+        """The values of the module."""
+        return self.facts.dataflow
+
+    @property
+    def aliases(self) -> AliasSets:
+        """The values that are the same memory."""
+        return self.facts.aliases
+
+    def flows(self) -> Iterator[Flow]:
+        """Each computation that runs as XLA's schedulers see it, those first that others call."""
+        for run in reversed(self.runs):
+            yield flow_of(run.computation, self.dataflow, self.bytes_of)
+
+    def bytes_of(self, shape: Shape) -> int:
+        """The bytes of a buffer for one value."""
+        return buffer_bytes(shape, self.facts.target, self.facts.generation)
 
     def held(self, instruction: Instruction) -> set[int]:
         """The buffers that must be there while an instruction runs: those of its result and of what it takes."""
@@ -94,32 +110,26 @@ def buffer_uses(module: Module) -> BufferUses:
     >>> uses.size
     {1: 32, 2: 32}
     """
-    target = target_of(module)
-    places = places_of(module)
-    chains = async_chains(places.instructions)
-    dataflow = dataflow_of(places, chains)
-    aliases = alias_sets(module, dataflow, in_place_of(target))
-    runs = flat_schedule(places, module.entry, chains).runs
-    generation = generation_of(module) if target == "tpu" else "v5e"
-    buffers = buffers_of(module, dataflow, aliases, target, generation)
+    facts = any_order(module)
+    aliases = facts.aliases
+    runs = flat_schedule(facts.places, module.entry, facts.chains).runs
     movable = {
-        aliases.buffer[buffer.values[0]]: buffer
-        for buffer in buffers
-        if buffer.size and not buffer.is_constant and buffer.parameter is None
+        aliases.buffer[buffer.values[0]]: buffer for buffer in facts.buffers if buffer.size and buffer.parameter is None
     }
     size = {name: buffer.size for name, buffer in movable.items()}
     space = {name: buffer.space for name, buffer in movable.items()}
     overwritten: dict[Computation, frozenset[int]] = {}
-    uses = BufferUses(dataflow, aliases, runs, size, space, _homes(dataflow, aliases, runs), overwritten)
+    uses = BufferUses(facts, runs, size, space, _homes(facts, runs), overwritten)
     for run in reversed(runs):
         written = (uses.written(instruction) for instruction in run.computation.instructions)
         overwritten[run.computation] = frozenset[int]().union(*written) if aliases.members else frozenset()
     return uses
 
 
-def _homes(dataflow: Dataflow, aliases: AliasSets, runs: tuple[Run, ...]) -> dict[int, Computation]:
+def _homes(facts: AnyOrder, runs: tuple[Run, ...]) -> dict[int, Computation]:
     """Of each buffer the outermost computation that has a place with it."""
-    places, homes = dataflow.places, dict[int, Computation]()
+    dataflow, aliases, places = facts.dataflow, facts.aliases, facts.places
+    homes: dict[int, Computation] = {}
     for run in sorted(runs, key=lambda run: run.depth):
         base = places.base[run.computation]
         for place in range(places.first[base], places.first[base + len(run.computation.instructions)]):

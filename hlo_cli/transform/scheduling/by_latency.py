@@ -46,8 +46,9 @@ class _Room:
     def __init__(self, graph: Graph, space: Mapping[int, int], limits: Limits, less: Limits) -> None:
         self.held: list[Held] = []
         self._limits: list[int] = []
-        for number in sorted({0, *space.values()}):
-            size = {buffer: bytes_ if space[buffer] == number else 0 for buffer, bytes_ in graph.size.items()}
+        held = set[int]().union(*graph.held)
+        for number in sorted({0, *(space[buffer] for buffer in held)}):
+            size = {buffer: graph.size[buffer] if space[buffer] == number else 0 for buffer in held}
             part = replace(graph, size=size, inner=graph.inner if number == 0 else (0,) * len(graph))
             present = peak_of_order(part, range(len(graph)))
             self.held.append(Held(part))
@@ -72,10 +73,10 @@ class _Scheduler:
     graph: Graph
     flights: Flights
     room: _Room
-    clock: int = 0
-    ready: list[tuple[int, int]] = field(default_factory=list)
-    waiting: list[tuple[int, int]] = field(default_factory=list)
-    back: dict[int, int] = field(default_factory=dict)
+    clock: float = 0
+    ready: list[tuple[float, int]] = field(default_factory=list)
+    waiting: list[tuple[float, int]] = field(default_factory=list)
+    back: dict[int, float] = field(default_factory=dict)
     urgency: Sequence[int] = ()
 
     def order(self) -> list[int]:
@@ -117,7 +118,7 @@ class _Scheduler:
     def _next(self) -> int:
         while self.waiting and self.waiting[0][0] <= self.clock:
             heappush(self.ready, self._key(heappop(self.waiting)[1]))
-        passed: list[tuple[int, int]] = []
+        passed: list[tuple[float, int]] = []
         while self.ready and len(passed) < _TRIES:
             entry = heappop(self.ready)
             passed.append(entry)

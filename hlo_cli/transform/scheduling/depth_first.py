@@ -5,61 +5,78 @@ Mirrors `PostOrderScheduler` and `DFSMemoryScheduler` of xla/hlo/transforms/simp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
-from hlo_cli.transform.scheduling.graph import Graph
+from hlo_cli.analysis.post_order import instruction_post_order
+from hlo_cli.transform.scheduling.flow import Flow
+
+_GIVEN: Final = frozenset(("parameter", "constant"))
 
 
-def post_order(graph: Graph) -> list[int]:
-    """Before each node what it needs, in the order in which it takes that.
+def post_order(flow: Flow) -> Sequence[int]:
+    """Before each instruction what it needs, in the order in which it takes that.
 
-    >>> graph = Graph(((),) * 3, ((), (), (1, 0)), ((2,), (2,), ()), ((),) * 3, {}, frozenset(), (0,) * 3)
-    >>> post_order(graph)
-    [1, 0, 2]
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
+    >>> text = "HloModule m  ENTRY e { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(b, a) }"
+    >>> post_order(next(buffer_uses(parse_module(text)).flows()))
+    (1, 0, 2)
     """
-    return _visited(graph, lambda before: before)
+    return instruction_post_order(flow.computation)
 
 
-def heaviest_first(graph: Graph) -> list[int]:
-    """Before each node what it needs, first that with most other users above it, then with most bytes, then by name.
+def heaviest_first(flow: Flow) -> list[int]:
+    """Before each instruction what it needs, first that with most other users above it, then with most bytes.
 
-    >>> before, after, held = ((), (), (0, 1)), ((2,), (2,), ()), ((0,), (1,), ())
-    >>> graph = Graph(((),) * 3, before, after, held, {0: 4, 1: 8}, frozenset(), (0,) * 3)
-    >>> heaviest_first(graph)
-    [1, 0, 2]
+    What nobody uses comes before the root and all that is for it alone.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
+    >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  q = f32[2] parameter(1)  a = f32[8] negate(p)
+    ...   b = f32[2] negate(q)  w = f32[2] sine(q)  ROOT r = (f32[2], f32[8], f32[2]) tuple(b, a, w) }'''
+    >>> heaviest_first(next(buffer_uses(parse_module(text)).flows()))
+    [0, 2, 1, 3, 4, 5]
     """
-    weights = _weights(graph)
-    return _visited(graph, lambda before: sorted(before, key=weights.__getitem__, reverse=True))
-
-
-def _weights(graph: Graph) -> Sequence[tuple[int, int, str]]:
-    """Other users and bytes of a node and of all above it, what operands share more than once; at most all."""
-    made: set[int] = set()
-    users, sizes = [0] * len(graph), [0] * len(graph)
-    most = sum(graph.size.values())
-    for node in range(len(graph)):
-        own = sum(graph.size[buffer] for buffer in graph.held[node] if buffer not in made)
-        made.update(graph.held[node])
-        before = graph.before[node]
-        users[node] = min(len(graph), max(len(graph.after[node]) - 1, 0) + sum(users[each] for each in before))
-        sizes[node] = min(most, own + sum(sizes[each] for each in before))
-    names = (node[0].name if node else "" for node in graph.members)
-    return list(zip(users, sizes, names, strict=True))
-
-
-def _visited(graph: Graph, sort: Callable[[tuple[int, ...]], Iterable[int]]) -> list[int]:
+    weights = _weights(flow)
+    root = -1 if flow.computation.root is None else flow.computation.root.index
+    ends = [i for i in range(len(flow)) if not flow.users[i] and not flow.successors.get(i) and i != root]
     order: list[int] = []
-    done = bytearray(len(graph))
-    for last in (node for node in range(len(graph)) if not graph.after[node]):
-        waiting = [last]
-        while waiting:
-            node = waiting[-1]
-            if done[node]:
-                waiting.pop()
-                if done[node] == 1:
-                    done[node] = 2
-                    order.append(node)
-                continue
-            done[node] = 1
-            waiting.extend(each for each in reversed(list(sort(graph.before[node]))) if not done[each])
+    done = bytearray(len(flow))
+    for end in (*ends, *((root,) if root >= 0 else ())):
+        _visit(flow, weights, end, done, order)
     return order
+
+
+def _visit(flow: Flow, weights: Sequence[tuple[int, int, str]], end: int, done: bytearray, order: list[int]) -> None:
+    waiting = [end]
+    while waiting:
+        index = waiting[-1]
+        if done[index]:
+            waiting.pop()
+            if done[index] == 1:
+                done[index] = 2
+                order.append(index)
+            continue
+        done[index] = 1
+        needed = [each for each in (*flow.operands[index], *flow.controls.get(index, ())) if not done[each]]
+        needed.sort(key=weights.__getitem__, reverse=True)
+        waiting.extend(needed)
+
+
+def _weights(flow: Flow) -> Sequence[tuple[int, int, str]]:
+    """Other users and bytes of an instruction and of all above it, negative, what is shared more than once; the name.
+
+    The smallest comes first. No weight is more than all that has been seen.
+    """
+    others, sizes, seen = [0] * len(flow), [0] * len(flow), 0
+    instructions = flow.computation.instructions
+    for index in instruction_post_order(flow.computation):
+        if instructions[index].opcode in _GIVEN:
+            continue
+        seen += flow.made[index]
+        above = flow.operands[index]
+        users = max(len(flow.users[index]) - 1, 0) + sum([others[each] for each in above])
+        others[index] = min(len(flow), users)
+        sizes[index] = min(seen, flow.made[index] + sum([sizes[each] for each in above]))
+    return [(-o, -s, i.name) for o, s, i in zip(others, sizes, instructions, strict=True)]

@@ -5,9 +5,10 @@ Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, which als
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.post_order import control_predecessors
@@ -17,15 +18,17 @@ from hlo_cli.transform.scheduling.buffer_uses import BufferUses
 from hlo_cli.transform.scheduling.effects import Effects
 
 _GROUP: Final = "_scheduling_group_id"
+_GIVEN: Final = frozenset(("parameter", "constant"))
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The nodes of a computation in the order that it has, so that `range(len(graph))` is one that may be.
 
-    `members` are the instructions of each node, `before` the nodes that must come earlier, `after` those that must come
-    later. `held` are the buffers of this computation that a node makes, takes or passes on, `size` their bytes; those
-    that are `kept` stay until the end. `inner` is what the computations that a node calls need while they run.
+    `members` are the instructions of each node, `node_of` the node of each instruction by its index. `before` are the
+    nodes that must come earlier, `after` those that must come later. `held` are the buffers of this computation that a
+    node makes, takes or passes on, `size` their bytes; those that are `kept` stay until the end. `inner` is what the
+    computations that a node calls need while they run.
     """
 
     members: tuple[tuple[Instruction, ...], ...]
@@ -35,9 +38,42 @@ class Graph:
     size: Mapping[int, int]
     kept: frozenset[int]
     inner: tuple[int, ...]
+    node_of: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def nodes(self, order: Iterable[int]) -> list[int]:
+        """The nodes in an order of their instructions, by index; each is held back until what must precede it has come.
+
+        >>> graph = Graph(((),) * 3, ((), (0,), ()), ((1,), (), ()), ((),) * 3, {}, frozenset(), (0,) * 3, (0, 1, 2))
+        >>> graph.nodes((2, 0, 1)), graph.nodes((1, 2, 0))
+        ([2, 0, 1], [2, 0, 1])
+        """
+        wanted = list(dict.fromkeys((*(self.node_of[index] for index in order), *range(len(self)))))
+        place = {node: number for number, node in enumerate(wanted)}
+        if all(place[each] < number for number, node in enumerate(wanted) for each in self.before[node]):
+            return wanted
+        return stable_order(wanted, self.before) or list(range(len(self)))
+
+    def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
+        """The instructions of nodes; arguments that stood in front stay, as it is all one where they stand."""
+        return in_front("parameter", (member for node in nodes for member in self.members[node]))
+
+
+def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:
+    """The order with the arguments, or the constants, in front that stood there before anything that runs.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { a = s32[] constant(1)  b = s32[] negate(a)  c = s32[] constant(2) }"
+    >>> in_front("constant", parse_module(text).entry.instructions[::-1])
+    (<constant a>, <constant c>, <negate b>)
+    """
+    found = tuple(order)
+    given = found[0].computation.instructions if found else ()
+    leading = takewhile(lambda each: each.opcode in _GIVEN and _GROUP not in each.raw[1], given)
+    front = {each: None for each in leading if each.opcode == opcode}
+    return (*front, *(each for each in found if each not in front)) if front else found
 
 
 def graph_of(
@@ -66,6 +102,7 @@ def graph_of(
         uses.size,
         frozenset(uses.taken(root)) if root is not None else frozenset(),
         tuple(max((_inner(instructions[index], peaks) for index in each), default=0) for each in members),
+        tuple(node_of),
     )
 
 
@@ -123,7 +160,7 @@ def _grouped(
     needed: list[set[int]] = [set() for _ in range(count)]
     for index, earlier in enumerate(before):
         needed[leader[index]].update(leader[each] for each in earlier if leader[each] != leader[index])
-    order = _stable_order([node for node in range(count) if leader[node] == node], needed)
+    order = stable_order([node for node in range(count) if leader[node] == node], needed)
     if order is None:
         return list(range(count)), [[index] for index in range(count)]
     place = {node: number for number, node in enumerate(order)}
@@ -133,23 +170,28 @@ def _grouped(
     return [place[leader[index]] for index in range(count)], members
 
 
-def _stable_order(nodes: Sequence[int], needed: Sequence[set[int]]) -> list[int] | None:
-    """The nodes in an order that may be, the nearest to theirs; None if there is none."""
+def stable_order(nodes: Sequence[int], needed: Sequence[Collection[int]]) -> list[int] | None:
+    """The nodes in an order that may be, the nearest to theirs; None if there is none.
+
+    >>> stable_order((2, 1, 0), ((), (0,), (1,)))
+    [0, 1, 2]
+    """
+    place = {node: number for number, node in enumerate(nodes)}
     waiting = {node: len(needed[node]) for node in nodes}
     users: dict[int, list[int]] = {}
     for node in nodes:
         for each in needed[node]:
             users.setdefault(each, []).append(node)
-    ready = [node for node in nodes if not waiting[node]]
+    ready = [place[node] for node in nodes if not waiting[node]]
     heapify(ready)
     order: list[int] = []
     while ready:
-        node = heappop(ready)
+        node = nodes[heappop(ready)]
         order.append(node)
         for user in users.get(node, ()):
             waiting[user] -= 1
             if not waiting[user]:
-                heappush(ready, user)
+                heappush(ready, place[user])
     return order if len(order) == len(nodes) else None
 
 

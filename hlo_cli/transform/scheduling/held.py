@@ -6,7 +6,7 @@ between operands and results that are not in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from hlo_cli.transform.scheduling.graph import Graph
 
@@ -53,7 +53,7 @@ class Held:
         return last
 
 
-def peak_of_order(graph: Graph, order: Iterable[int]) -> int:
+def peak_of_order(graph: Graph, order: Sequence[int]) -> int:
     """The most bytes that an order holds at once.
 
     >>> size = {0: 8, 1: 16}
@@ -62,8 +62,30 @@ def peak_of_order(graph: Graph, order: Iterable[int]) -> int:
     >>> peak_of_order(chain, (0, 1, 2))
     24
     """
-    held, most = Held(graph), 0
-    for node in order:
-        most = max(most, held.alive + held.needs(node))
-        held.take(node)
+    most = alive = 0
+    for node, (begins, ends) in zip(order, changes(graph, order), strict=True):
+        alive += begins
+        most = max(most, alive + graph.inner[node])
+        alive -= ends
     return most
+
+
+def changes(graph: Graph, order: Sequence[int]) -> list[tuple[int, int]]:
+    """The bytes of the buffers that begin with each node of an order, and of those that end with it.
+
+    >>> chain = Graph(((),) * 2, ((), (0,)), ((1,), ()), ((0,), (0, 1)), {0: 8, 1: 16}, frozenset((1,)), (0,) * 2)
+    >>> changes(chain, (0, 1))
+    [(8, 0), (16, 8)]
+    """
+    begins, ends = [0] * len(order), [0] * len(order)
+    held, size = graph.held, graph.size
+    last: dict[int, int] = {}
+    for number, node in enumerate(order):
+        for buffer in held[node]:
+            if buffer not in last:
+                begins[number] += size[buffer]
+            last[buffer] = number
+    for buffer, number in last.items():
+        if buffer not in graph.kept:
+            ends[number] += size[buffer]
+    return list(zip(begins, ends, strict=True))

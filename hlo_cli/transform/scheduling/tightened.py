@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.transform.scheduling.graph import Graph
+from hlo_cli.transform.scheduling.held import changes
 
 
 def tightened(graph: Graph, order: Sequence[int]) -> list[int]:
@@ -26,25 +27,18 @@ def tightened(graph: Graph, order: Sequence[int]) -> list[int]:
 def _grown(graph: Graph, order: Sequence[int]) -> list[int]:
     """The bytes that each node takes less those that it frees."""
     grown = [0] * len(graph)
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for node in order:
-        for buffer in graph.held[node]:
-            first.setdefault(buffer, node)
-            last[buffer] = node
-    for buffer, node in first.items():
-        grown[node] += graph.size[buffer]
-    for buffer, node in last.items():
-        if buffer not in graph.kept:
-            grown[node] -= graph.size[buffer]
+    for node, (begins, ends) in zip(order, changes(graph, order), strict=True):
+        grown[node] = begins - ends
     return grown
 
 
 def _pulled(order: Sequence[int], neighbours: Sequence[Sequence[int]], grown: Sequence[int], *, sign: int) -> list[int]:
     """Nodes with growth of this sign stand right before the first of their neighbours, which are all behind them."""
-    place = {node: number for number, node in enumerate(order)}
-    goal: dict[int, int] = {}
+    place = [0] * len(order)
+    for number, node in enumerate(order):
+        place[node] = number
+    goal = [0] * len(order)
     for node in reversed(order):
         is_pulled = neighbours[node] and grown[node] * sign > 0
-        goal[node] = min(goal[other] for other in neighbours[node]) if is_pulled else place[node]
+        goal[node] = min([goal[other] for other in neighbours[node]]) if is_pulled else place[node]
     return sorted(order, key=lambda node: (goal[node], place[node]))

@@ -1,0 +1,117 @@
+"""How operations use the elements of their operands: one for one, moved about, or again and again.
+
+Mirrors `IsElementwise`, `ReusesOperandElements` and `IsFusible` of xla/hlo/ir/hlo_instruction.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
+from hlo_cli.analysis.fusion.graph import Body, Node
+from hlo_cli.ir.shape import ArrayShape, Shape
+
+ELEMENTWISE: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES | {"copy", "constant", "rng"}) - {"bitcast-convert"}
+"""Opcodes that compute each element of their result from the elements at the same place."""
+
+_USED_ONCE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
+_ALWAYS_FUSIBLE: Final = frozenset("fusion map reduce reduce-window".split())
+_CONSTRAINED: Final = frozenset("all-gather all-reduce all-to-all reduce-scatter".split())
+_NEVER_FUSIBLE: Final = frozenset(
+    """domain parameter while conditional call send send-done recv recv-done infeed outfeed rng-get-and-update-state
+    all-reduce-start all-reduce-done all-gather-start all-gather-done collective-permute-start collective-permute-done
+    collective-broadcast""".split()
+)
+
+
+def sizes_of(shape: Shape) -> tuple[int, ...]:
+    """The sizes of an array; none for all other shapes."""
+    return shape.dimensions if isinstance(shape, ArrayShape) else ()
+
+
+def is_effective_scalar(shape: Shape) -> bool:
+    """Whether an array has one element, whatever its rank (`ShapeUtil::IsEffectiveScalar`)."""
+    return isinstance(shape, ArrayShape) and all(size == 1 for size in shape.dimensions)
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether each element of the result is computed from the elements at the same place.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> root = graph_of(parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry).root
+    >>> is_elementwise(root), reuses_operand(root, 1), reuses_operand(root, 2)
+    (False, False, True)
+    """
+    match node.opcode:
+        case "bitcast-convert":
+            given, made = node.operands[0].shape, node.shape
+            return (
+                isinstance(given, ArrayShape)
+                and isinstance(made, ArrayShape)
+                and given.element_type.bits == made.element_type.bits
+            )
+        case "map":
+            return node.instruction.integers("dimensions") == tuple(range(len(sizes_of(node.shape))))
+        case "fusion":
+            return node.body is not None and all(is_elementwise(inner) for inner in node.body.operations)
+    return node.opcode in ELEMENTWISE
+
+
+def reuses_operand(node: Node, position: int) -> bool:
+    """Whether an element of the operand may be needed for more than one element of the result."""
+    match node.opcode:
+        case "pad":
+            return position > 0
+        case "reduce":
+            return position >= len(node.operands) // 2
+        case "dynamic-update-slice":
+            return position > 1
+        case "dot":
+            partner = node.operands[1 - position] if position < 2 else node
+            return len(sizes_of(node.shape)) > 1 or len(sizes_of(partner.shape)) > 1
+        case "fusion":
+            return node.body is None or position in _reused_parameters(node.body)
+    return node.opcode not in _USED_ONCE and not is_elementwise(node)
+
+
+def reused_operands(node: Node) -> set[Node]:
+    """The operands of which elements may be needed more than once."""
+    if node.opcode == "fusion" and node.body is not None:
+        reused = _reused_parameters(node.body)
+        return {operand for position, operand in enumerate(node.operands) if position in reused}
+    return {operand for position, operand in enumerate(node.operands) if reuses_operand(node, position)}
+
+
+def _reused_parameters(body: Body) -> set[int]:
+    """The parameters from which a way to the root goes through an operation that uses elements again."""
+    reused: dict[Node, bool] = {body.root: False}
+    waiting = [body.root]
+    while waiting:
+        node = waiting.pop()
+        for position, operand in enumerate(node.operands):
+            again = reused[node] or reuses_operand(node, position)
+            if operand not in reused or (again and not reused[operand]):
+                reused[operand] = again
+                waiting.append(operand)
+    return {node.number for node, again in reused.items() if again and node.opcode == "parameter"}
+
+
+def is_fusible(node: Node) -> bool:
+    """Whether XLA would put the operation into a fusion at all: it only gives a value.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> [is_fusible(node) for node in graph_of(parse_module("r = f32[] sine(f32[] a)").entry).nodes]
+    [False, True]
+    """
+    if node.opcode in _ALWAYS_FUSIBLE:
+        return True
+    match node.opcode:
+        case "rng":
+            return len(node.users) <= 1
+        case "custom-call":
+            return not node.instruction.flag("custom_call_has_side_effect")
+    if node.opcode in _CONSTRAINED:
+        return not node.instruction.flag("constrain_layout")
+    return node.opcode not in _NEVER_FUSIBLE

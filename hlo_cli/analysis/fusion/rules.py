@@ -1,0 +1,85 @@
+"""The rules by which two neighbours are fused or not, each with a name and words for people.
+
+Mirrors the answers of `ShouldFuse` in xla/service/cpu/cpu_instruction_fusion.cc and xla/service/instruction_fusion.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What decides about a producer and a consumer; `words` name them in braces.
+
+    >>> EXPENSIVE_REUSE.about("tanh", "broadcast")
+    'tanh is expensive and broadcast reads its elements more than once'
+    """
+
+    name: str
+    words: str
+    fuses: bool = False
+
+    def about(self, producer: str, consumer: str) -> str:
+        """The words about these two."""
+        return self.words.format(producer=producer, consumer=consumer)
+
+
+LOOP: Final = Rule("loop", "{producer} is computed where {consumer} reads it", fuses=True)
+OUTPUT: Final = Rule("output", "{consumer} is added to the product while it is made", fuses=True)
+VECTOR_DOT: Final = Rule("vector-dot", "the other operand of {consumer} is a vector that fits the cache", fuses=True)
+
+NOT_FUSIBLE: Final = Rule("not-fusible", "{producer} does more than give a value, or is run as it stands")
+CONSUMER_NOT_FUSIBLE: Final = Rule("consumer-not-fusible", "{consumer} is never part of a fusion")
+LIBRARY: Final = Rule("library", "{consumer} is a call of a library, or what one applies")
+CONSTANT_ARRAY: Final = Rule("constant-array", "{producer} is an array that lies in memory anyway")
+FUSED_WITH_PRODUCT: Final = Rule("fused-with-product", "{producer} is kept for the product that it is added to")
+NOT_A_LOOP: Final = Rule("not-a-loop", "{producer} is not computed element by element")
+CONCATENATE: Final = Rule("concatenate", "a concatenate of many operands, or along the fastest dimension, stays alone")
+EXPENSIVE_REUSE: Final = Rule(
+    "expensive-reuse", "{producer} is expensive and {consumer} reads its elements more than once"
+)
+ROOT: Final = Rule("root", "{producer} is the result of the computation")
+EXPENSIVE_COPY: Final = Rule("expensive-copy", "{producer} is expensive, has other users and would be computed twice")
+NO_COPIES: Final = Rule("no-copies", "{producer} has other users, and nothing may be computed twice")
+IN_PLACE_TWICE: Final = Rule("in-place-twice", "{consumer} overwrites an operand that it also reads elsewhere")
+IN_PLACE: Final = Rule("in-place", "{consumer} overwrites what {producer} would still have to read elsewhere")
+REDUCES: Final = Rule("reduces", "{consumer} holds six reduces already")
+CONSTANT: Final = Rule("constant", "a constant starts no fusion: it joins one that is there")
+FUSION_PRODUCER: Final = Rule("fusion-producer", "{producer} is a fusion, which is never fused into its user")
+CODE_SIZE: Final = Rule("code-size", "{producer} would be written out too often in {consumer}")
+NO_LOOP_FUSION: Final = Rule("no-loop-fusion", "{consumer} does not loop over elements of its operands")
+ON_SOME_PATHS: Final = Rule(
+    "on-some-paths", "{producer} cannot join all its users, and would have to be read and computed again"
+)
+OVERWRITTEN: Final = Rule(
+    "overwritten", "what {producer} reads is overwritten, in the order of the schedule, before {consumer} runs"
+)
+
+ALL: Final = (
+    *(LOOP, OUTPUT, VECTOR_DOT),
+    *(NOT_FUSIBLE, CONSUMER_NOT_FUSIBLE, ON_SOME_PATHS, LIBRARY, CONSTANT_ARRAY, FUSED_WITH_PRODUCT, NOT_A_LOOP),
+    *(CONCATENATE, EXPENSIVE_REUSE, ROOT, EXPENSIVE_COPY, NO_COPIES, IN_PLACE_TWICE, IN_PLACE, REDUCES, CONSTANT),
+    *(FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION, OVERWRITTEN),
+)
+"""Every rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRules:
+    """Which rules hold: what releases of XLA differ in, and what its options choose. The defaults are jaxlib 0.10.2's.
+
+    `may_duplicate` is off together with XLA's `xla_cpu_use_multi_output_fusion`. `guard_softmax` keeps the operation
+    before a softmax out of its fusions, and `wrap_transpose` makes lone transposes fusions, as newer releases do.
+    `wrap` makes the lone operations that are compiled as loops fusions too.
+    """
+
+    may_duplicate: bool = True
+    guard_softmax: bool = False
+    wrap: bool = True
+    wrap_transpose: bool = False
+
+
+SHIPPED: Final = FusionRules()
+"""The rules of jaxlib 0.10.2."""

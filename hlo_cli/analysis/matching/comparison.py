@@ -1,0 +1,167 @@
+"""What differs between two modules: instructions added, removed, changed and moved, and fields of the header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from hlo_cli.alignment import longest_increasing
+from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
+from hlo_cli.analysis.matching.graph import SAID, Graph
+from hlo_cli.analysis.matching.matching import Matching, match
+from hlo_cli.analysis.matching.rewiring import Rewiring
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An instruction that is in both modules, and what changed about it."""
+
+    before: Instruction
+    after: Instruction
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An instruction that stands elsewhere in the schedule of its computation, among those that it stood with."""
+
+    before: Instruction
+    after: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The differences of two modules. `matched` counts the instructions that are in both, changed or not.
+
+    `pairs` and `computations` lead from what is in both to what it is now. `moved` is empty unless both modules are
+    scheduled, and moving alone is no difference.
+    """
+
+    before: Module
+    after: Module
+    matched: int
+    changed: tuple[Changed, ...]
+    added: tuple[Instruction, ...]
+    removed: tuple[Instruction, ...]
+    moved: tuple[Moved, ...]
+    header: tuple[Change, ...]
+    computations: Mapping[Computation, Computation]
+    pairs: Mapping[Instruction, Instruction]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the modules are the same but for names and order."""
+        return not (self.changed or self.added or self.removed or self.header)
+
+    def without(self, ignored: Iterable[str]) -> Comparison:
+        """The same, but for changes of some kinds, or of attributes, keys and fields of some names."""
+        words = frozenset(ignored)
+
+        def kept(changes: Iterable[Change]) -> tuple[Change, ...]:
+            return tuple(c for c in changes if c.kind not in words and c.name not in words)
+
+        changed = (replace(each, changes=kept(each.changes)) for each in self.changed)
+        return replace(
+            self,
+            changed=tuple(each for each in changed if each.changes),
+            moved=() if "schedule" in words else self.moved,
+            header=kept(self.header),
+        )
+
+
+@no_garbage_collection()
+def compare(before: Module, after: Module) -> Comparison:
+    """What differs between two modules, names aside.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[2,4]{1,0} parameter(0)  ROOT n = f32[2,4]{1,0} negate(p) }"
+    >>> found = compare(parse_module(text), parse_module(text.replace("n = f32[2,4]{1,0}", "x = f32[2,4]{0,1}")))
+    >>> found.matched, [(each.after, *map(str, each.changes)) for each in found.changed]
+    (2, [(<negate x>, 'layout {1,0} → {0,1}')])
+    """
+    matching = match(before, after)
+    pairs = matching.pairs
+    one, two = pairs.one.nodes, pairs.two.nodes
+    return Comparison(
+        before,
+        after,
+        len(pairs.found),
+        tuple(_changed(matching)),
+        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not _is_plumbing(pairs.two, two[b])),
+        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not _is_plumbing(pairs.one, one[a])),
+        tuple(_moved(matching)) if before.is_scheduled and after.is_scheduled else (),
+        tuple(_header_changes(before, after)),
+        matching.computations,
+        {one[a]: two[b] for a, b in pairs.found},
+    )
+
+
+def _is_plumbing(graph: Graph, instruction: Instruction) -> bool:
+    """Whether an instruction only hands to what is fused what the fusion takes."""
+    return instruction.opcode == "parameter" and instruction.computation in graph.bodies
+
+
+def _changed(matching: Matching) -> Iterator[Changed]:
+    pairs = matching.pairs
+    one, two = pairs.one, pairs.two
+    origins, rewiring = Origins(one.module, two.module), Rewiring(pairs, matching.computations)
+    keys, others = one.keys[SAID], two.keys[SAID]
+    for b, a in enumerate(pairs.before):
+        if a < 0:
+            continue
+        before, after = one.nodes[a], two.nodes[b]
+        changes = list(said_changes(before, after)) if keys[a] != others[b] else []
+        changes += rewiring.changes(a, b)
+        changes += _place_changes(matching, before, after)
+        changes += origins.changes(before, after, one.metadata[a], two.metadata[b])
+        if changes:
+            yield Changed(before, after, tuple(changes))
+
+
+def _place_changes(matching: Matching, before: Instruction, after: Instruction) -> Iterator[Change]:
+    """Whether an instruction stands in another computation now: fused or not, or fused with others."""
+    old, new = before.computation, after.computation
+    if matching.computations.get(old) is new:
+        return
+    was_fused, is_fused = _is_fused(matching.pairs.one, old), _is_fused(matching.pairs.two, new)
+    if not (was_fused or is_fused):
+        yield Change("computation", "", old.name, new.name)
+        return
+    how = "fused with others" if was_fused and is_fused else "fused" if is_fused else "unfused"
+    yield Change("fusion", how, old.name, new.name)
+
+
+def _is_fused(graph: Graph, computation: Computation) -> bool:
+    caller = graph.bodies.get(computation)
+    return caller is not None and caller.opcode == "fusion"
+
+
+def _moved(matching: Matching) -> Iterator[Moved]:
+    """As few instructions as explain the other order; arguments and constants do not count."""
+    pairs = matching.pairs
+    for old, new in matching.computations.items():
+        first, start = pairs.two.taken[new], pairs.one.taken[old]
+        both = []
+        for instruction in new.instructions:
+            a = pairs.before[first + instruction.index]
+            if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ("parameter", "constant"):
+                both.append((a - start, instruction))
+        positions = [position for position, _ in both]
+        if all(x < y for x, y in pairwise(positions)):
+            continue
+        stays = longest_increasing(positions)
+        for place, (position, instruction) in enumerate(both):
+            if place not in stays:
+                yield Moved(old.instructions[position], instruction)
+
+
+def _header_changes(before: Module, after: Module) -> Iterator[Change]:
+    old, new = ({a.name: a.value for a in module.header} for module in (before, after))
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name, "") != new.get(name, ""):
+            yield Change("header", name, old.get(name, ""), new.get(name, ""))

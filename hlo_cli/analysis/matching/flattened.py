@@ -1,0 +1,74 @@
+"""A graph in which what is fused or called from one place only stands where it is called.
+
+XLA's own tool inlines the same before it compares modules (xla/hlo/tools/hlo_diff/graph/hlo_gumgraph.h): whether
+instructions are fused is a property of theirs then, and not another graph.
+"""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+
+from hlo_cli.analysis.costs.order import callees_first
+from hlo_cli.analysis.matching.graph import Graph, Node, Unit
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+_INDEX = re.compile(r", index=([0-9]{1,9})(?![0-9])")
+
+
+def flattened(graph: Graph) -> Graph:
+    """The same nodes, linked from value to value through fusions and calls, which only hand values on.
+
+    What hands on is the fusion itself, the parameters of what it runs, and the elements of its tuple.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.graph import Keys, graph_of
+    >>> text = '''f { a = s8[] parameter(0)  ROOT n = s8[] not(a) }
+    ... ENTRY e { p = s8[] parameter(0)  ROOT r = s8[] fusion(p), kind=kLoop, calls=f }'''
+    >>> flat = flattened(graph_of(parse_module("HloModule m " + text), Keys()))
+    >>> flat.value, flat.operands[1]
+    ([2, 1, 2, 1], (2,))
+    """
+    flat = copy(graph)
+    flat.unlink()
+    for computation in callees_first(graph.module.computations):
+        if computation not in flat.bodies:
+            unit = Unit(computation)
+            _add(flat, computation, unit)
+            flat.finish(unit)
+    flat.comparable = flat.expression
+    return flat
+
+
+def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
+    """The nodes of a computation, and of all that stands inlined in it."""
+    first, value, bodies = graph.taken[computation], graph.value, graph.bodies
+    if (caller := bodies.get(computation)) is not None:
+        graph.unit_of[computation] = unit
+        for parameter, argument in zip(computation.parameters, caller.operands, strict=True):
+            value[first + parameter.index] = value[graph.node(argument)]
+    for instruction in computation.instructions:
+        node = first + instruction.index
+        body = next((c for c in instruction.called_computations if c in bodies), None)
+        if body is not None:
+            _add(graph, body, unit)
+            assert body.root is not None
+            value[node] = value[graph.node(body.root)]
+        elif instruction.opcode == "get-tuple-element" and instruction.operands:
+            value[node] = _element(graph, instruction, node)
+        if value[node] == node:
+            unit.nodes.append(node)
+            graph.link(node, [value[first + operand.index] for operand in instruction.operands])
+        else:
+            graph.expression[node] = graph.expression[value[node]]
+
+
+def _element(graph: Graph, instruction: Instruction, node: Node) -> Node:
+    """What an element of a fusion's tuple is; elements of other tuples are instructions like others."""
+    operand = graph.node(instruction.operands[0])
+    made = graph.value[operand]
+    if made == operand or graph.nodes[made].opcode != "tuple":
+        return node
+    elements, index = graph.operands[made], _INDEX.match(instruction.raw[1])
+    return elements[int(index[1])] if index is not None and int(index[1]) < len(elements) else node

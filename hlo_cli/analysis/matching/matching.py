@@ -1,0 +1,294 @@
+"""Which instruction of one module is which of another, found by structure: names decide only between equals.
+
+After Falleri et al., "Fine-grained and accurate source code differencing" (2014), as xla/hlo/tools/hlo_diff, with
+graphs in place of trees: what is certain first, then what lies beside it. Fusions are instructions like others at
+first; only what is left over then is looked for across them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from hlo_cli.analysis.matching.anchors import anchor
+from hlo_cli.analysis.matching.flattened import flattened
+from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, Graph, Keys, Node, Unit, graph_of
+from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.analysis.matching.said import op_name_in
+from hlo_cli.analysis.matching.spreading import Spreading
+from hlo_cli.analysis.matching.wrappers import pair_wrappers
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+_T = TypeVar("_T")
+
+_SAME_OPERATION: Final = {
+    "convolution": "dot",
+    "bitcast": "reshape",
+    "transpose": "reshape",
+    "all-reduce-start": "all-reduce",
+    "all-gather-start": "all-gather",
+    "collective-permute-start": "collective-permute",
+}
+"""Opcodes that compilers write for others; the first has the name of the second."""
+_MOST_COMPARED: Final = 100_000
+_LIKE: Final = 0.5
+"""How much of two computations must say the same for them to be one, where nothing else tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The pairs of instructions that are one in both modules, and of computations."""
+
+    pairs: Pairs
+    computations: Mapping[Computation, Computation]
+
+
+@no_garbage_collection()
+def match(before: Module, after: Module) -> Matching:
+    """The instructions of two modules that are the same ones, changed or not.
+
+    >>> from hlo_cli import parse_module
+    >>> a = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  n = s8[2] not(p)  ROOT s = s8[2] add(n, p) }")
+    >>> b = parse_module("HloModule m  ENTRY f { x = s8[2] parameter(0)  ROOT y = s8[2] add(x, x) }")
+    >>> pairs = match(a, b).pairs
+    >>> [(pairs.one.nodes[i].name, pairs.two.nodes[j].name) for i, j in sorted(pairs.found)]
+    [('p', 'x'), ('s', 'y')]
+    """
+    numbers = Keys()
+    pairs = Pairs(graph_of(before, numbers), graph_of(after, numbers))
+    units = _Units(pairs, numbers)
+    units.pair(before.entry, after.entry)
+    units.pair_not_inlined()
+    if _have_work_left(pairs):
+        _pair_across_fusions(pairs, units.computations, numbers)
+        units.pair_wrappers()
+        units.pair_moved()
+    _pair_other_opcodes(pairs)
+    return Matching(pairs, units.computations)
+
+
+def _have_work_left(pairs: Pairs) -> bool:
+    """Whether both modules have instructions that are in no pair, and some of them of one opcode."""
+    left = ({graph.nodes[n].opcode for n, other in enumerate(others) if other < 0} for graph, others in pairs.sides)
+    ones, twos = ({_SAME_OPERATION.get(opcode, opcode) for opcode in opcodes} for opcodes in left)
+    return not ones.isdisjoint(twos)
+
+
+def _pair_other_opcodes(pairs: Pairs) -> None:
+    """What has become another operation at the same place."""
+    flat = pairs.one, pairs.two
+    pairs.one, pairs.two = pairs.plain
+    if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
+        Spreading(pairs, range(len(pairs.after))).spread_to_other_opcodes()
+    pairs.one, pairs.two = flat
+
+
+def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
+    """Pair what is fused in one module only, or fused with other things."""
+    pairs.one, pairs.two = flattened(pairs.one), flattened(pairs.two)
+    units = [
+        (pairs.one.unit_of[x], pairs.two.unit_of[y])
+        for x, y in computations.items()
+        if x not in pairs.one.bodies and y not in pairs.two.bodies
+    ]
+    for one, two in units:
+        for level in range(LEVELS):
+            anchor(pairs, one.nodes, two.nodes, level, numbers)
+    spreading = Spreading(pairs, (a for one, _ in units for a in one.nodes))
+    spreading.spread()
+    for one, two in units:
+        _pair_by_origin(pairs, one.nodes, two.nodes)
+    spreading.spread()
+
+
+class _Units:
+    """Pairs computations, those first that pairs of instructions call."""
+
+    def __init__(self, pairs: Pairs, numbers: Keys) -> None:
+        self._pairs = pairs
+        self._numbers = numbers
+        self._taken: set[Computation] = set()
+        self.computations: dict[Computation, Computation] = {}
+
+    def pair(self, x: Computation, y: Computation) -> None:
+        """Pair two computations, and all that they call at the same places."""
+        pairs = self._pairs
+        waiting = [(x, y)]
+        while waiting:
+            x, y = waiting.pop()
+            if x in self.computations or y in self._taken:
+                continue
+            self.computations[x] = y
+            self._taken.add(y)
+            first = len(pairs.found)
+            _pair_nodes(pairs, pairs.one.unit_of[x], pairs.two.unit_of[y], self._numbers)
+            for a, b in reversed(pairs.found[first:]):
+                if called := pairs.one.nodes[a].called_computations:
+                    others = pairs.two.nodes[b].called_computations
+                    waiting.extend(reversed(list(zip(called, others, strict=False))))
+
+    def pair_not_inlined(self) -> None:
+        """Computations whose callers are no pairs: those that compute the same, else those of one name."""
+        one, two = self._pairs.plain
+        for key_of in (_content, _name_and_parameters):
+            ones = _grouped((one.unit_of[c] for c in self._left(one) if c not in one.bodies), key_of)
+            twos = _grouped((two.unit_of[c] for c in self._left(two) if c not in two.bodies), key_of)
+            self._pair_groups(ones, twos)
+
+    def pair_wrappers(self) -> None:
+        """Fusions and calls by what they run, where that is known by now."""
+        self.computations = pair_wrappers(self._pairs, self.computations)
+        self._taken = set(self.computations.values())
+
+    def pair_moved(self) -> None:
+        """Computations that nothing in them is paired of: called from elsewhere, or not at all any more."""
+        pairs = self._pairs
+        flat = pairs.one, pairs.two
+        one, two = pairs.one, pairs.two = pairs.plain
+        for key_of in (_content, _name_and_parameters):
+            ones = _grouped((one.unit_of[c] for c in self._left(one) if _is_free(c, one, pairs.after)), key_of)
+            twos = _grouped((two.unit_of[c] for c in self._left(two) if _is_free(c, two, pairs.before)), key_of)
+            self._pair_groups(ones, twos)
+        for x, y in self._likest():
+            self.pair(x, y)
+        pairs.one, pairs.two = flat
+
+    def _likest(self) -> list[tuple[Computation, Computation]]:
+        """Computations that say much the same, one of which nothing calls any more, or nothing did; likest first."""
+        pairs = self._pairs
+        one, two = pairs.plain
+        ones = [c for c in self._left(one) if _is_free(c, one, pairs.after)]
+        twos = [c for c in self._left(two) if _is_free(c, two, pairs.before)]
+        if len(ones) * len(twos) > _MOST_COMPARED:
+            return []
+        called = {c for graph in pairs.plain for i in graph.nodes for c in i.called_computations}
+        likenesses = [
+            (likeness, x, y)
+            for x in ones
+            for y in twos
+            if (x not in called or y not in called) and (likeness := pairs.likeness_of_computations(x, y)) >= _LIKE
+        ]
+        return [(x, y) for _, x, y in sorted(likenesses, key=lambda found: -found[0])]
+
+    def _left(self, graph: Graph) -> Iterator[Computation]:
+        paired: Container[Computation] = self.computations if graph is self._pairs.plain[0] else self._taken
+        return (computation for computation in graph.module.computations if computation not in paired)
+
+    def _pair_groups(self, ones: Mapping[object, list[Unit]], twos: Mapping[object, list[Unit]]) -> None:
+        for key, group in ones.items():
+            for x, y in zip(group, twos.get(key, ()), strict=False):
+                self.pair(x.computation, y.computation)
+
+
+def _is_free(computation: Computation, graph: Graph, other: Sequence[Node]) -> bool:
+    first = graph.taken[computation]
+    return all(other[first + index] < 0 for index in range(len(computation.instructions)))
+
+
+def _content(unit: Unit) -> object:
+    return unit.content
+
+
+def _name_and_parameters(unit: Unit) -> object:
+    return unit.computation.name, len(unit.computation.parameters)
+
+
+def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
+    """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
+    if _are_copies(pairs, one, two):
+        for a, b in zip(one.nodes, two.nodes, strict=True):
+            pairs.add(a, b)
+        return
+    first = len(pairs.found)
+    if one.content != two.content:
+        _pair_by_arguments(pairs, one.computation, two.computation)
+    anchor(pairs, one.nodes, two.nodes, SAID, numbers)
+    _pair_by_number(pairs, one.computation, two.computation)
+    for level in range(MEANT, LEVELS):
+        anchor(pairs, one.nodes, two.nodes, level, numbers)
+    if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
+        return
+    spreading = Spreading(pairs, one.nodes)
+    root, other = one.computation.root, two.computation.root
+    if root is not None and other is not None:
+        spreading.offer(pairs.one.node(root), pairs.two.node(other))
+    spreading.spread()
+    _pair_by_origin(pairs, one.nodes, two.nodes)
+    spreading.spread()
+
+
+def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
+    """Whether two computations say the same line by line, names aside, and nothing in them is paired yet."""
+    count = len(one.nodes)
+    if one.content != two.content or count != len(two.nodes) or not count:
+        return False
+    a, b = one.nodes[0], two.nodes[0]
+    if pairs.one.expression[a : a + count] != pairs.two.expression[b : b + count]:
+        return False
+    if any(other >= 0 for other in (*pairs.after[a : a + count], *pairs.before[b : b + count])):
+        return False
+    ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
+    return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))
+
+
+def _pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """The parameters of what is fused by what is handed to them: their numbers mean nothing."""
+    if one not in pairs.one.bodies or two not in pairs.two.bodies:
+        return
+    others: dict[Node, list[Instruction]] = {}
+    for parameter, argument in zip(two.parameters, pairs.two.bodies[two].operands, strict=True):
+        others.setdefault(pairs.two.node(argument), []).append(parameter)
+    for parameter, argument in zip(one.parameters, pairs.one.bodies[one].operands, strict=True):
+        if same := others.get(pairs.after[pairs.one.node(argument)]):
+            pairs.add(pairs.one.node(parameter), pairs.two.node(same.pop(0)))
+
+
+def _pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """Parameters by number; where there are not as many, only those of the same sizes."""
+    ones, twos = one.parameters, two.parameters
+    for x, y in zip(ones, twos, strict=False):
+        a, b = pairs.one.node(x), pairs.two.node(y)
+        as_large = pairs.one.keys[MEANT][a] == pairs.two.keys[MEANT][b]
+        if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
+            pairs.add(a, b)
+
+
+def _pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
+    """What no neighbour tells: the same operation under its old name, or from the same place in the program.
+
+    Where several come from one place, they are taken in order if there are as many on both sides.
+    """
+    for key_of in (_key_and_name, _key_and_op_name, _operation_and_op_name):
+        old = _grouped((a for a in ones if pairs.after[a] < 0), partial(key_of, pairs.one))
+        new = _grouped((b for b in twos if pairs.before[b] < 0), partial(key_of, pairs.two))
+        for key, group in old.items():
+            others = new.get(key, ())
+            if key is not None and len(group) == len(others):
+                for a, b in zip(group, others, strict=True):
+                    pairs.add(a, b)
+
+
+def _key_and_name(graph: Graph, node: Node) -> object:
+    return graph.keys[MEANT][node], graph.nodes[node].name
+
+
+def _key_and_op_name(graph: Graph, node: Node) -> object:
+    op_name = op_name_in(graph.metadata[node])
+    return (graph.keys[MEANT][node], op_name) if op_name else None
+
+
+def _operation_and_op_name(graph: Graph, node: Node) -> object:
+    op_name, opcode = op_name_in(graph.metadata[node]), graph.nodes[node].opcode
+    return (_SAME_OPERATION.get(opcode, opcode), op_name) if op_name else None
+
+
+def _grouped(things: Iterable[_T], key_of: Callable[[_T], object]) -> dict[object, list[_T]]:
+    groups: dict[object, list[_T]] = {}
+    for thing in things:
+        groups.setdefault(key_of(thing), []).append(thing)
+    return groups

@@ -1,0 +1,113 @@
+"""`hlo diff`: what differs between two dumps, whatever the names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from hlo_cli.commands.each_options import jobs_option
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.source import HloError, nearest
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.options import Output, Reading
+
+KINDS: Final = (
+    *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
+    *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
+)
+
+HELP = """What differs between two dumps, whatever the names.
+
+OLD and NEW are dumps: files, directories that --xla_dump_to wrote, or - for standard input. Instructions are matched
+by what they compute and where they stand, so that new names and another order are no difference. Of two directories,
+modules of one name are compared. ~ changed, + added, - removed, > moved.
+
+\b
+Kinds of changes, for --ignore: opcode shape layout tiling memory_space operands
+attributes sharding constants backend_config fusion computation metadata header
+schedule; or the name of an attribute, a key of backend_config or a field.
+
+The exit code is 0 also where there are differences, as git's is, unless --exit-code asks for 1.
+
+\b
+Examples:
+  hlo diff before.txt after.txt
+  hlo diff old/ new/ --ignore metadata,backend_config --exit-code --jobs 0
+  hlo diff dump/ --stage before_optimizations..after_optimizations
+  hlo diff dump/ --passes
+  hlo diff dump/ --normalize > golden.hlo
+"""
+
+
+@click.command(help=HELP)
+@click.argument("inputs", nargs=-1, metavar="OLD NEW")
+@click.option("--passes", is_flag=True, help="What each pass changed, of the dumps of one directory.")
+@click.option("--normalize", is_flag=True, help="Write the module with stable names and order, for golden files.")
+@click.option("--text", "as_text", is_flag=True, help="The changed lines of the text, by computation.")
+@click.option("--stat", is_flag=True, help="How much changed in each computation.")
+@click.option("--name-only", is_flag=True, help="Only the names of what changed.")
+@click.option("--schedule", is_flag=True, help="What stands elsewhere in the schedule is a difference too.")
+@click.option("--ignore", metavar="LIST", default="", help="Kinds of changes, or names, that are none.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 if there are differences.")
+@jobs_option("Compare the modules of two directories in N processes; 0: one a core.")
+@input_options
+@output_options
+def command(
+    inputs: tuple[str, ...],
+    passes: bool,
+    normalize: bool,
+    as_text: bool,
+    stat: bool,
+    name_only: bool,
+    schedule: bool,
+    ignore: str,
+    exit_code: bool,
+    jobs: int | None,
+    **options: object,
+) -> int:
+    """Reads, compares, reports."""
+    output, reading = output_of(options), reading_of(options)
+    views = {"--passes": passes, "--normalize": normalize, "--text": as_text, "--stat": stat, "--name-only": name_only}
+    if len(two := [name for name, given in views.items() if given]) > 1:
+        raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
+    ignored = _ignored(ignore)
+    if normalize:
+        return _normalize(inputs, reading, ignored, output)
+    from hlo_cli.commands.diff_view import View
+
+    view = View(two[0].removeprefix("--") if two else "changes", ignored, with_schedule=schedule)
+    if passes:
+        from hlo_cli.commands.diff_passes import report_of_passes
+
+        report, found, errors = report_of_passes(inputs, reading, view)
+    else:
+        from hlo_cli.commands.diff_inputs import report_of_inputs
+
+        report, found, errors = report_of_inputs(inputs, reading, view, jobs=jobs)
+    code = finish(report, output, errors)
+    return code or int(exit_code and found)
+
+
+def _ignored(words: str) -> tuple[str, ...]:
+    """The words of --ignore; kinds may be written with a hyphen or a blank."""
+    found = []
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        kind = word.replace("-", "_").replace(" ", "_")
+        if kind not in KINDS and word.islower() and (meant := nearest(kind, KINDS)) and abs(len(meant) - len(kind)) < 2:
+            raise HloError(f"no kind of change {word}", hint=f"did you mean {meant}?")
+        found.append(kind if kind in KINDS else word)
+    return tuple(found)
+
+
+def _normalize(inputs: tuple[str, ...], reading: Reading, ignored: tuple[str, ...], output: Output) -> int:
+    from hlo_cli.commands.loading import load_one, notes_of
+    from hlo_cli.commands.options import complain
+    from hlo_cli.ir.printer import module_chunks
+    from hlo_cli.transform.normalized import normalized
+
+    loaded = load_one(inputs, reading)
+    if not loaded.module.errors:
+        write(module_chunks(normalized(loaded.module, ignored)), output.path)
+    return complain(notes_of(loaded), loaded.module.errors, output)

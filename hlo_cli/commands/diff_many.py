@@ -1,0 +1,151 @@
+"""`hlo diff OLD NEW` of two directories of dumps: a row for each module that differs, however many there are."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hlo_cli.commands.diff_report import answer_of
+from hlo_cli.commands.diff_view import View
+from hlo_cli.commands.each_options import processes
+from hlo_cli.fleet import Asked, Reader
+from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.inputs.each import Piece, pieces_of
+from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.parallel import in_order
+from hlo_cli.ir.module import Module
+from hlo_cli.render.numbers import counted
+from hlo_cli.render.progress import watched
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError
+
+Pieces = Mapping[str, Piece]
+"""The dumps of a directory, by what tells them apart in both."""
+
+_COLUMNS = (
+    Column("change", "", "change"),
+    Column("module", "module", "name", role="name"),
+    Column("changed", "changed", "count"),
+    Column("added", "added", "count"),
+    Column("removed", "removed", "count"),
+    Column("moved", "moved", "count", from_width=120),
+    Column("answer", "what", from_width=120, rank=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Two dumps of one name, to be compared."""
+
+    name: str
+    old: Piece
+    new: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of it: whether they differ, in how many instructions and in words; or why nobody knows."""
+
+    name: str
+    differs: bool = False
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+    words: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def named_pieces(folder: str, stage: str | None, module: str | None) -> Pieces:
+    """The dumps of a directory and of those in it, by folder and module.
+
+    Where two modules have one name, XLA's number tells them apart; files whose names say nothing go by their names.
+    """
+    pieces = list(pieces_of([folder], stage=stage, module=module))
+    counts = Counter(_name(folder, piece, numbered=False) for piece in pieces)
+    return {_name(folder, piece, numbered=counts[_name(folder, piece, numbered=False)] > 1): piece for piece in pieces}
+
+
+def report_of_many(
+    ones: Pieces, twos: Pieces, view: View, *, jobs: int | None, strict: bool, arguments: Sequence[str]
+) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
+    """One row a module; HloError if there is none in both."""
+    both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
+    if not both:
+        raise HloError(
+            f"no module is in both: {_some(ones)} on one side, {_some(twos)} on the other",
+            hint="--module chooses one; name the files to compare modules of different names",
+        )
+    work = in_order(_Comparer(view, Reader(_module, strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
+    found = list(watched(work, len(both), "modules"))
+    differing = [each for each in found if each.differs]
+    rows: list[Row] = [("~", each.name, *each.counts, each.words) for each in differing]
+    rows += [
+        ("-" if name in ones else "+", name, None, None, None, None, None) for name in sorted(set(ones) ^ set(twos))
+    ]
+    problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
+    alone = len(rows) - len(differing)
+    modules = counted(len(both), "modules")
+    words = f"{len(differing):,} of {modules} differ" if differing else f"No difference in {modules}"
+    report = Report(
+        "diff",
+        words + (f"; {alone:,} on one side only" if alone else ""),
+        numbers={"modules": len(both), "differing": len(differing), "alone": alone, "problems": len(problems)},
+        parts=(Table("modules", _COLUMNS, tuple(rows), noun="modules"),),
+        next=_next(differing, arguments),
+    )
+    return report, bool(rows), problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparer:
+    view: View
+    reader: Reader[Module]
+
+    def __call__(self, job: Job) -> Compared:
+        old, new = (self._largest(piece) for piece in (job.old, job.new))
+        problems = tuple(f"{each.path}: {each.problem}" for each in (old, new) if each.problem)
+        if old.answer is None or new.answer is None:
+            return Compared(job.name, problems=problems)
+        comparison = self.view.compare(old.answer, new.answer)
+        if not self.view.differs(comparison):
+            return Compared(job.name, problems=problems)
+        counts = len(comparison.changed), len(comparison.added), len(comparison.removed), len(comparison.moved)
+        return Compared(job.name, True, counts, answer_of(comparison), problems)
+
+    def _largest(self, piece: Piece) -> Asked[Module]:
+        """The module in a file, the largest of several."""
+        found = self.reader(piece) or (Asked(piece.path, problem="there is no HLO in it"),)
+        return max(found, key=lambda each: each.answer.instruction_count if each.answer is not None else 0)
+
+
+def _module(module: Module, _input: Input) -> Module:
+    return module
+
+
+def _lost(job: Job) -> Compared:
+    return Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",))
+
+
+def _name(folder: str, piece: Piece, *, numbered: bool) -> str:
+    """What a dump is called in a directory: its folder in there, and its module, with XLA's number if wanted."""
+    within, name = os.path.split(os.path.relpath(piece.path, folder))
+    dump = parse_dump_name(name)
+    if dump is None:
+        return os.path.join(within, name)
+    return os.path.join(within, (dump.label if numbered else dump.module) or "") or dump.stage
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+
+
+def _next(differing: Sequence[Compared], arguments: Sequence[str]) -> tuple[str, ...]:
+    if not differing:
+        return ()
+    folder, module = os.path.split(differing[0].name)
+    sides = " ".join(os.path.join(argument, folder) for argument in arguments)
+    return (f"hlo diff {sides} --module {module}" if module else f"hlo diff {sides}",)

@@ -1,0 +1,82 @@
+"""`fuse`: the module after the CPU compiler's fusion pass, with the rule that decided about each pair of neighbours.
+
+Mirrors xla/service/cpu/cpu_instruction_fusion.cc and xla/service/cpu/fusion_wrapper.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo_cli.analysis.contexts import contexts_of
+from hlo_cli.analysis.fusion.graph import fusible_computations, graph_of
+from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.fusing.instruction_fusion import Pass
+from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusing.overwriting import Overwriting
+from hlo_cli.transform.fusing.wrapping import wrap
+from hlo_cli.transform.fusing.written import written
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A rule about two instructions of the given module; the consumer of a fusion is the operation at its root."""
+
+    producer: Instruction
+    consumer: Instruction
+    rule: Rule
+
+    @property
+    def words(self) -> str:
+        """The rule in words about these two."""
+        return self.rule.about(self.producer.name, self.consumer.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A module after fusion: what was fused, step by step, and what rule keeps neighbours apart that were tried."""
+
+    module: Module
+    joined: tuple[Decision, ...]
+    apart: tuple[Decision, ...]
+
+
+def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
+    """Fuse as the CPU compiler of jaxlib 0.10.2 does, or another, as the rules say.
+
+    Exact for the module that stands right before that compiler's fusion pass; for any other it says what would be if
+    the pass came now.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
+    >>> fused = fuse(parse_module(text))
+    >>> print(fused.module.entry.root, [decision.rule.name for decision in fused.joined])
+    <fusion negate_add_fusion> ['loop']
+    """
+    with no_garbage_collection():
+        return _fused(desugar(module), rules)
+
+
+def _fused(module: Module, rules: FusionRules) -> Fused:
+    text = module.source.text
+    names = ModuleNames(module)
+    graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
+    overwriting = Overwriting(module)
+    joined: list[Decision] = []
+    apart: list[Decision] = []
+    for graph in graphs.values():
+        fusion = Pass(graph, rules, names, overwriting)
+        fusion.run()
+        joined += [Decision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.made]
+        apart += [
+            Decision(producer.instruction, consumer.instruction, rule) for producer, consumer, rule in fusion.apart()
+        ]
+    if rules.wrap:
+        running = contexts_of(module).of
+        for computation, graph in graphs.items():
+            if running.get(computation) == "global":
+                wrap(graph, rules, names)
+    return Fused(written(module, graphs), tuple(joined), tuple(apart))

@@ -1,0 +1,128 @@
+"""The CPU compiler's fusion pass: producers join their users, one after the other, from the results back.
+
+Mirrors `InstructionFusion::Run` of xla/service/instruction_fusion.cc with the rules of
+xla/service/cpu/cpu_instruction_fusion.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hlo_cli.analysis.fusion import rules as by
+from hlo_cli.analysis.fusion.all_paths import kept_whole
+from hlo_cli.analysis.fusion.decide import Decider
+from hlo_cli.analysis.fusion.elements import is_fusible
+from hlo_cli.analysis.fusion.graph import Graph, Node
+from hlo_cli.analysis.fusion.rules import FusionRules, Rule
+from hlo_cli.transform.fusing.joining import begin_fusion, join
+from hlo_cli.transform.fusing.names import ModuleNames
+from hlo_cli.transform.fusing.overwriting import Overwriting
+
+Pair = tuple[Node, Node]
+
+
+@dataclass(slots=True)
+class Pass:
+    """The pass over one computation; `made` and `refused` say what was decided about pairs, the last word on each."""
+
+    graph: Graph
+    rules: FusionRules
+    names: ModuleNames
+    overwriting: Overwriting
+    made: list[tuple[Node, Node, Rule]] = field(default_factory=list)
+    refused: dict[Pair, Rule] = field(default_factory=dict)
+    _fusion_of: dict[Node, Node] = field(default_factory=dict)
+    _kept: set[Node] = field(default_factory=set)
+    _queue: list[Node | None] = field(default_factory=list)
+    _place: dict[Node, int] = field(default_factory=dict)
+    _decider: Decider = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decider = Decider(self.rules, self.graph.root)
+
+    def run(self) -> None:
+        """Fuse what can be."""
+        order = self.graph.post_order()
+        if self.rules.may_duplicate:
+            self._kept = kept_whole(order, self.graph.before, self._decider)
+            if self.rules.guard_softmax:
+                self._kept |= set(before_softmax(order))
+        for node in order:
+            self._push(node)
+        while (consumer := self._pop()) is not None:
+            if is_fusible(consumer):
+                self._fuse_one(consumer)
+
+    def apart(self) -> Iterator[tuple[Node, Node, Rule]]:
+        """The pairs that stay neighbours, with the rule that keeps them apart; either may have become a fusion."""
+        for (producer, consumer), rule in self.refused.items():
+            there = self._fusion_of.get(producer, producer)
+            if there in self.graph.place and consumer in self.graph.place and consumer in there.users:
+                yield producer, consumer, rule
+
+    def _push(self, node: Node) -> None:
+        self._place[node] = len(self._queue)
+        self._queue.append(node)
+
+    def _pop(self) -> Node | None:
+        while self._queue:
+            node = self._queue.pop()
+            if node is not None:
+                del self._place[node]
+                return node
+        return None
+
+    def _fuse_one(self, consumer: Node) -> None:
+        """The first of a consumer's operands that can join it does, the latest tried first."""
+        waiting = [operand for operand in dict.fromkeys(consumer.operands) if operand in self._place]
+        for producer in sorted(waiting, key=self._place.__getitem__, reverse=True):
+            rule = self._rule(producer, consumer)
+            if rule.fuses:
+                self._fuse(producer, consumer, rule)
+                return
+            self.refused[producer, consumer] = rule
+
+    def _rule(self, producer: Node, consumer: Node) -> Rule:
+        if not is_fusible(producer):
+            return by.NOT_FUSIBLE
+        rule = by.ON_SOME_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
+        is_late = rule.fuses and self.overwriting.comes_between(self.graph, producer, consumer)
+        return by.OVERWRITTEN if is_late else rule
+
+    def _fuse(self, producer: Node, consumer: Node, rule: Rule) -> None:
+        kind = "kOutput" if rule is by.OUTPUT else "kLoop"
+        fusion = consumer
+        if consumer.body is None:
+            name = f"{producer.opcode}_{consumer.opcode}_fusion"
+            fusion = begin_fusion(self.graph, consumer, kind, self.names, name=name, body_name="fused_computation")
+            self._fusion_of[consumer] = fusion
+            self._kept.discard(consumer)
+            assert self.graph.root is not None
+            self._decider.replaced(self.graph.root)
+        fusion.kind = kind
+        asking = self._decider.joins(producer, fusion)
+        clone = join(self.graph, fusion, producer, self.names)
+        self._decider.joined(clone, fusion, asking)
+        self.made.append((producer, fusion, rule))
+        self._push(fusion)
+        if producer not in self.graph.place:
+            self._kept.discard(producer)
+            self._queue[self._place.pop(producer)] = None
+
+
+def before_softmax(order: list[Node]) -> Iterator[Node]:
+    """The operations that newer releases keep out of softmax fusions: what goes into a maximum and is less by it."""
+    for exponential in order:
+        if exponential.opcode != "exponential" or exponential.operands[0].opcode != "subtract":
+            continue
+        given, largest = exponential.operands[0].operands
+        while largest.opcode in ("broadcast", "bitcast", "reshape"):
+            largest = largest.operands[0]
+        if largest.opcode == "reduce" and largest.operands[0] is given and _takes_maximum(largest):
+            yield given
+
+
+def _takes_maximum(reduce: Node) -> bool:
+    called = reduce.instruction.called_computations
+    return bool(called) and called[0].root is not None and called[0].root.opcode == "maximum"

@@ -1,0 +1,56 @@
+"""New names as XLA makes them: the wanted one, or with the next number that is free behind it.
+
+Mirrors xla/service/name_uniquer.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hlo_cli.ir.module import Module
+
+
+class Names:
+    """The names that were ever taken, by what stands before their number.
+
+    >>> names = Names(("add", "add.2", "fusion"))
+    >>> [names.new(wanted) for wanted in ("add", "add", "add.7", "add.7", "sub")]
+    ['add.1', 'add.3', 'add.7', 'add.4', 'sub']
+    """
+
+    __slots__ = ("_next", "_taken")
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken: dict[str, set[int]] = {}
+        self._next: dict[str, int] = {}
+        for name in taken:
+            self.new(name)
+
+    def new(self, wanted: str) -> str:
+        """A free name like the wanted one, which is taken from now on."""
+        stem, dot, digits = wanted.rpartition(".")
+        if not (stem and dot and digits.isdecimal()):
+            stem, digits = wanted, ""
+        number = self._number(stem, int(digits or 0))
+        return f"{stem}.{number}" if number or digits else stem
+
+    def _number(self, stem: str, wanted: int) -> int:
+        taken = self._taken.setdefault(stem, set())
+        number = wanted
+        if wanted in taken:
+            number = self._next.get(stem, 0)
+            while number in taken:
+                number += 1
+            self._next[stem] = number + 1
+        taken.add(number)
+        return number
+
+
+class ModuleNames:
+    """The names of a module's instructions and of its computations, which may be alike."""
+
+    __slots__ = ("computations", "instructions")
+
+    def __init__(self, module: Module) -> None:
+        self.instructions = Names(instruction.name for instruction in module.instructions)
+        self.computations = Names(computation.name for computation in module.computations)

@@ -1,0 +1,185 @@
+"""Modules written anew from nodes: what was fused has a computation of its own, the rest is copied.
+
+Mirrors `HloModule::Clone` of xla/hlo/ir/hlo_module.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hlo_cli.analysis.fusion.duplication import users_first
+from hlo_cli.analysis.fusion.graph import Body, Graph, Node
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.copying import CopyReader
+
+_WAITS: Final = "control-predecessors"
+_OF_THE_ROOT: Final = ("sharding", "origin", "frontend_attributes", "metadata")
+"""What a fusion says as its root does."""
+
+
+def written(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
+    """The module with these computations as their graphs have them; fused computations that nobody calls are left out.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> module = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] not(p) }")
+    >>> written(module, {module.entry: graph_of(module.entry)}).to_string() == module.to_string()
+    True
+    """
+    return _Writer(module, graphs).module_written()
+
+
+@dataclass(slots=True)
+class _Writer:
+    """A module while it is written; `new` are the computations in place of the old ones."""
+
+    module: Module
+    graphs: Mapping[Computation, Graph]
+    new: dict[Computation, Computation] = field(default_factory=dict)
+    computations: list[Computation] = field(default_factory=list)
+    held: frozenset[Instruction] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = frozenset[Instruction]().union(*(graph.held for graph in self.graphs.values()))
+        for old in self.module.computations:
+            self.new[old] = Computation(
+                old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span
+            )
+
+    def module_written(self) -> Module:
+        """The new module."""
+        unused = self._unused()
+        for old in self.module.computations:
+            if old in unused:
+                continue
+            if old in self.graphs:
+                self._write_graph(self.graphs[old])
+            else:
+                self._copy(old)
+        return replace(self.module, computations=tuple(self.computations), entry=self.new[self.module.entry])
+
+    def _unused(self) -> set[Computation]:
+        """Bodies of fusions that are no more, or are written anew."""
+        fused = {called for old in self.graphs for i in old.instructions if i.opcode == "fusion"
+                 for called in i.called_computations}  # fmt: skip
+        bodies = (node.body for graph in self.graphs.values() for node in graph.nodes if node.body is not None)
+        waiting = list(bodies)
+        while waiting:
+            body = waiting.pop()
+            if body.computation is not None:
+                fused.discard(body.computation)
+            else:
+                waiting.extend(node.body for node in body.nodes if node.body is not None)
+        return fused
+
+    def _copy(self, old: Computation) -> None:
+        lines = _Lines(self.new[old], old)
+        copies: dict[Instruction, Instruction] = {}
+        for instruction in old.instructions:
+            operands = [copies[operand] for operand in instruction.operands]
+            called = [self.new[each] for each in instruction.called_computations]
+            copies[instruction] = lines.add(instruction, instruction.name, operands, called)
+        lines.finish(None if old.root is None else copies[old.root], (copies[each] for each in old.parameters))
+        self.new[old].operand_indices = old.operand_indices
+        self.computations.append(self.new[old])
+
+    def _write_graph(self, graph: Graph) -> None:
+        """A computation, and before it the bodies that are new in it."""
+        old = graph.computation
+        lines = _Lines(self.new[old], old)
+        made: dict[Node, Instruction] = {}
+        for node in graph.nodes:
+            made[node] = self._write(node, lines, made, [other.name for other in graph.before.get(node, ())])
+        root = None if graph.root is None else made[graph.root]
+        by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == "parameter"}
+        lines.finish(root, (by_number[number] for number in sorted(by_number)))
+        self.computations.append(self.new[old])
+
+    def _write(self, node: Node, lines: _Lines, made: Mapping[Node, Instruction], waits: list[str]) -> Instruction:
+        called = [self.new[each] for each in node.instruction.called_computations]
+        if node.body is not None:
+            called = [self._computation_of(node.body, lines.original)]
+        elif node.opcode == "parameter":
+            called = []
+        text = _text_of(node, waits, is_held=node.instruction in self.held)
+        new = lines.add(node.instruction, node.name, [made[operand] for operand in node.operands], called, text)
+        new.opcode, new.shape = node.opcode, node.shape
+        return new
+
+    def _computation_of(self, body: Body, around: Computation) -> Computation:
+        """The computation of a fusion's body: that which it was read from, or a new one."""
+        if body.computation is not None:
+            return self.new[body.computation]
+        new = Computation(body.name, execution_thread=around.execution_thread)
+        lines = _Lines(new, around)
+        made: dict[Node, Instruction] = {}
+        needed = users_first(body)[::-1]
+        for node in (*(p for p in body.parameters if p not in set(needed)), *needed):
+            made[node] = self._write(node, lines, made, [])
+        lines.finish(made[body.root], (made[parameter] for parameter in body.parameters))
+        self.computations.append(new)
+        return new
+
+
+class _Lines:
+    """The instructions of a new computation, each of which is read where another stands."""
+
+    __slots__ = ("computation", "instructions", "original", "sources")
+
+    def __init__(self, computation: Computation, original: Computation) -> None:
+        self.computation = computation
+        self.original = original
+        self.instructions: list[Instruction] = []
+        self.sources: list[Instruction] = []
+        computation.reader = CopyReader(original, self.sources)
+
+    def add(
+        self,
+        source: Instruction,
+        name: str,
+        operands: Iterable[Instruction],
+        called: Iterable[Computation],
+        text: InstructionText | None = None,
+    ) -> Instruction:
+        index = len(self.instructions)
+        new = Instruction(name, source.shape, source.opcode, tuple(operands), self.computation, index, text)
+        new.called_computations = tuple(called)
+        self.instructions.append(new)
+        self.sources.append(source)
+        return new
+
+    def finish(self, root: Instruction | None, parameters: Iterable[Instruction]) -> None:
+        self.computation.instructions = tuple(self.instructions)
+        self.computation.parameters = tuple(parameters)
+        self.computation.root = root
+
+
+def _text_of(node: Node, waits: list[str], *, is_held: bool) -> InstructionText | None:
+    """What a node says where that is not what its instruction says."""
+    source = node.instruction
+    if node.opcode == "parameter" and source.parameter_number != node.number:
+        return InstructionText((), str(node.number))
+    if node.opcode == source.opcode:
+        if not is_held and not waits:
+            return None
+        return InstructionText(tuple(_attributes(source.attributes, waits)), source.text.argument, source.span)
+    if node.opcode == "fusion" and node.body is not None:
+        own = (Attribute("kind", node.kind), Attribute("calls", f"%{node.body.name}"))
+        said = {attribute.name: attribute for attribute in source.attributes}
+        of_root = (said[name] for name in _OF_THE_ROOT if name in said)
+        return InstructionText(tuple(_attributes((*own, *of_root), waits)))
+    return None
+
+
+def _attributes(attributes: Iterable[Attribute], waits: list[str]) -> Iterator[Attribute]:
+    """Attributes with the names that are waited for now, before the metadata."""
+    others = [attribute for attribute in attributes if attribute.name != _WAITS]
+    last = [attribute for attribute in others if attribute.name in ("metadata", "backend_config")]
+    yield from (attribute for attribute in others if attribute not in last)
+    if waits:
+        yield Attribute(_WAITS, "{" + ", ".join(f"%{name}" for name in waits) + "}")
+    yield from last

@@ -1,0 +1,84 @@
+"""The orders with the lowest peaks: of XLA's schedulers, those and others made tighter, and the best of each.
+
+Mirrors `DefaultMemoryScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc, which takes the best of
+three for the whole module. The same three are among those tried here, so that the result is never worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from hlo_cli.analysis.peaks import Orders, peaks_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.transform.scheduling.breadth_first import breadth_first
+from hlo_cli.transform.scheduling.by_buffers import by_buffers
+from hlo_cli.transform.scheduling.by_memory import by_memory
+from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
+from hlo_cli.transform.scheduling.flow import Flow
+from hlo_cli.transform.scheduling.graph import Graph, in_front
+from hlo_cli.transform.scheduling.held import peak_of_order
+from hlo_cli.transform.scheduling.running import Running
+from hlo_cli.transform.scheduling.tightened import tightened
+
+_MEASURED: Final = 150_000
+"""How many instructions are measured in all to choose between orders of the whole module."""
+
+_LEAST: Final = 5
+"""How many orders are measured at least, if any."""
+
+_SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
+
+
+def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Orders]:
+    """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
+
+    How many are measured depends on the size of the module: XLA's, the best by what schedulers count for each
+    computation, those made tighter. In a large one the best by that count is all there is. Constants that stood in
+    front stay there, where that costs nothing.
+    """
+    candidates = _candidates(running)
+    count = _MEASURED // max(running.module.instruction_count, 1)
+    if count < _LEAST:
+        yield candidates[0]
+        return
+    ranked: list[tuple[int, int, Orders]] = []
+    for number, orders in enumerate(candidates[:count]):
+        peaks = peaks_of(running.uses.facts, orders)
+        if all(peaks[space] <= before.get(space, 0) for space in peaks):
+            ranked.append((sum(peaks.values()), number, orders))
+    ranked.sort(key=lambda each: each[:2])
+    for peak, _, orders in ranked:
+        if peak < sum(before.values()):
+            unmoved = {computation: in_front("constant", order) for computation, order in orders.items()}
+            if peaks_of(running.uses.facts, unmoved) == peaks_of(running.uses.facts, orders):
+                yield unmoved
+            yield orders
+
+
+def _candidates(running: Running) -> list[Orders]:
+    best: dict[Computation, Sequence[Instruction]] = {}
+    found: list[dict[Computation, Sequence[Instruction]]] = []
+    for flow, graph in running.computations():
+        least = running.peaks[flow.computation]
+        best[flow.computation] = flow.computation.instructions
+        for number, nodes in enumerate(_tried(flow, graph)):
+            if number == len(found):
+                found.append({})
+            order = found[number][flow.computation] = graph.instructions(nodes)
+            peak = peak_of_order(graph, nodes)
+            if peak < least:
+                least, best[flow.computation] = peak, order
+        running.peaks[flow.computation] = least
+    return [best, *found]
+
+
+def _tried(flow: Flow, graph: Graph) -> Iterator[Sequence[int]]:
+    """XLA's orders first, then those made tighter."""
+    orders = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
+    yield from orders
+    orders.append(by_buffers(graph))
+    yield orders[-1]
+    for order in (*orders, range(len(graph))):
+        yield tightened(graph, order)

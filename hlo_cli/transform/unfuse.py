@@ -1,0 +1,167 @@
+"""Fusions taken apart: the operations of their bodies stand where they stood.
+
+Mirrors `HloInstruction::Defuse` of xla/hlo/ir/hlo_instruction.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from hlo_cli.analysis.fusion.graph import Body, Graph, Node, fusible_computations, graph_of
+from hlo_cli.analysis.target import target_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.module import Module
+from hlo_cli.source import HloError
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.fusing.joining import begin_fusion
+from hlo_cli.transform.fusing.names import ModuleNames, Names
+from hlo_cli.transform.fusing.written import written
+
+_IN_PLACE: Final = frozenset(("dynamic-update-slice", "scatter"))
+
+
+def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
+    """The module without these fusions, or without any; calls of libraries (kCustom) stay unless they are named.
+
+    Operations keep their names where those are free, and their metadata. A schedule stays one. For CPUs a scatter stays
+    a fusion, of nothing else.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m  f { a = s8[9] parameter(0)  b = s8[9] not(a)  ROOT n = s8[9] negate(b) }
+    ... ENTRY e { p = s8[9] parameter(0)  ROOT x = s8[9] fusion(p), kind=kLoop, calls=f }'''
+    >>> unfuse(parse_module(text)).entry.instructions
+    (<parameter p>, <not b>, <negate n>)
+    """
+    with no_garbage_collection():
+        return _unfused(desugar(module), names)
+
+
+def _unfused(module: Module, names: Collection[str] | None) -> Module:
+    text = module.source.text
+    graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
+    fusions = {n.name: (graph, n) for graph in graphs.values() for n in graph.nodes if n.body is not None}
+    if names is None:
+        chosen = [name for name, (_, fusion) in fusions.items() if fusion.kind != "kCustom"]
+    else:
+        chosen = [_known(name.removeprefix("%"), fusions, module) for name in names]
+    taken = _names_left(module, {fusions[name][1] for name in chosen})
+    touched: dict[Graph, dict[Node, list[Node]]] = {}
+    for name in dict.fromkeys(chosen):
+        graph, fusion = fusions[name]
+        touched.setdefault(graph, {})[fusion] = _opened(graph, fusion, taken)
+    every_name = ModuleNames(module)
+    for graph, opened in touched.items():
+        _place(graph, opened)
+        if target_of(module) == "cpu":
+            _wrap_scatters(graph, opened, every_name)
+    return written(module, {graph.computation: graph for graph in touched})
+
+
+def _known(name: str, fusions: Collection[str], module: Module) -> str:
+    if name in fusions:
+        return name
+    found = module.instruction(name)
+    if found.opcode == "fusion":
+        raise HloError(f"{name} is inside of another fusion", hint=f"open the one that calls {found.computation.name}")
+    raise HloError(f"{name} is no fusion but a {found.opcode}")
+
+
+def _names_left(module: Module, opened: Collection[Node]) -> Names:
+    """The names that stay taken when these fusions are gone."""
+    gone: set[Computation | None] = {node.body.computation for node in opened if node.body is not None}
+    fused = {node.name for node in opened}
+    kept = (c for c in module.computations if c not in gone)
+    return Names(i.name for c in kept for i in c.instructions if i.name not in fused)
+
+
+def _opened(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
+    """The nodes in place of a fusion, in order; its users take theirs."""
+    body = fusion.body
+    assert body is not None
+    made: dict[Node, Node] = dict(zip(body.parameters, fusion.operands, strict=False))
+    new: list[Node] = []
+    is_split = body.root.opcode == "tuple" and fusion is not graph.root and all(map(_takes_element, fusion.users))
+    for node in _order(body):
+        if node is body.root and is_split:
+            continue
+        copy = Node(node.instruction, [made[operand] for operand in node.operands], opcode=node.opcode)
+        copy.name, copy.shape, copy.body, copy.kind = taken.new(node.name), node.shape, node.body, node.kind
+        made[node] = copy
+        new.append(copy)
+    if is_split:
+        for user in list(fusion.users):
+            element = made[body.root.operands[user.instruction.integer("index") or 0]]
+            user.replace_by(element)
+            _hand_over(graph, user, element)
+            graph.remove(user)
+    else:
+        fusion.replace_by(made[body.root])
+        _hand_over(graph, fusion, made[body.root])
+    for node in new:
+        if not set(node.operands) & set(new):
+            graph.wait(node, graph.before.get(fusion, ()))
+    fusion.detach()
+    return new
+
+
+def _takes_element(user: Node) -> bool:
+    return user.opcode == "get-tuple-element"
+
+
+def _hand_over(graph: Graph, old: Node, new: Node) -> None:
+    """What waits for a node waits for another, and the root is another."""
+    for waiting in list(graph.behind.get(old, ())):
+        graph.wait(waiting, (new,))
+    if graph.root is old:
+        graph.root = new
+
+
+def _place(graph: Graph, opened: dict[Node, list[Node]]) -> None:
+    """Put the nodes of fusions in their places."""
+    order: list[Node | None] = []
+    for node in graph.nodes:
+        order += opened.get(node, (node,))
+    for fusion in opened:
+        graph.remove(fusion)
+    graph.order = order
+    graph.place = {node: place for place, node in enumerate(order) if node is not None}
+
+
+def _wrap_scatters(graph: Graph, opened: dict[Node, list[Node]], names: ModuleNames) -> None:
+    """Scatters become fusions of their own: the CPU compiler runs no others."""
+    for node in [node for nodes in opened.values() for node in nodes if node.opcode == "scatter"]:
+        begin_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
+
+
+def _order(body: Body) -> Iterator[Node]:
+    """The operations, each behind what it takes; what is overwritten in place is read before, where that can be."""
+    operations = list(body.operations)
+    writers = [node for node in operations if node.opcode in _IN_PLACE]
+    if not writers:
+        yield from operations
+        return
+    waits = {node: set(node.operands) for node in operations}
+    for writer in writers:
+        later = _after(writer)
+        waits[writer] |= {user for user in writer.operands[0].users if user not in later}
+    done = set(body.parameters)
+    while operations:
+        ready = (node for node in operations if waits[node] <= done)
+        node = next(ready, None) or next(node for node in operations if done.issuperset(node.operands))
+        operations.remove(node)
+        done.add(node)
+        yield node
+
+
+def _after(writer: Node) -> set[Node]:
+    """The node and all that takes its value, directly or not."""
+    found = {writer}
+    waiting = [writer]
+    while waiting:
+        for user in waiting.pop().users:
+            if user not in found:
+                found.add(user)
+                waiting.append(user)
+    return found

@@ -1,0 +1,141 @@
+"""Fusing two neighbours by hand, and taking fusions apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+from hlo_cli.ir.module import Module
+from hlo_cli.source import HloError
+from hlo_cli.transform.fuse import fuse
+from hlo_cli.transform.fuse_pair import fuse_pair
+from hlo_cli.transform.unfuse import unfuse
+from running import same_results
+
+CHAIN = """HloModule m
+f { a = f32[9] parameter(0)  b = f32[9] parameter(1)  c = f32[9] add(a, b)  ROOT d = f32[9] negate(c) }
+g { h = f32[9] parameter(0)  k = f32[9] cosine(h), metadata={op_name="wave"}  ROOT l = f32[9] multiply(k, h) }
+two { u = f32[9] parameter(0)  v = f32[9] sine(u)  w = f32[9] tanh(u)  ROOT t = (f32[9], f32[9]) tuple(v, w) }
+ENTRY e {
+  p = f32[9] parameter(0)
+  q = f32[9] parameter(1)
+  x = f32[9] exponential(p)
+  y = f32[9] fusion(x, q), kind=kLoop, calls=f
+  z = f32[9] fusion(y), kind=kLoop, calls=g
+  n = f32[9] floor(x), control-predecessors={y}
+  m = (f32[9], f32[9]) fusion(n), kind=kLoop, calls=two
+  m0 = f32[9] get-tuple-element(m), index=0
+  m1 = f32[9] get-tuple-element(m), index=1
+  s = f32[9] add(m0, m1)
+  ROOT r = (f32[9], f32[9], f32[9]) tuple(z, s, x)
+}"""
+SCHEDULED = """HloModule m, is_scheduled=true
+ENTRY e {
+  p = f32[9] parameter(0)
+  i = s32[] parameter(1)
+  c = f32[9] copy(p)
+  n = f32[9] negate(c)
+  u = f32[2] constant({1, 2})
+  d = f32[9] dynamic-update-slice(c, u, i)
+  ROOT r = f32[9] add(n, d)
+}"""
+
+
+def names(module: Module) -> list[str]:
+    return [instruction.name for instruction in module.entry.instructions]
+
+
+def inside(module: Module, fusion: str) -> list[str]:
+    return [i.opcode for i in module.instruction(fusion).called_computations[0].instructions if i.operands]
+
+
+def is_sound(module: Module) -> bool:
+    read = parse_module(str(module))
+    return not read.errors and not list(broken_fusion_rules(read)) and str(read) == str(module)
+
+
+def test_into_a_fusion_that_is_there() -> None:
+    made = fuse_pair(parse_module(CHAIN), "x", "y")
+    assert inside(made, "y") == ["exponential", "add", "negate"]
+    assert [operand.name for operand in made.instruction("y").operands] == ["q", "p"]
+    assert "x" in names(made)  # others use it
+    assert is_sound(made)
+
+
+def test_a_fusion_into_a_fusion() -> None:
+    made = fuse_pair(parse_module(CHAIN), "y", "z")
+    assert inside(made, "z") == ["add", "negate", "cosine", "multiply"]
+    assert "y" not in names(made)
+    assert [computation.name for computation in made.computations] == ["two", "g", "e"]
+    assert is_sound(made)
+
+
+def test_a_new_fusion_waits_for_what_its_parts_waited_for() -> None:
+    made = fuse_pair(
+        parse_module(
+            CHAIN.replace("fusion(n)", "fusion(no)")
+            .replace("m = (", "no = f32[9] not-yet(n)\nm = (")
+            .replace("not-yet", "ceil")
+        ),
+        "n",
+        "no",
+    )
+    assert made.instruction("floor_ceil_fusion").control_predecessors == ("y",)
+    assert is_sound(made)
+
+
+def test_what_is_taken_apart_keeps_names_and_metadata() -> None:
+    made = unfuse(parse_module(CHAIN))
+    assert [i.name for i in made.entry.instructions] == ["p", "q", "x", "c", "d", "k", "l", "n", "v", "w", "s", "r"]
+    assert made.instruction("k").metadata.op_name == "wave"
+    assert made.instruction("n").control_predecessors == ("d",)
+    assert [operand.name for operand in made.instruction("s").operands] == ["v", "w"]
+    assert is_sound(made)
+
+
+def test_one_fusion_is_taken_apart_and_no_other() -> None:
+    made = unfuse(parse_module(CHAIN), ["%z"])
+    assert [i.name for i in made.entry.instructions if i.opcode == "fusion"] == ["y", "m"]
+    assert is_sound(made)
+
+
+@pytest.mark.parametrize(
+    ("producer", "consumer", "says"),
+    [
+        ("y", "x", "x does not|not the other way"),
+        ("x", "z", "does not take"),
+        ("p", "x", "cannot be fused"),
+        ("c", "d", "applied or fused"),
+        ("s", "r", "cannot be fused"),
+        ("m", "m0", "cannot"),
+        ("x", "nope", "no instruction nope"),
+    ],
+)
+def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) -> None:
+    with pytest.raises(HloError, match=says):
+        fuse_pair(parse_module(CHAIN), producer, consumer)
+
+
+def test_what_is_no_fusion_cannot_be_taken_apart() -> None:
+    with pytest.raises(HloError, match="x is no fusion"):
+        unfuse(parse_module(CHAIN), ["x"])
+
+
+def test_nothing_is_read_behind_what_overwrites_it() -> None:
+    module = parse_module(SCHEDULED)
+    with pytest.raises(HloError, match="cannot be fused") as refused:
+        fuse_pair(module, "n", "r")
+    assert "overwritten" in str(refused.value.diagnostics[0].hint)
+    assert [decision.rule.name for decision in fuse(module).apart if decision.producer.name == "n"] == ["overwritten"]
+    free = parse_module(SCHEDULED.replace(", is_scheduled=true", ""))
+    assert "n" not in names(fuse_pair(free, "n", "r"))
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_by_hand_computes_the_same() -> None:
+    text = CHAIN.replace("HloModule m", "HloModule m, is_scheduled=true", 1)
+    given = parse_module(text)
+    made = [unfuse(given), fuse_pair(given, "x", "y"), fuse_pair(given, "y", "z"), fuse_pair(given, "x", "n")]
+    assert same_results([[text, *map(str, made)]], exactly=False) == [[True] * len(made)]

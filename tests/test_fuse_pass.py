@@ -1,0 +1,220 @@
+"""The fusion pass makes what the CPU compiler makes, says why, and leaves modules that XLA takes and runs the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dumps import FIXTURES, Dump, compiled_dumps
+from fusible_programs import fusible_program
+from fusion_values import fusions_of, kernels_of
+from hlo_cli import parse_module
+from hlo_cli.analysis.fusion.rules import ALL, FusionRules
+from hlo_cli.analysis.fusion.why_not import why_not_fused
+from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+from hlo_cli.analysis.kernels import kernels_of as launched
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.fuse import Fused, fuse
+from hlo_cli.transform.unfuse import unfuse
+from judge import ask_xla
+from running import same_results
+
+PAIRS = sorted(path.name for path in (FIXTURES / "fusion").iterdir())
+STAGES = ("before_fusion", "after_fusion", "after_fusion_wrapper")
+DUMPS = compiled_dumps()
+pairs = pytest.mark.parametrize("name", PAIRS)
+dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
+
+ALONE = FusionRules(wrap=False)
+COMPILE = """
+import glob, json, sys, tempfile
+import jax
+from jax._src.interpreters import mlir
+from jaxlib import _hlo, _jax
+from jaxlib.mlir import ir
+texts, options = json.load(sys.stdin)
+client = jax.devices("cpu")[0].client
+found = []
+for text in texts:
+    with tempfile.TemporaryDirectory() as place, mlir.make_ir_context():
+        settings = _jax.CompileOptions()
+        dumps = {"xla_dump_to": place, "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": "fusion"}
+        settings.env_option_overrides = list({**dumps, **options}.items())
+        module = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+        given = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
+        program = client.compile_and_load(given, _jax.DeviceList(tuple(client.local_devices()[:1])), settings)
+        patterns = "*.before_fusion.txt", "*.after_fusion.*", "*.after_fusion-wrapper.*"
+        found.append([open(glob.glob(f"{place}/{pattern}")[0]).read() for pattern in patterns])
+        options_of_text = _hlo.HloPrintOptions()
+        options_of_text.print_large_constants = True
+        found[-1].append(program.hlo_modules()[0].to_string(options_of_text))
+print(json.dumps(found))
+"""
+
+
+def text_of(name: str, stage: str) -> str:
+    return (FIXTURES / "fusion" / name / f"{stage}.txt").read_text()
+
+
+@cache
+def before(name: str) -> Module:
+    return parse_module(text_of(name, "before_fusion"))
+
+
+@cache
+def unfused(dump: Dump) -> Module:
+    return unfuse(parse_module(dump.text))
+
+
+@cache
+def fused_again(dump: Dump) -> Fused:
+    return fuse(unfused(dump))
+
+
+@cache
+def compiled(count: int) -> list[list[str]]:
+    """What jaxlib makes of random programs: before fusion, behind it, with lone operations wrapped, and at last."""
+    pytest.importorskip("jaxlib._hlo")
+    pytest.importorskip("jax")
+    texts = [fusible_program(Random(seed)) for seed in range(count)]
+    asked = subprocess.run(
+        [sys.executable, "-c", COMPILE],
+        input=json.dumps((texts, {"xla_cpu_experimental_ynn_fusion_type": ""})),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[list[str]] = json.loads(asked.stdout.splitlines()[-1])
+    return found
+
+
+def assert_same_fusions(given: str, after: str, wrapped: str) -> None:
+    module = parse_module(given)
+    alone, whole = fuse(module, ALONE).module, fuse(module).module
+    assert fusions_of(alone) == fusions_of(parse_module(after))
+    assert kernels_of(alone) == kernels_of(parse_module(after))
+    assert kernels_of(whole) == kernels_of(parse_module(wrapped))
+
+
+@pairs
+def test_fusions_are_those_that_the_compiler_made(name: str) -> None:
+    given, after, wrapped = (text_of(name, stage) for stage in STAGES)
+    assert_same_fusions(given, after, wrapped)
+
+
+@pairs
+def test_names_are_those_that_the_compiler_gave(name: str) -> None:
+    theirs = parse_module(text_of(name, "after_fusion_wrapper"))
+    ours = fuse(before(name)).module
+    names = [sorted(i.name for i in each.instructions if i.opcode == "fusion") for each in (ours, theirs)]
+    assert names[0] == names[1]
+
+
+@pairs
+def test_each_pair_that_stays_apart_has_a_rule_that_says_so(name: str) -> None:
+    fused = fuse(before(name), ALONE)
+    assert all(decision.rule.fuses for decision in fused.joined)
+    assert not any(decision.rule.fuses for decision in fused.apart)
+    given = set(before(name).instructions)
+    assert {i for d in (*fused.joined, *fused.apart) for i in (d.producer, d.consumer)} <= given
+    assert all(decision.producer.name in decision.words or "{" not in decision.words for decision in fused.apart)
+
+
+def test_rules_have_names_and_words_of_their_own() -> None:
+    assert len({rule.name for rule in ALL}) == len({rule.words for rule in ALL}) == len(ALL)
+    for rule in ALL:
+        words = rule.about("FIRST", "SECOND")
+        assert ("FIRST" in words) == ("{producer}" in rule.words)
+        assert "{" not in words
+
+
+@pairs
+def test_without_copies_every_operation_stands_once(name: str) -> None:
+    module = before(name)
+    made = fuse(module, FusionRules(may_duplicate=False, wrap=False)).module
+    again = [i for i in made.instructions if i.opcode in ("tanh", "exponential", "reduce", "add", "negate", "slice")]
+    given = [i for i in module.instructions if i.opcode in ("tanh", "exponential", "reduce", "add", "negate", "slice")]
+    assert len(again) == len(given)
+
+
+def test_switches_change_what_they_say() -> None:
+    softmax = parse_module(text_of("dear", "before_fusion").replace("add(%p.1, %q.1)", "negate(%p.1)"))
+    guarded = fuse(softmax, FusionRules(guard_softmax=True)).module
+    assert kernels_of(guarded) != kernels_of(fuse(softmax).module)
+    lone = parse_module("ENTRY e { p = f32[4,9] parameter(0)  ROOT t = f32[9,4] transpose(p), dimensions={1,0} }")
+    assert fuse(lone).module.entry.root is not None
+    roots = [fuse(lone, rules).module.entry.root for rules in (FusionRules(), FusionRules(wrap_transpose=True))]
+    assert [root.opcode for root in roots if root is not None] == ["transpose", "fusion"]
+
+
+@dumps
+def test_fused_modules_obey_the_rules_for_fusions(dump: Dump) -> None:
+    allowed = {(d.code, d.severity) for d in broken_fusion_rules(parse_module(dump.text))}
+    for made in (unfused(dump), fused_again(dump).module):
+        read = parse_module(str(made))
+        assert str(read) == str(made)
+        assert not read.errors
+        assert {(d.code, d.severity) for d in broken_fusion_rules(read)} <= allowed
+
+
+@dumps
+def test_all_stands_before_what_takes_it(dump: Dump) -> None:
+    for made in (unfused(dump), fused_again(dump).module):
+        for instruction in made.instructions:
+            assert all(operand.index < instruction.index for operand in instruction.operands)
+
+
+@pytest.mark.parametrize("dump", [dump for dump in DUMPS if dump.platform == "cpu"], ids=str)
+def test_fusing_anew_makes_no_more_kernels(dump: Dump) -> None:
+    assert len(launched(fused_again(dump).module)) <= len(launched(parse_module(dump.text)))
+
+
+@pairs
+def test_nothing_is_left_to_fuse_behind_the_compiler(name: str) -> None:
+    left = why_not_fused(parse_module(text_of(name, "after_fusion_wrapper")))
+    assert left
+    assert not [pair for pair in left if pair.rule.fuses]
+
+
+@pairs
+def test_before_fusion_something_is_left_to_fuse(name: str) -> None:
+    assert any(pair.rule.fuses for pair in why_not_fused(before(name)))
+
+
+@pytest.mark.oracle
+def test_xla_takes_what_was_fused_and_unfused() -> None:
+    taken = ask_xla([dump.text for dump in DUMPS])
+    good = [dump for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
+    texts = [str(made) for dump in good for made in (unfused(dump), fused_again(dump).module)]
+    assert len(texts) > 40
+    assert ask_xla(texts) == [True] * len(texts)
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_random_programs_are_fused_as_the_compiler_fuses_them() -> None:
+    for given, after, wrapped, _ in compiled(20):
+        assert_same_fusions(given, after, wrapped)
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_scheduled_modules_compute_the_same() -> None:
+    """Compiled modules, in whose schedules memory is shared, taken apart and fused anew."""
+    groups = []
+    for *_, last in compiled(20):
+        apart = unfuse(parse_module(last))
+        groups.append([last, str(apart), str(fuse(apart).module)])
+    assert same_results(groups, exactly=False) == [[True, True]] * len(groups)
+
+
+def test_pairs_say_which_compiler_made_them() -> None:
+    for name in PAIRS:
+        truth = json.loads(Path(FIXTURES / "fusion" / name / "truth.json").read_text())
+        assert truth["versions"]["jaxlib"] == "0.10.2"
