@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
+from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair, async_pairs
 from hlo_cli.analysis.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.where_fields import fields_of
@@ -60,7 +62,7 @@ def operations_of(module: Module) -> tuple[Operation, ...]:
 
 
 def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Operation]:
-    """What can be asked of operations: what can be asked of instructions, `async` and `fusion`.
+    """What can be asked of operations: what can be asked of instructions, `async`, `exposed` and `fusion`.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[2] copy(f32[2] p)")
@@ -72,10 +74,17 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     def by(instruction_of: Callable[[Operation], Instruction]) -> Fields[Operation]:
         return fields_of(module, attributes, instruction_of, lambda each: each.result.shape)
 
+    @cache
+    def exposed() -> frozenset[Instruction]:
+        overlap = overlap_of(module)
+        waited_for = (flight.pair.start for flight in overlap.flights if flight.is_exposed)
+        return frozenset((*waited_for, *overlap.blocking))
+
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
     own: dict[str, Reader[Operation]] = {
         "opcode": Reader("text", lambda each: each.opcode),
         "async": Reader("flag", lambda each: each.is_async),
+        "exposed": Reader("flag", lambda each: each.instruction in exposed()),
         "fusion": Reader("names", _names_of_fusion),
         "op_name": Reader("text", lambda each: _op_name(each.instruction) or _op_name(each.performed)),
         "users": ended.readers["users"],

@@ -88,7 +88,7 @@ TOML; this one is complete:
 
   [module."jit_train*"]            # only modules of such a name (* ? [ab])
   max_peak.vmem = "96MiB"
-  expect = ["none(opcode == all-gather and not async)"]
+  expect = ["none(opcode == all-gather and exposed)"]
 
   [target.tpu]                     # only what is compiled for tpu, gpu or cpu
   expect = ["none(dtype == f64)"]
@@ -109,6 +109,8 @@ What is in a loop counts once, however often that runs. Besides what --where
 knows there are
 
   async    whether it is asynchronous
+  exposed  whether no kernel runs meanwhile, as hlo schedule DUMP says; true
+           of collectives that are not asynchronous
   fusion   of fusions the name, the op_name, and those of all that is fused
 
 What is not met is an error HLO901 at the first place that counts; a baseline

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.commands.each_options import jobs_option
 from hlo_cli.commands.options import finish, input_options, output_of, output_options_of, reading_of, write
 from hlo_cli.source import HloError
 
@@ -46,7 +47,7 @@ Examples:
 @click.option("--baseline", metavar="FILE", help="Findings that are known: only new ones are shown.")
 @click.option("--write-baseline", metavar="FILE", help="Write the findings to a file that --baseline takes.")
 @click.option("--expect", multiple=True, metavar="FILE", help="What the modules have to keep to; see hlo help expect.")
-@click.option("--jobs", type=click.IntRange(min=0), metavar="N", help="Read in N processes; 0: one a core.")
+@jobs_option("Read in N processes; 0: one a core.")
 @click.option("--statistics", is_flag=True, help="How many findings each rule has.")
 @click.option("--exit-zero", is_flag=True, help="Findings do not fail.")
 @click.option("--isolated", is_flag=True, help="No settings from files.")
