@@ -13,7 +13,8 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.expectation import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.families.expectations import not_met
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
+from hlo_cli.lint.words import amount
+from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
@@ -180,7 +181,7 @@ def _row(stated: Expectation, each: Outcome, dump: str) -> Row:
         _RESULTS[each.is_met],
         each.found,
         _UNITS.get(each.kind, "count"),
-        _amount(each),
+        None if each.found is None else amount(each.found, each.kind),
         str(stated),
         ", ".join(map(str, stated.sections)) or None,
         each.module or None,
@@ -190,17 +191,3 @@ def _row(stated: Expectation, each: Outcome, dump: str) -> Row:
         stated.place,
         stated.why or None,
     )
-
-
-def _amount(each: Outcome) -> str | None:
-    match each.found, each.kind:
-        case None, _:
-            return None
-        case number, "bytes":
-            return bytes_in_words(round(number))
-        case number, "share":
-            return f"{percent(number)}%"
-        case float() as number, _:
-            return f"{number:,.4g}"
-        case number, _:
-            return f"{number:,}"

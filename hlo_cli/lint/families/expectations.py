@@ -10,7 +10,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
+from hlo_cli.lint.words import amount
 
 _NAMED: Final = 3
 """How many instructions a message names."""
@@ -43,7 +43,7 @@ def _found(verdict: Verdict, module: Module) -> str:
     """What was found, and where: the first few instructions that count, with how much each."""
     if verdict.found is None:
         return verdict.remark or "found nothing that counts"
-    head = f"found {_amount(verdict, verdict.found) if verdict.found else 'none'}"
+    head = f"found {amount(verdict.found, verdict.kind) if verdict.found else 'none'}"
     if not verdict.parts:
         return f"{head}: {verdict.remark}" if verdict.remark else head
     named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
@@ -55,16 +55,7 @@ def _named(verdict: Verdict, part: Part, module: Module) -> str:
     instruction = part.instruction
     words = [instruction.name]
     if part.amount is not None:
-        words.append(_amount(verdict, part.amount))
+        words.append(amount(part.amount, verdict.kind))
     if instruction.span is not None:
         words.append(f"(line {module.source.position(instruction.span.start).line})")
     return " ".join(words)
-
-
-def _amount(verdict: Verdict, number: int | float) -> str:
-    match verdict.kind:
-        case "bytes":
-            return size(round(number))
-        case "share":
-            return f"{number:.0%}"
-    return f"{number:,.4g}" if isinstance(number, float) else f"{number:,}"
