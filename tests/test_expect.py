@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import tomllib
 from collections import Counter
@@ -14,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expecting import SPELLINGS, judged, stated
-from hlo_cli import HloError, Source, load, parse_module
+from hlo_cli import HloError, Source, load, memory_of, parse_module
 from hlo_cli.analysis.async_pairs import async_pairs
+from hlo_cli.analysis.expectations import verdicts
 from hlo_cli.analysis.operations import operations_of
 from hlo_cli.cli import main
 from hlo_cli.commands.help import EXPECT
@@ -234,6 +236,19 @@ def test_many_dumps_in_several_processes(elsewhere: Path, capsys: Capture) -> No
     assert all(each == told[0] for each in told)
     assert "bad.hlo" in told[0].err
     assert "lost.hlo" in told[0].err
+
+
+def test_what_is_asked_can_be_sent_to_another_process() -> None:
+    """Where processes are not copies of the first, as on macOS, expectations go to them by pickling."""
+    expectations = stated('exists(fusion ~ "flash" and padded_bytes > 1MiB)', "sum(flops, not fused) < 3e9")
+    again = pickle.loads(pickle.dumps(expectations))
+    assert [str(each) for each in again] == [str(each) for each in expectations]
+    module = parse_module(SPELLINGS["sync"])
+    found = [
+        [(each.is_met, each.found) for each in verdicts(module, sent, memory=lambda: memory_of(module))]
+        for sent in (expectations, again)
+    ]
+    assert found[0] == found[1]
 
 
 def test_findings_of_another_process_are_quoted(elsewhere: Path, capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -127,4 +128,4 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
 
 
 def _only(path: str | None) -> tuple[str, ...]:
-    return () if path is None else (path,)
+    return () if path is None else (os.path.relpath(path),)
