@@ -28,18 +28,19 @@ Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | Mapping[str, Se
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Settings, where each that is not a default comes from, and the baseline that a file names."""
+    """Settings, where each that is not a default comes from, and the other files that a file with settings names."""
 
     settings: Settings
     origins: Mapping[str, str]
     baseline: str | None = None
+    expect: str | None = None
 
 
 def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> Configured:
     """The settings of a run: those of the nearest file, unless `isolated`, then assignments, then options given."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
-    baseline = table.pop("baseline", None)
+    baseline, expect = (_beside(path, table, name) for name in ("baseline", "expect"))
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for name, value in table.items():
@@ -54,10 +55,8 @@ def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolat
     for name, option in given.items():
         if option:
             values[name], origins[name] = option, "option"
-    if baseline is not None and not isinstance(baseline, str):
-        raise HloError(f"{path}: baseline is the path of a file")
-    place = os.path.join(os.path.dirname(path or ""), baseline) if baseline is not None else None
-    return Configured(replace(Settings(), **values), MappingProxyType(origins), place)  # type: ignore[arg-type]
+    settings = replace(Settings(), **values)  # type: ignore[arg-type]
+    return Configured(settings, MappingProxyType(origins), baseline, expect)
 
 
 def nearest_file(folder: str) -> str | None:
@@ -105,6 +104,16 @@ def _lint_table(path: str) -> Mapping[str, Toml]:
     if unknown := [name for name in table if name != "lint"]:
         raise HloError(f"{path}: no section {unknown[0]} is known", hint="settings stand in [lint]")
     return _section(table, "lint")
+
+
+def _beside(path: str | None, table: dict[str, Toml], name: str) -> str | None:
+    """A file that the settings name, from the folder they stand in; it is no setting itself."""
+    if name not in table:
+        return None
+    value = table.pop(name)
+    if not isinstance(value, str):
+        raise HloError(f"{path}: {name} is the path of a file")
+    return os.path.join(os.path.dirname(path or ""), value)
 
 
 def _section(table: Mapping[str, Toml], name: str) -> Mapping[str, Toml]:

@@ -11,6 +11,7 @@ from hlo_cli.lint.families import (
     calls,
     collectives,
     entry,
+    expectations,
     fusions,
     layouts,
     padding,
@@ -24,6 +25,7 @@ from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
     reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings, padding,
+    expectations,
 )  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""
 

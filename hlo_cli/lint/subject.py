@@ -10,6 +10,7 @@ from typing import Final
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.contexts import Contexts, contexts_of
+from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.neighbours import Users, users_among
 from hlo_cli.analysis.target import target_of
@@ -31,7 +32,9 @@ _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 @dataclass(eq=False)
 class Subject:
-    """A module that is looked through under some settings; `rejections` are what XLA's own parser would not take.
+    """A module that is looked through under some settings.
+
+    `rejections` are what XLA's own parser would not take, `verdicts` what became of a team's own expectations.
 
     >>> from hlo_cli import parse_module
     >>> subject = Subject(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"), Settings())
@@ -42,6 +45,7 @@ class Subject:
     module: Module
     settings: Settings
     rejections: tuple[Diagnostic, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
     def of(self, *opcodes: str) -> Iterator[Instruction]:
         """The instructions with one of these opcodes."""
