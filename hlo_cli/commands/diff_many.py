@@ -27,6 +27,7 @@ from hlo_cli.source import Diagnostic, HloError
 Pieces = Mapping[str, Piece]
 """The dumps of a directory, by what tells them apart in both."""
 
+_NO_HLO = "there is no HLO in it"
 _COLUMNS = (
     Column("change", "", "change"),
     Column("module", "module", "name", role="name"),
@@ -79,7 +80,7 @@ def report_of_many(
             hint="--module chooses one; name the files to compare modules of different names",
         )
     work = in_order(_Comparer(view, Reader(_module, strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
-    found = list(watched(work, len(both), "modules"))
+    found = [each for each in watched(work, len(both), "modules") if each is not None]
     differing = [each for each in found if each.differs]
     rows: list[Row] = [("~", each.name, *each.counts, each.words) for each in differing]
     rows += [
@@ -87,12 +88,12 @@ def report_of_many(
     ]
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
     alone = len(rows) - len(differing)
-    modules = counted(len(both), "modules")
+    modules = counted(len(found), "modules")
     words = f"{len(differing):,} of {modules} differ" if differing else f"No difference in {modules}"
     report = Report(
         "diff",
         words + (f"; {alone:,} on one side only" if alone else ""),
-        numbers={"modules": len(both), "differing": len(differing), "alone": alone, "problems": len(problems)},
+        numbers={"modules": len(found), "differing": len(differing), "alone": alone, "problems": len(problems)},
         parts=(Table("modules", _COLUMNS, tuple(rows), noun="modules"),),
         next=_next(differing, arguments),
     )
@@ -104,9 +105,12 @@ class _Comparer:
     view: View
     reader: Reader[Module]
 
-    def __call__(self, job: Job) -> Compared:
+    def __call__(self, job: Job) -> Compared | None:
+        """What came of a pair of files; None if they lay there beside dumps, and there is no HLO in either."""
         old, new = (self._largest(piece) for piece in (job.old, job.new))
         problems = tuple(f"{each.path}: {each.problem}" for each in (old, new) if each.problem)
+        if job.old.is_guess and job.new.is_guess and _NO_HLO == old.problem == new.problem:
+            return None
         if old.answer is None or new.answer is None:
             return Compared(job.name, problems=problems)
         comparison = self.view.compare(old.answer, new.answer)
@@ -117,7 +121,7 @@ class _Comparer:
 
     def _largest(self, piece: Piece) -> Asked[Module]:
         """The module in a file, the largest of several."""
-        found = self.reader(piece) or (Asked(piece.path, problem="there is no HLO in it"),)
+        found = self.reader(piece) or (Asked(piece.path, problem=_NO_HLO),)
         return max(found, key=lambda each: each.answer.instruction_count if each.answer is not None else 0)
 
 
@@ -125,7 +129,7 @@ def _module(module: Module, _input: Input) -> Module:
     return module
 
 
-def _lost(job: Job) -> Compared:
+def _lost(job: Job) -> Compared | None:
     return Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",))
 
 
