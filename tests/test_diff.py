@@ -261,6 +261,7 @@ def test_directories_are_compared_folder_by_folder(
             shutil.copytree(FIXTURES / "tpu" / name, side / "run" / name)
         for name, text in (("notes.txt", "of this run"), ("empty.txt", "")):
             (side / name).write_text(text)
+    (new / "only here.txt").write_text("nothing of HLO")
     dump = new / "run" / "v2_mlp" / "after_optimizations.txt"
     text = dump.read_text()
     dump.write_text(text.replace("exponential(", "negate(", 1))
