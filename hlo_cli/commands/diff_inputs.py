@@ -50,6 +50,8 @@ def _stages(arguments: Sequence[str], reading: Reading) -> tuple[str | None, str
         raise HloError("there is one dump, and nothing to compare it with", hint=f"hlo diff {arguments[0]} NEW")
     if len(arguments) not in (1, 2):
         raise HloError(f"expected OLD and NEW, found {counted(len(arguments), 'inputs')}", hint="hlo diff OLD NEW")
+    if list(arguments).count("-") > 1:
+        raise HloError("standard input can be read only once", hint="give one of both as a file")
     if between and not (first and second):
         raise HloError("--stage names two stages", hint="--stage before_optimizations..after_optimizations")
     return (first, second) if between else (reading.stage, reading.stage)
