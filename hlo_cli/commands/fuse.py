@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
-SWITCHES = ("no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
+SWITCHES = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
 HELP = """What is fused, what that saves, and what everything costs.
 
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each fusion is shown
@@ -64,7 +64,11 @@ Examples:
 @click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, which takes its value.")
 @click.option("--into", metavar="FUSION", help="The fusion that what --fuse names goes into.")
 @click.option("--unfuse", metavar="NAME|all", help="What if these fusions were taken apart.")
-@click.option("--fusion-rules", metavar="LIST", help="No-copies, guard-softmax, wrap-transpose, no-wrap, with commas.")
+@click.option(
+    "--fusion-rules",
+    metavar="LIST",
+    help="Multi-output, no-copies, guard-softmax, wrap-transpose, no-wrap, with commas.",
+)
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
 @chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option

@@ -63,7 +63,8 @@ class Result:
 def rules_of(switches: Sequence[str]) -> FusionRules:
     """The rules with what was chosen about them."""
     return FusionRules(
-        may_duplicate="no-copies" not in switches,
+        may_duplicate=not {"no-copies", "multi-output"} & set(switches),
+        multi_output="multi-output" in switches,
         guard_softmax="guard-softmax" in switches,
         wrap="no-wrap" not in switches,
         wrap_transpose="wrap-transpose" in switches,

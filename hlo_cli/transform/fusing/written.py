@@ -19,6 +19,9 @@ from hlo_cli.transform.copying import CopyReader
 _WAITS: Final = "control-predecessors"
 _OF_THE_ROOT: Final = ("sharding", "origin", "frontend_attributes", "metadata")
 """What a fusion says as its root does."""
+_OF_A_TUPLE: Final = ("origin", "frontend_attributes", "metadata")
+_OF_AN_ELEMENT: Final = ("frontend_attributes", "metadata")
+"""What a get-tuple-element says as the fusion does that it takes from."""
 
 
 def written(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
@@ -163,16 +166,42 @@ def _text_of(node: Node, waits: list[str], *, is_held: bool) -> InstructionText 
     source = node.instruction
     if node.opcode == "parameter" and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
+    said = source.attributes
     if node.opcode == source.opcode:
-        if not is_held and not waits:
+        if node.body is not None and node.body.computation is None:
+            said = tuple(_of_changed(node))
+        elif not is_held and not waits:
             return None
-        return InstructionText(tuple(_attributes(source.attributes, waits)), source.text.argument, source.span)
+        return InstructionText(tuple(_attributes(said, waits)), source.text.argument, source.span)
     if node.opcode == "fusion" and node.body is not None:
         own = (Attribute("kind", node.kind), Attribute("calls", f"%{node.body.name}"))
-        said = {attribute.name: attribute for attribute in source.attributes}
-        of_root = (said[name] for name in _OF_THE_ROOT if name in said)
-        return InstructionText(tuple(_attributes((*own, *of_root), waits)))
-    return None
+        of_root = _OF_A_TUPLE if node.has_several_results else _OF_THE_ROOT
+        return InstructionText(tuple(_attributes((*own, *_these(of_root, said)), waits)))
+    if node.opcode == "get-tuple-element":
+        own_index = Attribute("index", str(node.number))
+        return InstructionText(tuple(_attributes((own_index, *_these(_OF_AN_ELEMENT, said)), waits)))
+    return InstructionText(()) if node.opcode == "tuple" else None
+
+
+def _these(names: Iterable[str], said: Iterable[Attribute]) -> Iterator[Attribute]:
+    """The attributes of these names, in the order of the names."""
+    found = {attribute.name: attribute for attribute in said}
+    return (found[name] for name in names if name in found)
+
+
+def _of_changed(fusion: Node) -> Iterator[Attribute]:
+    """What is said of a fusion that has taken something in."""
+    is_other_shape = fusion.shape != fusion.instruction.shape
+    for attribute in fusion.instruction.attributes:
+        match attribute.name:
+            case "kind":
+                yield Attribute("kind", fusion.kind)
+            case "output_to_operand_aliasing":
+                yield Attribute(attribute.name, "{" + ", ".join(map(str, fusion.aliasing)) + "}")
+            case "sharding" if is_other_shape:
+                pass
+            case _:
+                yield attribute
 
 
 def _attributes(attributes: Iterable[Attribute], waits: list[str]) -> Iterator[Attribute]:
