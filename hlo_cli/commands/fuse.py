@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,7 +49,8 @@ Examples:
   hlo fuse dump/ --custom-calls
   hlo fuse dump/ --why-not
   hlo fuse dump/ --unfuse all --apply
-  hlo fuse dump/ --fuse tanh.3,multiply.7 -o new.hlo
+  hlo fuse dump/ --apply --fusion-rules multi-output
+  hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo
 """
 
 
@@ -61,7 +63,8 @@ Examples:
 @click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
 @click.option("--why-not", is_flag=True, help="Neighbours that are not fused, why not, and what fusing would save.")
 @click.option("--apply", is_flag=True, help="What if the CPU compiler's fusion pass came now: the result as a diff.")
-@click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, which takes its value.")
+@click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, or beside it, in one kernel.")
+@click.option("--keep", is_flag=True, help="With --fuse: what else takes A gets it from the fusion, not a second A.")
 @click.option("--into", metavar="FUSION", help="The fusion that what --fuse names goes into.")
 @click.option("--unfuse", metavar="NAME|all", help="What if these fusions were taken apart.")
 @click.option(
@@ -84,6 +87,7 @@ def command(
     why_not: bool,
     apply: bool,
     pair: str | None,
+    keep: bool,
     into: str | None,
     unfuse: str | None,
     fusion_rules: str | None,
@@ -97,7 +101,7 @@ def command(
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
     is_about_calls = custom_calls or c_signature
-    changed = _WhatIf(apply, _listed(pair), into, _listed(unfuse), _listed(fusion_rules))
+    changed = _WhatIf(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))
     fusion = name is not None and not is_about_calls
     asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls, "--why-not": why_not}
     _check_together({**asked, changed.option: changed.is_asked}, as_xla=as_xla, narrowed=bool(where or computation))
@@ -119,7 +123,7 @@ def command(
         return write_c(loaded, output, name=name, within=_within(loaded, wish))
     if changed.is_asked and output.is_module:
         return _write(loaded, changed, output)
-    report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
+    report = _report(loaded, wish, _argument(inputs, reading))
     broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
@@ -131,6 +135,7 @@ class _WhatIf:
 
     apply: bool
     pair: tuple[str, ...]
+    keep: bool
     into: str | None
     unfuse: tuple[str, ...]
     rules: tuple[str, ...]
@@ -169,6 +174,13 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     return tuple(arguments[:-1]), arguments[-1]
 
 
+def _argument(inputs: Sequence[str], reading: Reading) -> str:
+    """The one input as it is typed again, with what was chosen in it; nothing for several."""
+    chosen = (("--stage", reading.stage), ("--module", reading.module))
+    words = (word for option, value in chosen if value is not None for word in (option, shlex.quote(value)))
+    return " ".join((inputs[0], *words)) if len(inputs) == 1 else ""
+
+
 def _check_together(asked: dict[str, bool], *, as_xla: bool, narrowed: bool) -> None:
     if len(two := [option for option, given in asked.items() if given]) > 1:
         raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
@@ -193,6 +205,8 @@ def _listed(names: str | None) -> tuple[str, ...]:
 def _check_changes(changed: _WhatIf, *, why_not: bool, is_part: bool) -> None:
     if changed.into is not None and not changed.pair:
         raise HloError("--into says where something goes", hint="say what with --fuse")
+    if changed.keep and not changed.pair:
+        raise HloError("--keep says how what is fused is kept", hint="say what with --fuse")
     if changed.rules and not (changed.apply or why_not):
         raise HloError("--fusion-rules is about what is fused by rules", hint="add --apply or --why-not")
     if unknown := sorted(set(changed.rules) - set(SWITCHES)):
@@ -204,7 +218,7 @@ def _check_changes(changed: _WhatIf, *, why_not: bool, is_part: bool) -> None:
 def _result(loaded: Loaded, changed: _WhatIf) -> tuple[Result, WhatIf]:
     from hlo_cli.commands.fuse_what_if import WhatIf, what_if
 
-    wish = WhatIf(changed.apply, changed.pair, changed.into, changed.unfuse, changed.rules)
+    wish = WhatIf(changed.apply, changed.pair, changed.keep, changed.into, changed.unfuse, changed.rules)
     return what_if(loaded.module, wish), wish
 
 

@@ -35,6 +35,7 @@ class WhatIf:
 
     apply: bool = False
     fuse: tuple[str, ...] = ()
+    keep: bool = False
     into: str | None = None
     unfuse: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class WhatIf:
         words = ["--apply"] if self.apply else []
         words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
         words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
+        words += ["--keep"] if self.keep else []
         words += [f"--into {self.into}"] if self.into is not None else []
         words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
         return " ".join(words)
@@ -83,7 +85,7 @@ def what_if(module: Module, wish: WhatIf) -> Result:
             remarks.append(f"the CPU compiler would not: {rule.about(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
-        module = fuse_pair(module, producer, consumer)
+        module = fuse_pair(module, producer, consumer, keep=wish.keep)
         if place.opcode != "fusion":
             consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
     if not wish.apply:
@@ -147,11 +149,21 @@ def _moved(module: Module) -> _Moved:
 def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:
     if not has_changed:
         return f"Nothing changes: {counted(before[0], 'kernels')}, {bytes_in_words(before[1])} read and written"
-    change = f", {percent(abs(before[1] - after[1]) / before[1])}%" if before[1] and before[1] != after[1] else ""
-    words = f" {'less' if after[1] < before[1] else 'more'}" if change else ""
-    kernels = f"{counted(after[0], 'kernels')} instead of {before[0]:,}"
-    moved = f"{bytes_in_words(after[1])} instead of {bytes_in_words(before[1])}"
-    return f"{kernels}; they read and write {moved}{change}{words}"
+    return f"{_kernels(before[0], after[0])}; {_bytes(before[1], after[1])}"
+
+
+def _kernels(before: int, after: int) -> str:
+    if before == after:
+        return f"{counted(after, 'kernels')} as before"
+    return f"{counted(after, 'kernels')} instead of {before:,}"
+
+
+def _bytes(before: int, after: int) -> str:
+    if before == after:
+        return f"they read and write {bytes_in_words(after)} as before"
+    words = "less" if after < before else "more"
+    change = f", {percent(abs(before - after) / before)}% {words}" if before else ""
+    return f"they read and write {bytes_in_words(after)} instead of {bytes_in_words(before)}{change}"
 
 
 def _compared(before: _Moved, after: _Moved) -> Table:

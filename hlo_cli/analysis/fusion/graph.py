@@ -26,9 +26,8 @@ class Node:
     """An instruction of a computation, or of the body of a fusion; compared by identity.
 
     `instruction` is the one that it stands for: for a clone that which was cloned, for a new fusion its fused root.
-    `users` are ordered and hold each user once. `number` is that of a parameter, or of the element that a
-    get-tuple-element takes which has no instruction of its own, else -1. `aliasing` is what a fusion says of results that
-    lie where operands lay.
+    `users` are ordered and hold each user once. `number` is that of a parameter, or of the element that a new
+    get-tuple-element takes, else -1. `aliasing` is what a fusion says of results that lie where operands lay.
     """
 
     __slots__ = ("aliasing", "body", "instruction", "kind", "name", "number", "opcode", "operands", "shape", "users")

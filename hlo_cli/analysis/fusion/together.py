@@ -81,6 +81,7 @@ def can_be_together(fusion: Node, other: Node) -> bool:
         and max(len(fusion.operands), len(other.operands)) < _MOST_OPERANDS
         and are_elements_taken(fusion)
         and are_elements_taken(other)
+        and not other.aliasing
         and result_shape(fusion) == result_shape(other)
         and not overwrite_the_same(fusion, other)
     )
