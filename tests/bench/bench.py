@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 
@@ -173,6 +173,27 @@ def fuse(rounds: int) -> Iterator[Measured]:
         yield _times(f"fuse ÷ parse, synthetic, {size} MB", min(o for o, _ in times), min(t for _, t in times), 6.0)
 
 
+def what_if(rounds: int) -> Iterator[Measured]:
+    """Time to take all fusions apart and to fuse anew, as a multiple of the time to read the module."""
+    from hlo_cli.analysis.fusion.rules import FusionRules
+    from hlo_cli.transform.fuse import fuse
+    from hlo_cli.transform.unfuse import unfuse
+
+    several = FusionRules(may_duplicate=False, multi_output=True)
+    for size in (4, 40):
+        text = _large(size)
+        module = parse_module(text)
+        apart = unfuse(module)
+        for what, work, budget in (
+            ("unfuse", partial(unfuse, module), 8.0),
+            ("fuse again", partial(fuse, apart), 20.0),
+            ("fuse with several results", partial(fuse, apart, several), None),
+        ):
+            times = [(_seconds(work), _seconds(partial(parse_module, text))) for _ in range(max(2, rounds // 2))]
+            ours, theirs = min(our for our, _ in times), min(their for _, their in times)
+            yield _times(f"{what} ÷ parse, synthetic, {size} MB", ours, theirs, budget)
+
+
 def start(rounds: int) -> Iterator[Measured]:
     """Time of the answers that must come at once, and what is imported for them."""
     for arguments, budget in (("--version", 5.0), ("--help", 5.0)):
@@ -196,6 +217,7 @@ def commands(rounds: int) -> Iterator[Measured]:
         for command in (
             *(("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json"), ("memspace",)),
             *(("fuse",), ("fuse", "--cost"), ("fuse", "--dots")),
+            *(("fuse", "--apply"), ("fuse", "--unfuse", "all"), ("fuse", "--unfuse", "all", "--apply")),
         ):
             if _code([*_hlo(), *command, str(small)]) > 1:
                 yield Measured(f"hlo {' '.join(command)}", "does not run", "")
@@ -236,6 +258,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "memory": memory,
     "analyses": analyses,
     "fuse": fuse,
+    "what_if": what_if,
     "start": start,
     "commands": commands,
     "addresses": addresses,

@@ -42,13 +42,14 @@ class Users(Generic[_T]):
 
     def add(self, user: _T) -> None:
         """Put a user last, if it is not there yet."""
-        if user in self:
+        order, place = self._order, self._place
+        if user in (order if place is None else place):
             return
-        if self._place is not None:
-            self._place[user] = len(self._order)
-        self._order.append(user)
-        if self._place is None and len(self._order) > _FEW:
-            self._place = {each: place for place, each in enumerate(self._order)}
+        if place is not None:
+            place[user] = len(order)
+        order.append(user)
+        if place is None and len(order) > _FEW:
+            self._place = {each: number for number, each in enumerate(order)}
 
     def remove(self, user: _T) -> None:
         """Take a user away, if it is there."""

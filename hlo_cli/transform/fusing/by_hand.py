@@ -1,6 +1,6 @@
 """Why two instructions cannot be fused by hand: what no backend could run, or would compute something else.
 
-Mirrors what XLA's verifier and backends ask of fusions, without those of the compiler's rules that are about speed alone.
+Mirrors what XLA's verifier and backends ask of fusions, without the rules of the compiler that are about speed alone.
 """
 
 from __future__ import annotations
