@@ -223,6 +223,8 @@ def _label(loaded: Loaded, wish: WhatIf) -> Iterable[str]:
         target = target_of(loaded.module)
         of = f"for a module that was compiled for {target.upper()}s" if target in ("tpu", "gpu") else "for this text"
         yield f"as-is what-if, CPU rules: what the CPU compiler's fusion pass would make {of}, if it came now"
+    if wish.apply and "multi-output" in wish.switches:
+        yield "kernels of several results that save the same are made in an order that no text shows"
     yield "bytes are those of XLA's cost analysis, each kernel counted once"
 
 

@@ -69,12 +69,12 @@ class Refusals:
         self._check_kinds(one, other)
         for node, needed in ((other, one), (one, other)):
             if self._graph.leads_to((needed,), node):
-                raise _refusal(by.BY_WAY_OF_OTHERS, needed, node)
+                raise _apart(by.BY_WAY_OF_OTHERS, needed, node)
         if one.aliasing:
-            raise _refusal(by.ALIASED, one, other)
+            raise _apart(by.ALIASED, one, other)
         for writer, reader in ((one, other), (other, one)):
             if {writer.operands[number] for number, _ in in_place_operands(writer)} & set(reader.operands):
-                raise _refusal(by.READ_BESIDE, reader, writer)
+                raise _apart(by.READ_BESIDE, reader, writer)
         self._check_results(one, other)
 
     def _check_kinds(self, one: Node, other: Node) -> None:
@@ -106,15 +106,15 @@ class Refusals:
     def _check_results(self, one: Node, other: Node) -> None:
         """All results of a kernel are made in one loop."""
         if not (are_elements_taken(one) and are_elements_taken(other)):
-            raise _refusal(by.TAKEN_WHOLE, one, other)
+            raise _apart(by.TAKEN_WHOLE, one, other)
         shapes = result_shape(one), result_shape(other)
         are_alike = shapes[0] == shapes[1] if self._is_cpu else sizes_of(shapes[0]) == sizes_of(shapes[1])
         if not are_alike:
-            raise _refusal(by.OTHER_SHAPES, one, other)
+            raise _apart(by.OTHER_SHAPES, one, other)
         if self._is_cpu and not all(map(gives_elements, (one, other))):
-            raise _refusal(by.NOT_SIDE_BY_SIDE, one, other)
+            raise _apart(by.NOT_SIDE_BY_SIDE, one, other)
         if not self._overwriting.is_quiet(self._graph, one, other):
-            raise _refusal(by.OVERWRITTEN, one, other)
+            raise _apart(by.OVERWRITTEN, one, other)
 
 
 def _are_loops(producer: Node, consumer: Node) -> bool:
@@ -129,3 +129,7 @@ def _refusal(rule: Rule, producer: Node, consumer: Node) -> HloError:
     return HloError(
         f"{producer.name} cannot be fused into {consumer.name}", hint=rule.about(producer.name, consumer.name)
     )
+
+
+def _apart(rule: Rule, one: Node, other: Node) -> HloError:
+    return HloError(f"{one.name} and {other.name} cannot be one kernel", hint=rule.about(one.name, other.name))
