@@ -182,6 +182,13 @@ def test_what_cannot_be_made_together_says_why(one: str, other: str, keep: bool,
     assert any(word in str(refused.value) + str(refused.value.diagnostics[0].hint) for word in says.split("|"))
 
 
+@pytest.mark.parametrize("opcode", ["copy-start", "all-gather", "custom-call"])
+def test_what_is_no_kernel_stays_alone(opcode: str) -> None:
+    text = f"ENTRY e {{ p = f32[9] parameter(0)  a = f32[9] negate(p)  ROOT b = f32[9] {opcode}(a) }}"
+    with pytest.raises(HloError, match="cannot be fused"):
+        fuse_pair(parse_module(text), "a", "b")
+
+
 def test_a_schedule_stays_one() -> None:
     made = fuse_pair(module(head="HloModule m, is_scheduled=true"), "h", "g")
     assert made.is_scheduled

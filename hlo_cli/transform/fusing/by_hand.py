@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import Decider, is_loop
 from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
@@ -21,7 +22,9 @@ from hlo_cli.transform.fusing.overwriting import Overwriting
 
 _FORBIDDEN: Final = frozenset((by.LIBRARY, by.IN_PLACE, by.IN_PLACE_TWICE))
 _NO_LOOPS: Final = frozenset((by.NOT_A_LOOP, by.NO_LOOP_FUSION))
-_NO_KERNELS: Final = frozenset(("tuple", "get-tuple-element", "after-all"))
+_NO_KERNELS: Final = frozenset(("tuple", "get-tuple-element", "after-all", "custom-call", *COLLECTIVES))
+_STEPS: Final = ("-start", "-update", "-done")
+"""How the opcodes of what runs beside the program end."""
 
 
 class Refusals:
@@ -83,7 +86,7 @@ class Refusals:
                 f"{self._graph.computation.name} is applied or fused as it stands", hint="fuse what calls it"
             )
         for node, rule in ((one, by.NOT_FUSIBLE), (other, by.CONSUMER_NOT_FUSIBLE)):
-            if not is_fusible(node) or node.opcode in _NO_KERNELS:
+            if not is_fusible(node) or node.opcode in _NO_KERNELS or node.opcode.endswith(_STEPS):
                 raise _refusal(rule, one, other)
         for node in (one, other):
             if node.kind == "kCustom":
