@@ -200,7 +200,7 @@ def test_costs_are_listed_as_they_are_counted(dump: Dump) -> None:
     assert len(table.rows) == len(module(dump).entry.instructions)
     sums = dict(zip([c.name for c in table.columns], table.total_of(table.rows), strict=True))
     assert sums["flops"] == total.flops
-    assert sums["accessed_bytes"] == total.bytes_accessed
+    assert sums["bytes"] == total.bytes_accessed
     assert sums["unknown_costs"] == total.unknown
 
 

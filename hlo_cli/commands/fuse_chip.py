@@ -57,9 +57,11 @@ def model_of(timing: Timing | None) -> Mapping[str, Cell]:
     return {"model": time_model(timing.throughput)} if timing is not None else {}
 
 
-def notes_on_costs(loaded: Loaded, timing: Timing | None) -> tuple[Diagnostic, ...]:
-    """What a reader of costs should know: how times are found, and that padding does not count."""
-    notes = time_notes(timing.throughput, loaded.module) if timing is not None else ()
-    if target_of(loaded.module) != "tpu":
-        return notes
-    return (*notes, Diagnostic("note", "bytes are without the padding of tiles, as XLA's cost analysis counts them"))
+def notes_on_costs(loaded: Loaded, timing: Timing | None, *, counts_loops: bool = False) -> tuple[Diagnostic, ...]:
+    """What a reader of costs should know: how times are found, that padding does not count, nor how often loops run."""
+    notes = list(time_notes(timing.throughput, loaded.module)) if timing is not None else []
+    if counts_loops and any(instruction.opcode == "while" for instruction in loaded.module.instructions):
+        notes.append(Diagnostic("note", "what a loop runs is counted once, as XLA's cost analysis counts it"))
+    if target_of(loaded.module) == "tpu":
+        notes.append(Diagnostic("note", "bytes are without the padding of tiles, as XLA's cost analysis counts them"))
+    return tuple(notes)
