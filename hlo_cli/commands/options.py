@@ -40,6 +40,15 @@ class Output:
         return self.format == "table" and (_is_terminal(1) or self.color == "always") and self.path is None
 
     @property
+    def asked_columns(self) -> tuple[str, ...]:
+        """The columns that are named, to be shown or to order rows by.
+
+        >>> Output(columns=("name", "flops"), sort="-bytes").asked_columns
+        ('name', 'flops', 'bytes')
+        """
+        return (*self.columns, *([self.sort.removeprefix("-")] if self.sort else []))
+
+    @property
     def is_module(self) -> bool:
         """Whether a module is wanted, as text, rather than a report: by its format or the name of the file.
 

@@ -103,7 +103,7 @@ def command(
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
-    wish = _Wish(sequence, model, how, limit, space, computation, where, throughput)
+    wish = _Wish(sequence, model, how, limit, space, computation, where, throughput, output.asked_columns)
     if how is not None and output.is_module:
         return _write(loaded, overlap, wish, output)
     report = _report(loaded, overlap, argument, wish)
@@ -125,6 +125,7 @@ class _Wish:
     computation: str | None
     where: str | None
     throughput: Throughput | None
+    columns: tuple[str, ...]
 
 
 def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Report:
@@ -133,7 +134,13 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
         from hlo_cli.commands.schedule_steps import report_of_steps
 
         return report_of_steps(
-            loaded, overlap, space=wish.space, within=within, where=wish.where, throughput=wish.throughput
+            loaded,
+            overlap,
+            space=wish.space,
+            within=within,
+            where=wish.where,
+            throughput=wish.throughput,
+            columns=wish.columns,
         )
     if wish.model is not None:
         from hlo_cli.commands.schedule_path import report_of_path

@@ -133,7 +133,10 @@ class Instruction:
 
     def attribute(self, name: str) -> str | None:
         """The text of one attribute's value, or None if the instruction does not have it."""
-        return next((a.value for a in self.text.attributes if a.name == name), None)
+        for attribute in self.text.attributes:
+            if attribute.name == name:
+                return attribute.value
+        return None
 
     def value(self, name: str) -> AttributeValue | None:
         """What an attribute says, or None if the instruction does not have it.
