@@ -272,7 +272,7 @@ class Instruction:
         """Which parameter this is, or None for all other opcodes and for what is too long to be a number of one."""
         if self.opcode != "parameter":
             return None
-        argument = self.text.argument.strip()
+        argument = self.raw[0].strip()
         return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:
