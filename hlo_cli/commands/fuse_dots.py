@@ -34,7 +34,7 @@ def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | N
         _answer(found),
         numbers={"products": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
         parts=(table,) if table.rows else (none if found else looked, table),
-        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=bool(found))),
+        notes=(*notes_of(loaded), *(notes_on_costs(loaded, timing, counts_loops=True) if found else ())),
         input=input_facts(loaded),
     )
 

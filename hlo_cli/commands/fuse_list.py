@@ -25,10 +25,14 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 _NAMED = 3
 """How many opcodes of kernels the answer names."""
+
+_SAVED = Diagnostic(
+    "note", "saved is what the operations of a fusion would move one by one, less what the fusion moves"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,8 @@ def report_of_fusions(
         _answer(found),
         numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
-        next=_next(table, argument),
-        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
+        next=_next(found, table, argument),
+        notes=(*notes_of(loaded), *_notes(found)),
         input=input_facts(loaded),
     )
 
@@ -234,8 +238,20 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
     )
 
 
-def _next(table: Table, argument: str) -> tuple[str, ...]:
-    if not argument or argument == "-" or not table.rows:
+def _notes(found: _Found) -> tuple[Diagnostic, ...]:
+    """How costs are counted, where any are shown."""
+    if not (found.fusions or found.is_compiled):
+        return ()
+    costs = notes_on_costs(found.loaded, found.timing, counts_loops=True)
+    return (*costs, _SAVED) if found.fusions else costs
+
+
+def _next(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    if not found.fusions:
+        return (f"hlo fuse {argument} {'--why-not' if found.is_compiled else '--apply'}",) if found.kernels else ()
+    if not table.rows:
         return ()
     first = table.rows[0][table.column_index("fusion")]
     return (f"hlo fuse {argument} {first}", f"hlo fuse {argument} --cost")
