@@ -106,7 +106,7 @@ def _lint(
         write((baseline_text(looked.found),), write_baseline)
         return finish(report_of_writing(looked, write_baseline), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
-    report = report_of(looked, found, settings, inputs[0] if len(inputs) == 1 else "")
+    report = report_of(looked, found, settings, reading.typed_again(inputs))
     code = finish(statistics_of(report) if statistics else report, output, looked.errors)
     fails = any(each.diagnostic.severity != "note" for each in found)
     return code or int(fails)

@@ -76,6 +76,17 @@ class Reading:
     module: str | None = None
     strict: bool = False
 
+    def typed_again(self, inputs: Sequence[str]) -> str:
+        """The one input with what chooses in it, for commands that can be pasted; empty if there are several.
+
+        >>> Reading(stage="before_optimizations").typed_again(("dump/",)), Reading().typed_again(("a", "b"))
+        ('dump/ --stage before_optimizations', '')
+        """
+        if len(inputs) != 1:
+            return ""
+        chosen = (("--stage", self.stage), ("--module", self.module))
+        return " ".join([inputs[0], *[f"{option} {name}" for option, name in chosen if name is not None]])
+
 
 def input_options(function: _F) -> _F:
     """`--stage`, `--module`, `--strict`: given to the command as one `reading`."""

@@ -99,7 +99,7 @@ def command(
     if model == "time" and throughput is None:
         raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
     loaded = load_running(inputs, reading)
-    argument = inputs[0] if len(inputs) == 1 else ""
+    argument = reading.typed_again(inputs)
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
