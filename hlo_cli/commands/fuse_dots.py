@@ -79,7 +79,7 @@ def _table(
         Column("rhs", "rhs", "shape", from_width=200, rank=3),
         Column("result", "result", "shape", from_width=200, rank=3),
         Column("dimensions", "dimensions", from_width=200, rank=2),
-        Column("logical_bytes", "data", "bytes", person=False),
+        Column("bytes", "moved", "bytes", person=False),
         Column("source", "source", "source", rank=4),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("computation", "in", "name", person=False),
