@@ -101,8 +101,8 @@ def _peaks(new: Reordered) -> Peaks:
     """The name of each memory space with its peaks before and after."""
     target = target_of(new.module)
     return [
-        (space_name(space, target), new.before.get(space, 0), new.after.get(space, 0))
-        for space in sorted(new.before.keys() | new.after.keys())
+        (space_name(space, target), new.before.whole.get(space, 0), new.after.whole.get(space, 0))
+        for space in sorted(new.before.whole.keys() | new.after.whole.keys())
     ]
 
 

@@ -6,10 +6,10 @@ three for the whole module. The same three are among those tried here, so that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.peaks import Orders, peaks_of
+from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
@@ -31,12 +31,14 @@ _LEAST: Final = 5
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
 
-def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Orders]:
+def memory_orders(running: Running, before: Peaks) -> Iterator[Orders]:
     """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
+
+    What is lower is so with constants there for the whole run: to have them later is no gain.
 
     How many are measured depends on the size of the module: XLA's, the best by what schedulers count for each
     computation, those made tighter. In a large one the best by that count is all there is. Constants that stood in
-    front stay there, where that costs nothing.
+    front stay there, unless some peak would then be higher than before.
     """
     candidates = _candidates(running)
     count = _MEASURED // max(running.module.instruction_count, 1)
@@ -46,13 +48,13 @@ def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Order
     ranked: list[tuple[int, int, Orders]] = []
     for number, orders in enumerate(candidates[:count]):
         peaks = peaks_of(running.uses.facts, orders)
-        if all(peaks[space] <= before.get(space, 0) for space in peaks):
-            ranked.append((sum(peaks.values()), number, orders))
+        if peaks.is_within(before):
+            ranked.append((sum(peaks.whole.values()), number, orders))
     ranked.sort(key=lambda each: each[:2])
     for peak, _, orders in ranked:
-        if peak < sum(before.values()):
+        if peak < sum(before.whole.values()):
             unmoved = {computation: in_front("constant", order) for computation, order in orders.items()}
-            if peaks_of(running.uses.facts, unmoved) == peaks_of(running.uses.facts, orders):
+            if peaks_of(running.uses.facts, unmoved).is_within(before):
                 yield unmoved
             yield orders
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPair, async_pairs
-from hlo_cli.analysis.peaks import Orders, peaks_of
+from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.transform.scheduling.by_latency import Limits, by_latency
@@ -25,16 +25,14 @@ _LARGE: Final = 50_000
 """The number of instructions from which on there is one round."""
 
 
-def latency_orders(
-    running: Running, before: Mapping[int, int], limits: Limits, times: Times | None
-) -> Iterator[Orders]:
+def latency_orders(running: Running, before: Peaks, limits: Limits, times: Times | None) -> Iterator[Orders]:
     """Orders that hide latency, each in less room than the one before; `before` are the peaks of the present order."""
-    allowed = {**before, **limits}
+    allowed = {**before.whole, **limits}
     less: dict[int, int] = {}
     for _ in range(1 if running.module.instruction_count > _LARGE else _ROUNDS):
         orders = _orders(running, limits, less, times)
         yield orders
-        for space, peak in peaks_of(running.uses.facts, orders).items():
+        for space, peak in peaks_of(running.uses.facts, orders).whole.items():
             if peak > allowed.get(space, 0):
                 less[space] = less.get(space, 0) + peak - allowed.get(space, 0)
 
