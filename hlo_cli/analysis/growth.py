@@ -17,7 +17,6 @@ from hlo_cli.analysis.live_ranges import live_ranges
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 
-
 _GIVEN: Final = frozenset(("constant", "parameter"))
 
 

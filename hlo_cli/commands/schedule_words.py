@@ -80,11 +80,13 @@ def _is(number: int) -> str:
 
 
 def _part_in_words(part: int, whole: int) -> str:
-    """A number of bytes out of another, in one unit.
+    """A number of bytes out of another, in one unit unless it is too little for that.
 
-    >>> _part_in_words(1052672, 3141636), _part_in_words(100, 200)
-    ('1.0 of 3.0 MiB', '100 of 200 B')
+    >>> _part_in_words(1052672, 3141636), _part_in_words(100, 200), _part_in_words(100, 1 << 20)
+    ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
     """
     unit = axis_unit(whole)
+    if 0 < part * 20 < 1024**unit:
+        return f"{bytes_in_words(part)} of {bytes_in_words(whole)}"
     decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
     return f"{scaled(part, 1024**unit, decimals)} of {scaled(whole, 1024**unit, decimals)} {BYTE_UNITS[unit]}"

@@ -30,9 +30,9 @@ class BufferUses:
     """The buffers of a module, each known by a number, with who makes, takes and overwrites them.
 
     `facts` are those that hold in any order; `runs` the computations that run, callers before what they call. `size`
-    has the bytes of the buffers that an order can do something about, as it cannot about arguments and constants; `space` says where they
-    lie. `home` is the computation that a buffer lives in, the outermost in which it is seen. `overwritten` are the
-    buffers of several values that a computation, or what it calls, writes.
+    has the bytes of the buffers that an order can do something about, as it cannot about arguments and constants;
+    `space` says where they lie. `home` is the computation that a buffer lives in, the outermost in which it is seen.
+    `overwritten` are the buffers of several values that a computation, or what it calls, writes.
     """
 
     facts: AnyOrder

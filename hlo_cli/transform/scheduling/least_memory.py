@@ -34,29 +34,35 @@ _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 def memory_orders(running: Running, before: Peaks) -> Iterator[Orders]:
     """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
 
-    What is lower is so with constants there for the whole run: to have them later is no gain.
+    What is lower is so with constants there for the whole run: to have them later is no gain, and only chooses between
+    orders of a module that has none yet.
 
     How many are measured depends on the size of the module: XLA's, the best by what schedulers count for each
     computation, those made tighter. In a large one the best by that count is all there is. Constants that stood in
-    front stay there, unless some peak would then be higher than before.
+    front stay there, where that costs nothing.
     """
     candidates = _candidates(running)
     count = _MEASURED // max(running.module.instruction_count, 1)
     if count < _LEAST:
         yield candidates[0]
         return
-    ranked: list[tuple[int, int, Orders]] = []
+    ranked: list[tuple[tuple[int, int], int, Orders]] = []
     for number, orders in enumerate(candidates[:count]):
         peaks = peaks_of(running.uses.facts, orders)
         if peaks.is_within(before):
-            ranked.append((sum(peaks.whole.values()), number, orders))
+            ranked.append((_rank(peaks), number, orders))
     ranked.sort(key=lambda each: each[:2])
-    for peak, _, orders in ranked:
-        if peak < sum(before.whole.values()):
+    whole, standing = _rank(before)
+    for rank, _, orders in ranked:
+        if rank < (whole, 0 if running.module.is_scheduled else standing):
             unmoved = {computation: in_front("constant", order) for computation, order in orders.items()}
-            if peaks_of(running.uses.facts, unmoved).is_within(before):
+            if _rank(peaks_of(running.uses.facts, unmoved)) <= rank:
                 yield unmoved
             yield orders
+
+
+def _rank(peaks: Peaks) -> tuple[int, int]:
+    return sum(peaks.whole.values()), sum(peaks.standing.values())
 
 
 def _candidates(running: Running) -> list[Orders]:

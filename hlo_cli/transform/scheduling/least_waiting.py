@@ -6,7 +6,7 @@ with a lower memory limit as long as the result takes too much.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPair, async_pairs
