@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
-from dumps import Dump, compiled_dumps
+from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
-from hlo_cli.analysis.async_pairs import COLLECTIVES, async_pairs, is_end, is_start
+from hlo_cli.analysis.async_overlap import BLOCKING, Flight, Overlap, overlap_of
+from hlo_cli.analysis.async_pairs import async_pairs, is_end, is_start
 from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
 from hlo_cli.analysis.critical_path import critical_path
 from hlo_cli.analysis.work import Work, works_of, works_of_all
@@ -110,12 +110,18 @@ def test_compilers_keep_the_rules(dump: Dump) -> None:
 
 
 @dumps
-def test_collectives_are_asynchronous_or_blocking_or_inside_others(dump: Dump) -> None:
+def test_what_moves_data_is_asynchronous_or_blocking_or_inside_others(dump: Dump) -> None:
     found = overlap(dump)
     wrapped = {pair.wrapped for pair in found.pairs.pairs}
     for instruction in found.sequence:
-        if instruction.opcode in COLLECTIVES:
+        if instruction.opcode in BLOCKING:
             assert (instruction in found.blocking) != (instruction in wrapped)
+
+
+def test_what_goes_to_the_host_and_comes_from_it_is_waited_for() -> None:
+    """The result of an infeed without its token, and what an outfeed is given."""
+    found = overlap_of(parse_module((FIXTURES / "cpu/feeds/after_optimizations.txt").read_text()))
+    assert {each.opcode: size for each, size in found.blocking.items()} == {"infeed": 3641, "outfeed": 3640}
 
 
 @dumps
