@@ -17,6 +17,7 @@ from hlo_cli.analysis.async_overlap import BLOCKING, Flight, Overlap, overlap_of
 from hlo_cli.analysis.async_pairs import async_pairs, is_end, is_start
 from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
 from hlo_cli.analysis.critical_path import critical_path
+from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.work import Work, works_of, works_of_all
 from hlo_cli.cli import main
 from hlo_cli.ir.computation import Computation
@@ -97,6 +98,33 @@ def test_the_compiler_waits_at_once_where_nothing_runs_meanwhile(dump: Dump) -> 
 def test_sugar_changes_nothing(dump: Dump) -> None:
     plain, sweet = overlap_of(desugar(module(dump))), overlap_of(sugar(module(dump)))
     assert list(map(what, plain.flights)) == list(map(what, sweet.flights))
+
+
+@pytest.mark.parametrize("tiling", ["", "{0:T(1024)}"])
+def test_a_sugared_call_runs_what_it_names_as_one_written_out_does(tiling: str) -> None:
+    """On every target: the values of the computation that it calls live where they do without sugar."""
+    text = """HloModule m, is_scheduled=true
+f {
+  a = f32[1024] parameter(0)
+  b = f32[1024] negate(a)
+  c = f32[4096] broadcast(b), dimensions={}
+  d = f32[1024] slice(c), slice={[0:1024]}
+  ROOT e = f32[1024] add(d, b)
+}, execution_thread="sparsecore"
+ENTRY main {
+  p = f32[1024] parameter(0)
+  s = ((f32[1024]), f32[1024], s32[]) call-start(p), async_execution_thread="sparsecore", to_apply=f
+  n = f32[1024]LAYOUT sine(p)
+  t = f32[1024] call-done(s)
+  ROOT r = f32[1024] add(t, n)
+}"""
+    sweet = parse_module(text.replace("LAYOUT", tiling))
+    lives, plain = (
+        {str(value): (value.start, value.end, value.offset) for value in memory_of(each).values}
+        for each in (sweet, desugar(sweet))
+    )
+    assert lives == plain
+    assert {"b", "c", "d", "e"} <= lives.keys()
 
 
 def what(flight: Flight) -> tuple[object, ...]:
