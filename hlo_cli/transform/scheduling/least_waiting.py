@@ -31,9 +31,11 @@ def latency_orders(
     """Orders that hide latency, each in less room than the one before; `before` are the peaks of the present order."""
     allowed = {**before, **limits}
     less: dict[int, int] = {}
-    for _ in range(1 if running.module.instruction_count > _LARGE else _ROUNDS):
+    for left in reversed(range(1 if running.module.instruction_count > _LARGE else _ROUNDS)):
         orders = _orders(running, limits, less, times)
         yield orders
+        if not left:
+            return
         for space, peak in peaks_of(running.uses.facts, orders).items():
             if peak > allowed.get(space, 0):
                 less[space] = less.get(space, 0) + peak - allowed.get(space, 0)
