@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from typing import Final
 
 _ALWAYS: Final = 1 << 62
-
-Gap = tuple[int, int, int]
-"""From the end of one value to the start of the next, in an allocation."""
 
 
 @dataclass(slots=True)
@@ -51,6 +49,29 @@ class _Newest:
                 waiting += (2 * node, 2 * node + 1)
 
 
+@dataclass(slots=True)
+class _Between:
+    """Gaps around one moment: first, last and allocation by the first; and last, negative, first and allocation."""
+
+    by_first: list[tuple[int, int, int]] = field(default_factory=list)
+    by_last: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def add(self, first: int, last: int, allocation: int) -> None:
+        insort(self.by_first, (first, last, allocation))
+        insort(self.by_last, (-last, first, allocation))
+
+    def remove(self, first: int, last: int, allocation: int) -> None:
+        del self.by_first[bisect_left(self.by_first, (first, last, allocation))]
+        del self.by_last[bisect_left(self.by_last, (-last, first, allocation))]
+
+    def around(self, start: int, end: int, *, is_before: bool) -> list[int]:
+        """The allocations with such a gap, for a start before the moment, or behind it."""
+        if is_before:
+            early = self.by_first[: bisect_left(self.by_first, (start + 1,))]
+            return [allocation for _, last, allocation in early if last >= end]
+        return [allocation for _, _, allocation in self.by_last[: bisect_left(self.by_last, (1 - end,))]]
+
+
 class Gaps:
     """The times in which allocations hold nothing: before their first value, behind their last, and in between.
 
@@ -69,19 +90,19 @@ class Gaps:
     def __init__(self) -> None:
         self._before = _Newest()
         self._behind = _Newest()
-        self._between: dict[int, set[Gap]] = {}
+        self._between: dict[int, _Between] = {}
         self._levels = 0
 
     def open(self) -> int:
         """The number of a new allocation, which holds nothing yet."""
         self._before.append(_ALWAYS)
-        self._behind.append(_ALWAYS)
+        self._behind.append(-_ALWAYS)
         return self._before.count - 1
 
     def cut(self, allocation: int, before: int | None, behind: int | None, start: int, end: int) -> None:
         """Takes a value's life out of a gap, which began where a value ended, and ended where the next one starts."""
-        if before is not None and behind is not None:
-            self._between.get(_roundest(before, behind), set()).discard((before, behind, allocation))
+        if before is not None and behind is not None and before <= behind:
+            self._between[_roundest(before, behind)].remove(before, behind, allocation)
         if before is None:
             self._before.put(allocation, start)
         else:
@@ -97,11 +118,11 @@ class Gaps:
         One may come twice, if it has two such gaps.
         """
         found: list[int] = []
-        moment = start + 1
-        for level in range((moment & -moment).bit_length() - 1, self._levels):
-            gaps = self._between.get((moment >> level | 1) << level)
-            if gaps:
-                found += [allocation for first, last, allocation in gaps if first <= start and last >= end]
+        count = start + 1
+        for level in range((count & -count).bit_length() - 1, self._levels):
+            moment = (count >> level | 1) << level
+            if moment in self._between:
+                found += self._between[moment].around(start, end, is_before=count <= moment)
         found.sort(reverse=True)
         return merge(found, self._before.at_least(end), self._behind.at_least(-start), reverse=True)
 
@@ -109,7 +130,7 @@ class Gaps:
         if first <= last:
             roundest = _roundest(first, last)
             self._levels = max(self._levels, roundest.bit_length())
-            self._between.setdefault(roundest, set()).add((first, last, allocation))
+            self._between.setdefault(roundest, _Between()).add(first, last, allocation)
 
 
 def _roundest(first: int, last: int) -> int:
