@@ -28,6 +28,9 @@ _MEASURED: Final = 150_000
 _LEAST: Final = 5
 """How many orders are measured at least, if any."""
 
+_TIGHTENED: Final = 3
+"""How many orders of a computation of a large module are made tighter: those with the lowest peaks."""
+
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
 
@@ -64,7 +67,7 @@ def _candidates(running: Running, count: int) -> list[Orders]:
         least = running.peaks[flow.computation]
         best[flow.computation] = flow.computation.instructions
         lowest: Sequence[int] | None = None
-        for number, (nodes, peak) in enumerate(_tried(flow, graph)):
+        for number, (nodes, peak) in enumerate(_tried(flow, graph, _TIGHTENED if count < _LEAST else None)):
             if peak < least:
                 least, lowest = peak, nodes
             if number + 1 < count:
@@ -77,13 +80,20 @@ def _candidates(running: Running, count: int) -> list[Orders]:
     return [best, *found]
 
 
-def _tried(flow: Flow, graph: Graph) -> Iterator[tuple[Sequence[int], int]]:
-    """XLA's orders first, then those made tighter, each with its peak."""
+def _tried(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[Sequence[int], int]]:
+    """XLA's orders first, then those made tighter, if need be not all, each with its peak."""
     measure = Measure(graph)
     orders: list[Sequence[int]] = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
     orders.append(by_buffers(graph))
     measured = [measure.of(order) for order in orders]
     yield from zip(orders, [peak for peak, _ in measured], strict=True)
-    for order, (_, grown) in zip((*orders, range(len(graph))), (*measured, measure.of(range(len(graph)))), strict=True):
-        tight = tightened(graph, measure, order, grown)
+    orders.append(range(len(graph)))
+    measured.append(measure.of(orders[-1]))
+    chosen = (
+        range(len(orders))
+        if most is None
+        else sorted(range(len(orders)), key=lambda number: measured[number][0])[:most]
+    )
+    for number in chosen:
+        tight = tightened(graph, measure, orders[number], measured[number][1])
         yield tight, measure.of(tight)[0]

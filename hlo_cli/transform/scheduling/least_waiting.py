@@ -22,8 +22,8 @@ from hlo_cli.transform.scheduling.running import Running
 
 _ROUNDS: Final = 4
 """How often the room for what hides latency is narrowed, when the order takes more memory than it may."""
-_LARGE: Final = 50_000
-"""The number of instructions from which on there is one round."""
+_ORDERED: Final = 100_000
+"""How many instructions are put in order in all; the first round is there in any case."""
 
 
 def rounds_of(module: Module) -> int:
@@ -33,7 +33,7 @@ def rounds_of(module: Module) -> int:
     >>> rounds_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     4
     """
-    return 1 if module.instruction_count > _LARGE else _ROUNDS
+    return min(max(_ORDERED // max(module.instruction_count, 1), 1), _ROUNDS)
 
 
 def latency_orders(running: Running, limits: Limits, less: Limits, times: Times | None) -> Orders:
