@@ -154,11 +154,11 @@ def _shared(
             if draft is not None and draft.is_open and _fits(buffer, draft, interference):
                 return draft
     start, end = interference.ranges.start, interference.ranges.end
-    value = next((value for value in buffer.values if value in start), None)
-    if value is None or buffer.space not in opened:
+    first = next((value for value in buffer.values if value in start), None)
+    if first is None or buffer.space not in opened:
         return None
     there = opened[buffer.space]
-    for number in there.gaps.around(start[value], end[value]):
+    for number in there.gaps.around(start[first], end[first]):
         if buffer.is_live_out and there.drafts[number].size > buffer.size:
             return None  # the older ones are no smaller
         if _fits(buffer, there.drafts[number], interference):

@@ -89,11 +89,9 @@ def _tried(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[Sequenc
     yield from zip(orders, [peak for peak, _ in measured], strict=True)
     orders.append(range(len(graph)))
     measured.append(measure.of(orders[-1]))
-    chosen = (
-        range(len(orders))
-        if most is None
-        else sorted(range(len(orders)), key=lambda number: measured[number][0])[:most]
-    )
-    for number in chosen:
+    numbers: Sequence[int] = range(len(orders))
+    if most is not None:
+        numbers = sorted(numbers, key=lambda number: measured[number][0])[:most]
+    for number in numbers:
         tight = tightened(graph, measure, orders[number], measured[number][1])
         yield tight, measure.of(tight)[0]
