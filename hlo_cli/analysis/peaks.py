@@ -42,19 +42,23 @@ class Peaks:
     whole: Mapping[int, int]
     constants: Mapping[int, int]
 
-    def is_within(self, others: Peaks, limits: Mapping[int, int] | None = None) -> bool:
-        """Whether neither count is higher than in others in any space, or than the limits where there are some.
+    def is_within(self, others: Peaks) -> bool:
+        """Whether neither count is higher than in others in any space."""
+        return not self.over(others, {})
+
+    def over(self, others: Peaks, limits: Mapping[int, int]) -> dict[int, int]:
+        """By how many bytes peaks are higher than others, or than the limits where there are some, by either count.
 
         >>> low, high = Peaks({0: 8}, {0: 16}, {}), Peaks({0: 8}, {0: 24}, {})
-        >>> low.is_within(high), high.is_within(low), high.is_within(low, {0: 24})
-        (True, False, True)
+        >>> low.over(high, {}), high.over(low, {}), high.over(low, {0: 24})
+        ({}, {0: 8}, {})
         """
-        counts = (self.standing, others.standing), (self.whole, others.whole)
-        return all(
-            peak <= (limits or {}).get(space, allowed.get(space, 0))
-            for peaks, allowed in counts
-            for space, peak in peaks.items()
-        )
+        found: dict[int, int] = {}
+        for peaks, allowed in ((self.standing, others.standing), (self.whole, others.whole)):
+            for space, peak in peaks.items():
+                if (more := peak - limits.get(space, allowed.get(space, 0))) > 0:
+                    found[space] = max(found.get(space, 0), more)
+        return found
 
 
 @no_garbage_collection()

@@ -18,7 +18,7 @@ from hlo_cli.transform.scheduling.by_memory import by_memory
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.flow import Flow
 from hlo_cli.transform.scheduling.graph import Graph, in_front
-from hlo_cli.transform.scheduling.held import peak_of_order
+from hlo_cli.transform.scheduling.held import Measure
 from hlo_cli.transform.scheduling.running import Running
 from hlo_cli.transform.scheduling.tightened import tightened
 
@@ -27,6 +27,9 @@ _MEASURED: Final = 150_000
 
 _LEAST: Final = 5
 """How many orders are measured at least, if any."""
+
+_TIGHTENED: Final = 3
+"""How many orders of a computation of a large module are made tighter: those with the lowest peaks."""
 
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
@@ -41,13 +44,12 @@ def memory_orders(running: Running, before: Peaks) -> Iterator[Orders]:
     computation, those made tighter. In a large one the best by that count is all there is. Constants that stood in
     front stay there, where that costs nothing.
     """
-    candidates = _candidates(running)
     count = _MEASURED // max(running.module.instruction_count, 1)
     if count < _LEAST:
-        yield candidates[0]
+        yield _candidates(running, 1)[0]
         return
     ranked: list[tuple[tuple[int, int], int, Orders]] = []
-    for number, orders in enumerate(candidates[:count]):
+    for number, orders in enumerate(_candidates(running, count)):
         peaks = peaks_of(running.uses.facts, orders)
         if peaks.is_within(before):
             ranked.append((_rank(peaks), number, orders))
@@ -65,28 +67,39 @@ def _rank(peaks: Peaks) -> tuple[int, int]:
     return sum(peaks.whole.values()), sum(peaks.standing.values())
 
 
-def _candidates(running: Running) -> list[Orders]:
+def _candidates(running: Running, count: int) -> list[Orders]:
+    """So many orders of the module: the best of each computation, and those that are tried, one after the other."""
     best: dict[Computation, Sequence[Instruction]] = {}
     found: list[dict[Computation, Sequence[Instruction]]] = []
     for flow, graph in running.computations():
         least = running.peaks[flow.computation]
         best[flow.computation] = flow.computation.instructions
-        for number, nodes in enumerate(_tried(flow, graph)):
-            if number == len(found):
-                found.append({})
-            order = found[number][flow.computation] = graph.instructions(nodes)
-            peak = peak_of_order(graph, nodes)
+        lowest: Sequence[int] | None = None
+        for number, (nodes, peak) in enumerate(_tried(flow, graph, _TIGHTENED if count < _LEAST else None)):
             if peak < least:
-                least, best[flow.computation] = peak, order
+                least, lowest = peak, nodes
+            if number + 1 < count:
+                if number == len(found):
+                    found.append({})
+                found[number][flow.computation] = graph.instructions(nodes)
+        if lowest is not None:
+            best[flow.computation] = graph.instructions(lowest)
         running.peaks[flow.computation] = least
     return [best, *found]
 
 
-def _tried(flow: Flow, graph: Graph) -> Iterator[Sequence[int]]:
-    """XLA's orders first, then those made tighter."""
-    orders = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
-    yield from orders
+def _tried(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[Sequence[int], int]]:
+    """XLA's orders first, then those made tighter, if need be not all, each with its peak."""
+    measure = Measure(graph)
+    orders: list[Sequence[int]] = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
     orders.append(by_buffers(graph))
-    yield orders[-1]
-    for order in (*orders, range(len(graph))):
-        yield tightened(graph, order)
+    measured = [measure.of(order) for order in orders]
+    yield from zip(orders, [peak for peak, _ in measured], strict=True)
+    orders.append(range(len(graph)))
+    measured.append(measure.of(orders[-1]))
+    numbers: Sequence[int] = range(len(orders))
+    if most is not None:
+        numbers = sorted(numbers, key=lambda number: measured[number][0])[:most]
+    for number in numbers:
+        tight = tightened(graph, measure, orders[number], measured[number][1])
+        yield tight, measure.of(tight)[0]
