@@ -118,7 +118,7 @@ def command(
         return write_c(loaded, output, name=name, within=_within(loaded, wish))
     if changed.is_asked and output.is_module:
         return _write(loaded, changed, output)
-    report = _report(loaded, wish, reading.typed_again(inputs))
+    report = _report(loaded, wish, reading.again(inputs))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 

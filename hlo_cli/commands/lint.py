@@ -123,7 +123,7 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
         write((baseline_text(looked.found),), path)
         return finish(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
-    report = report_of(looked, found, settings, reading.typed_again(inputs), expectations=expectations)
+    report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
     code = finish(statistics_of(report) if wanted.statistics else report, output, looked.errors)
     fails = any(each.diagnostic.severity != "note" for each in found)
     return code or int(fails)

@@ -61,7 +61,7 @@ def command(inputs: tuple[str, ...], **options: object) -> int:
         loaded = load_running(inputs, reading) if inputs else None
         return finish(report_of_message(message, loaded), output)
     loaded = load_running(inputs, reading)
-    report = _report(loaded, wish, options, reading.typed_again(inputs))
+    report = _report(loaded, wish, options, reading.again(inputs))
     code = finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 

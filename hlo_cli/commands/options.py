@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,16 +77,24 @@ class Reading:
     module: str | None = None
     strict: bool = False
 
-    def typed_again(self, inputs: Sequence[str]) -> str:
-        """The one input with what chooses in it, for commands that can be pasted; empty if there are several.
+    def again(self, inputs: Sequence[str]) -> str:
+        """What reads the same once more, as a person types it; nothing for several inputs, `-` for standard input.
 
-        >>> Reading(stage="before_optimizations").typed_again(("dump/",)), Reading().typed_again(("a", "b"))
-        ('dump/ --stage before_optimizations', '')
+        >>> Reading(stage="before_optimizations").again(["my dump/"]), Reading().again(["a", "b"])
+        ("'my dump/' --stage before_optimizations", '')
         """
-        if len(inputs) != 1:
-            return ""
-        chosen = (("--stage", self.stage), ("--module", self.module))
-        return " ".join([inputs[0], *[f"{option} {name}" for option, name in chosen if name is not None]])
+        if len(inputs) != 1 or inputs[0] == "-":
+            return "-" if len(inputs) == 1 else ""
+        return worded((("", inputs[0]), ("--stage", self.stage), ("--module", self.module)))
+
+
+def worded(options: Iterable[tuple[str, str | None]]) -> str:
+    """Options with their values as a person types them, those that are given.
+
+    >>> worded((("--chip", "v5e"), ("--limit", None), ("", "a b")))
+    "--chip v5e 'a b'"
+    """
+    return " ".join(f"{option} {shlex.quote(value)}".lstrip() for option, value in options if value is not None)
 
 
 def input_options(function: _F) -> _F:

@@ -120,7 +120,7 @@ def command(
         if where is not None or computation is not None:
             raise HloError("the module is written whole", hint="--select EXPR prints instructions")
         return _write_proto(loaded, output) if is_proto else _print(loaded, output, spelling)
-    argument = reading.typed_again(inputs)
+    argument = reading.again(inputs)
     if instructions or where is not None or computation is not None:
         from hlo_cli.commands.parse_instructions import report_of_instructions
 
