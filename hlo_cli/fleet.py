@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -18,7 +18,7 @@ from hlo_cli.inputs.each import Piece, pieces_of, read_piece
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.read import read_module
 
 Answer = TypeVar("Answer")
@@ -34,7 +34,8 @@ class Asked(Generic[Answer]):
     """What one module of many answered, or why it could not.
 
     `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if all was well; a module
-    that was read but for a few lines has both an answer and a problem.
+    that was read but for a few lines has both an answer and a problem. `errors` are all there is to say of one that
+    could not be read at all.
     """
 
     path: str
@@ -42,6 +43,7 @@ class Asked(Generic[Answer]):
     stage: str | None = None
     answer: Answer | None = None
     problem: str = ""
+    errors: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def ask_each(
     """
 
     def lost(piece: Piece) -> tuple[Asked[Answer], ...]:
-        return (Asked(piece.path, problem="the process that read it ended; there may not be enough memory"),)
+        problem = "the process that read it ended; there may not be enough memory"
+        return (Asked(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
     for found in in_order(Reader(ask, strict), pieces, jobs=jobs, lost=lost):
         yield from found
@@ -132,7 +135,7 @@ class Reader(Generic[Answer]):
         try:
             inputs = read_piece(piece)
         except (HloError, OSError, MemoryError) as error:
-            return (Asked(piece.path, problem=_in_a_line(error)),)
+            return (Asked(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
         found = tuple(self._asked(each) for each in inputs)
         self.unswept += sum(each.size for each in inputs)
         if self.unswept > _SWEPT_AFTER:
@@ -148,7 +151,15 @@ class Reader(Generic[Answer]):
             problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
             return Asked(path, name, given.stage, self.ask(module, given), problem)
         except (HloError, OSError, MemoryError, RecursionError) as error:
-            return Asked(path, name, given.stage, problem=_in_a_line(error))
+            return Asked(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
+
+
+def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:
+    """All that is wrong, in which input, without its whole text."""
+    if not isinstance(error, HloError):
+        return (Diagnostic("error", _in_a_line(error), source and Source(source.name, "")),)
+    told = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
+    return tuple(each.excerpt() for each in told)
 
 
 def _in_a_line(error: Exception) -> str:

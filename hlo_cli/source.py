@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
+_BEHIND_AN_EXCERPT: Final = 1000
+"""How much of a line is kept behind what is meant: as much as any screen shows."""
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
@@ -115,6 +117,24 @@ class Diagnostic:
         if self.source is None or self.span is None:
             return None
         return self.source.position(self.span.start)
+
+    def excerpt(self) -> Diagnostic:
+        """The same with the lines that are meant for its source, so that it outlives a long text.
+
+        >>> whole = Diagnostic("error", "no root", Source("m.hlo", "HloModule m\\nENTRY e {}\\n"), Span(18, 19))
+        >>> part = whole.excerpt()
+        >>> part.source.text, str(part) == str(whole)
+        ('ENTRY e {}', True)
+        """
+        source, span = self.source, self.span
+        if source is None or span is None:
+            return self if source is None else replace(self, source=Source(source.name, ""))
+        line = source.position(span.start).line
+        start, end = source.line_span(line)[0], source.line_span(source.position(span.end).line)[1]
+        text = source.text[start : min(end, span.end + _BEHIND_AN_EXCERPT)]
+        return replace(
+            self, source=Source(source.name, text, first_line=line), span=Span(span.start - start, span.end - start)
+        )
 
     def __str__(self) -> str:
         """The diagnostic on one line, as `file:line:column: severity: message`.

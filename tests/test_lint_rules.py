@@ -13,8 +13,12 @@ from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict.module import check_strictly
-from lint_cases import CASES, Case, X, entry
+from lint_cases import CASES as FORM_CASES
+from lint_cases import Case, X, entry
+from lint_cost_cases import COST_CASES
 from strategies import dump_text, dumps, name_of
+
+CASES = (*FORM_CASES, *COST_CASES)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 each_case = pytest.mark.parametrize("case", CASES, ids=[f"{case.code}-{n}" for n, case in enumerate(CASES)])
@@ -73,7 +77,7 @@ def test_texts_that_keep_a_rule_break_no_other(case: Case) -> None:
 @each_rule
 def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
     page = rule.page
-    assert rule.code in {case.code for case in CASES} | {"HLO002"}
+    assert rule.code in {case.code for case in CASES} | {"HLO002", "HLO901"}
     assert all((page.what, page.why, page.example, page.mend, page.reference))
     assert len(rule.name) <= 60
     assert rule_of(rule.code.lower()) is rule

@@ -25,7 +25,7 @@ def answered(text: str) -> str:
 def _outputs(block: str) -> Iterator[str]:
     for command in _COMMAND.findall(block):
         line = command.removeprefix("$ ").rstrip("\n")
-        shown = line if "|" in line or " " not in line else f"{line} --format screen"
+        shown = f"{line} --format screen" if line.startswith("hlo ") and "|" not in line else line
         script = f'hlo() {{ "{sys.executable}" -m hlo_cli "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n{shown}'
         environment = os.environ | {"COLUMNS": "80", "NO_COLOR": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(

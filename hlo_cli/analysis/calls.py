@@ -50,6 +50,22 @@ def kinds_of(module: Module) -> dict[Computation, Kind]:
     return {computation: kinds.get(computation, "unused") for computation in module.computations}
 
 
+def looped_computations(module: Module) -> frozenset[Computation]:
+    """What runs again and again: the bodies and conditions of loops, and whatever these call.
+
+    >>> from hlo_cli import parse_module
+    >>> looped_computations(parse_module("r = f32[2] negate(f32[2] p)"))
+    frozenset()
+    """
+    waiting = [called for loop in module.instructions if loop.opcode == "while" for called in loop.called_computations]
+    found = set(waiting)
+    while waiting:
+        called = {each for instruction in waiting.pop().instructions for each in instruction.called_computations}
+        waiting.extend(called - found)
+        found |= called
+    return frozenset(found)
+
+
 def call_tree(module: Module) -> Node:
     """The entry with the loops, branches and calls below it; fused and applied computations are left out."""
     budget = iter(range(_MOST_NODES))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from hlo_cli.analysis.calls import kinds_of
+from hlo_cli.analysis.calls import kinds_of, looped_computations
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.neighbours import Users, reached, users_of
@@ -38,7 +38,7 @@ def instruction_fields(module: Module, attributes: Collection[str] = ()) -> Fiel
     >>> [instruction.name for instruction in module.instructions if test(instruction)]
     ['q']
     """
-    return _fields(module, attributes, lambda thing: thing, lambda thing: thing.shape)
+    return fields_of(module, attributes, lambda thing: thing, lambda thing: thing.shape)
 
 
 def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Value]:
@@ -51,7 +51,7 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
     """
     target = target_of(module)
     orders = orders_of(module, data_values(module))
-    fields: Fields[Value] = _fields(module, attributes, lambda value: value.instruction, lambda value: value.shape)
+    fields: Fields[Value] = fields_of(module, attributes, lambda value: value.instruction, lambda value: value.shape)
 
     def saving(shape: Shape) -> int:
         better = orders.better(shape) if isinstance(shape, ArrayShape) else None
@@ -82,12 +82,20 @@ def row_fields(kinds: Mapping[str, Kind]) -> Fields[Sequence[FieldValue]]:
     return Fields({name: reader(at, name, kind) for at, (name, kind) in enumerate(kinds.items())})
 
 
-def _fields(
+def fields_of(
     module: Module,
     attributes: Collection[str],
     instruction_of: Callable[[T], Instruction],
     shape_of: Callable[[T], Shape],
 ) -> Fields[T]:
+    """What can be asked of things that an instruction stands for, and that have a shape.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("r = f32[2] negate(f32[2] p)")
+    >>> fields = fields_of(module, (), lambda computation: computation.root, lambda computation: computation.root.shape)
+    >>> fields.readers["opcode"].read(module.entry)
+    'negate'
+    """
     asked = _Asked(module)
 
     def lifted(kind: Kind, read: Callable[[Instruction], FieldValue]) -> Reader[T]:
@@ -125,6 +133,7 @@ class _Asked:
         self._module = module
         self._users: dict[Computation, Users] = {}
         self._fused: frozenset[Computation] | None = None
+        self._looped: frozenset[Computation] | None = None
         self._costs: Mapping[Instruction, Cost] | None = None
 
     def readers(self) -> dict[str, tuple[Kind, Callable[[Instruction], FieldValue]]]:
@@ -143,6 +152,7 @@ class _Asked:
             "is_root": ("flag", lambda i: i.is_root),
             "is_entry": ("flag", lambda i: i.computation.is_entry),
             "fused": ("flag", self._is_fused),
+            "loop": ("flag", self._is_in_loop),
             "flops": ("count", lambda i: round(self._cost(i).flops)),
             "transcendentals": ("count", lambda i: round(self._cost(i).transcendentals)),
             "bytes": ("bytes", lambda i: round(self._cost(i).bytes_accessed)),
@@ -216,6 +226,11 @@ class _Asked:
         if self._fused is None:
             self._fused = frozenset(c for c, kind in kinds_of(self._module).items() if kind == "fused")
         return instruction.computation in self._fused
+
+    def _is_in_loop(self, instruction: Instruction) -> bool:
+        if self._looped is None:
+            self._looped = looped_computations(self._module)
+        return instruction.computation in self._looped
 
 
 def _of_array(read: Callable[[ArrayShape], FieldValue]) -> Callable[[Shape], FieldValue]:

@@ -17,18 +17,27 @@ from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, HloError
 
 Answer = TypeVar("Answer")
+
+_NAMED = 3
+"""How many inputs an error names."""
 
 
 def asked_of_each(
     inputs: Sequence[str], reading: Reading, jobs: int | None, ask: Ask[Answer]
 ) -> Iterator[Asked[Answer]]:
-    """What every module answers, with a bar for a person who waits."""
+    """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
     pieces = list(pieces_of(inputs, stage=reading.stage, module=reading.module))
     asked = ask_each(pieces, ask, jobs=processes(jobs, len(pieces)), strict=reading.strict)
-    return watched(asked, len(pieces), "dumps")
+    is_any = False
+    for each in watched(asked, len(pieces), "dumps"):
+        is_any = True
+        yield each
+    if not is_any:
+        wanted = "HLO" if reading.module is None else f"module {reading.module}"
+        raise HloError(f"there is no {wanted} in {' '.join(inputs[:_NAMED])}{' …' if len(inputs) > _NAMED else ''}")
 
 
 def finish_each(
@@ -49,7 +58,7 @@ def finish_each(
         Column("dump", "dump", "name", machine=False),
         Column("path", "file", person=False),
     )
-    short = _short([each.path for each in found])
+    short = short_paths([each.path for each in found])
     rows = tuple(
         (each.module, each.stage, *cells(each.answer), dump, each.path)
         for each, dump in zip(found, short, strict=True)
@@ -66,8 +75,12 @@ def finish_each(
     return finish(report, output, problems, read=f"{counted(len(rows), 'modules')} {verb} read")
 
 
-def _short(paths: Sequence[str]) -> list[str]:
-    """The paths for a person: without the folder they share, and without files named after nothing but a stage."""
+def short_paths(paths: Sequence[str]) -> list[str]:
+    """The paths for a person: without the folder they share, and without files named after nothing but a stage.
+
+    >>> short_paths(["d/a/after_optimizations.txt", "d/b/after_optimizations.txt", "d/c.hlo"])
+    ['a/', 'b/', 'c.hlo']
+    """
     folders = {os.path.dirname(path) for path in paths}
     shared = os.path.commonpath(folders) if len(folders) > 1 and len(set(map(os.path.isabs, folders))) == 1 else ""
     return [_without_stage(os.path.relpath(path, shared) if shared else path) for path in paths]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from hlo_cli.commands.options import (
     write,
 )
 from hlo_cli.commands.where import where_option
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse_chip import Timing
@@ -117,14 +116,16 @@ def command(
     timing = Timing(throughput) if throughput is not None else None
     wish = _Wish(name, cost, as_xla, dots, is_about_calls, why_not, changed, timing, computation, where)
     loaded = _load(inputs, reading, wish)
+    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
+    if why_not or changed.is_asked:
+        _check_sound((*loaded.module.errors, *broken))
     if c_signature:
         from hlo_cli.commands.fuse_custom_calls import write_c
 
         return write_c(loaded, output, name=name, within=_within(loaded, wish))
     if changed.is_asked and output.is_module:
         return _write(loaded, changed, output)
-    report = _report(loaded, wish, _argument(inputs, reading))
-    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
+    report = _report(loaded, wish, reading.again(inputs))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 
@@ -172,13 +173,6 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?[/"):
         return tuple(arguments), None
     return tuple(arguments[:-1]), arguments[-1]
-
-
-def _argument(inputs: Sequence[str], reading: Reading) -> str:
-    """The one input as it is typed again, with what was chosen in it; nothing for several."""
-    chosen = (("--stage", reading.stage), ("--module", reading.module))
-    words = (word for option, value in chosen if value is not None for word in (option, shlex.quote(value)))
-    return " ".join((inputs[0], *words)) if len(inputs) == 1 else ""
 
 
 def _check_together(asked: dict[str, bool], *, as_xla: bool, narrowed: bool) -> None:
@@ -238,6 +232,12 @@ def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
 
     is_of_parts = wish.name is not None or wish.dots or wish.custom_calls or wish.computation is not None
     return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
+
+
+def _check_sound(problems: Sequence[Diagnostic]) -> None:
+    """HloError if a module has errors: by which rules it would be fused, nobody can tell."""
+    if any(each.severity == "error" for each in problems):
+        raise HloError.of((Diagnostic("error", "what could be fused cannot be told of what has errors"), *problems))
 
 
 def _within(loaded: Loaded, wish: _Wish) -> Computation | None:

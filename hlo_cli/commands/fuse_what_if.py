@@ -122,8 +122,8 @@ def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument:
         numbers={
             "kernels_before": before[0],
             "kernels_after": after[0],
-            "accessed_bytes_before": before[1],
-            "accessed_bytes_after": after[1],
+            "bytes_before": before[1],
+            "bytes_after": after[1],
             "fusions_before": before[2],
             "fusions_after": after[2],
             "is_where_the_cpu_compiler_fuses": wish.apply and _is_before_the_pass(loaded),
@@ -171,7 +171,7 @@ def _compared(before: _Moved, after: _Moved) -> Table:
         Column("when", "when"),
         Column("kernels", "kernels", "count"),
         Column("fusions", "fusions", "count"),
-        Column("accessed_bytes", "moved", "bytes"),
+        Column("bytes", "moved", "bytes"),
     )
     rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
     return Table("kernels", columns, rows, noun="rows", main=False)

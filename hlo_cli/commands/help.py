@@ -50,7 +50,8 @@ Fields     name opcode computation op_name op_type source line
            shape dtype rank dims dims[0] layout memory_space
            elements logical_bytes padded_bytes padding_bytes padding
            operands users called_computations   names, or how many
-           is_root is_entry fused               true by themselves
+           is_root is_entry fused loop          true by themselves; loop: it
+                                                runs in a while loop
            flops transcendentals bytes intensity   what it costs, with all
                                                 it calls; bytes it moves
            any attribute: kind == kLoop, attributes[padding] ~ 0_1
@@ -71,6 +72,55 @@ is false, with != too; not turns that round: not channel_id == 3.
   hlo layout DUMP --where 'memory_space == 1' --by instruction
 """
 
+EXPECT: Final = """\
+hlo lint DUMP --expect FILE checks what a team states of its programs. FILE is
+TOML; this one is complete:
+
+  max_peak.hbm = "14GiB"           # the most alive at once: hlo memspace DUMP
+
+  expect = [
+    "count(opcode == all-gather) <= 12",
+    "none(opcode == copy and bytes > 1MiB and loop)",
+    'exists(fusion ~ "attention|flash")',
+    "sum(padded_bytes, opcode == fusion) < 2GiB",
+    {that = "max(bytes) <= 512MiB", why = "larger ones do not overlap"},
+  ]
+
+  [module."jit_train*"]            # only modules of such a name (* ? [ab])
+  max_peak.vmem = "96MiB"
+  expect = ["none(opcode == all-gather and exposed)"]
+
+  [target.tpu]                     # only what is compiled for tpu, gpu or cpu
+  expect = ["none(dtype == f64)"]
+
+Functions  count(EXPR) LIMIT            how many operations EXPR is true of
+           sum(FIELD, EXPR) LIMIT       their FIELD added up; also max and min
+           none(EXPR) exists(EXPR)      without a limit
+LIMIT      == != < <= > >= and a number: 12  1_000  14GiB  50%
+EXPR       the language of --where, see hlo help where; left out of sum, max
+           and min, all operations count
+FIELD      padded_bytes bytes flops elements users … any that is a number
+max_peak   of hbm vmem smem cmem sflag sparsecore host ram
+
+An operation counts once, however XLA spells it: all-gather, all-gather-start
+with its all-gather-done, async-start around an all-gather and a fusion that
+starts one are all opcode == all-gather, with the shape of what comes out.
+What is in a loop counts once, however often that runs. Besides what --where
+knows there are
+
+  async    whether it is asynchronous
+  exposed  whether no kernel runs meanwhile, as hlo schedule DUMP says; true
+           of collectives that are not asynchronous
+  fusion   of fusions the name, the op_name, and those of all that is fused
+
+What is not met is an error HLO901 at the first place that counts; a baseline
+does not silence it. --select HLO9 checks nothing else. In hlo.toml,
+expect = "FILE" under [lint] does without the option.
+
+  hlo lint dump/ --expect expect.toml
+  hlo lint dumps/ --expect expect.toml --select HLO9 --jobs 4 --format github
+"""
+
 COMPLETION: Final = """\
 Once, in the shell's start-up file:
 
@@ -82,6 +132,7 @@ Once, in the shell's start-up file:
 TOPICS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "dump": ("how to make a dump", lambda: DUMP),
     "where": ("how to choose instructions: the language of --where", lambda: WHERE),
+    "expect": ("what hlo lint --expect checks, and how to state it", lambda: EXPECT),
     "chips": ("the chips that --chip knows, and the times estimated for them", lambda: _chips()),
     "completion": ("how to let the shell complete commands and options", lambda: COMPLETION),
 }

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.commands.each_options import jobs_option
 from hlo_cli.commands.options import finish, input_options, output_of, output_options_of, reading_of, write
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.lint_settings import Configured
     from hlo_cli.commands.options import Output, Reading
+    from hlo_cli.lint.settings import Settings
 
 FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."
 
 HELP = """What is wrong, and what costs more than it should.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are
-looked through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does. Settings come from
-[tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are looked
+through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does; HLO1 to HLO7 what costs more than
+it should: layouts, memory, fusion, waiting, exchanges between devices, calls to libraries and the host, types.
+Settings come from [tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
 
 Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that cannot be read.
 
@@ -28,8 +32,10 @@ Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that can
 Examples:
   hlo lint dump/
   hlo lint dump/ --select HLO1 --set padding_bytes=1MiB
+  hlo lint dump/ --select HLO2 --set chip=v5e
   hlo lint dump/ --write-baseline known.json
   hlo lint dump/ --baseline known.json --format github
+  hlo lint dump/ --expect expect.toml
   hlo lint dump/ -o findings.sarif
   hlo lint --explain HLO101
 """
@@ -43,6 +49,8 @@ Examples:
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as padding_bytes=1MiB.")
 @click.option("--baseline", metavar="FILE", help="Findings that are known: only new ones are shown.")
 @click.option("--write-baseline", metavar="FILE", help="Write the findings to a file that --baseline takes.")
+@click.option("--expect", multiple=True, metavar="FILE", help="What the modules have to keep to; see hlo help expect.")
+@jobs_option("Read in N processes; 0: one a core.")
 @click.option("--statistics", is_flag=True, help="How many findings each rule has.")
 @click.option("--exit-zero", is_flag=True, help="Findings do not fail.")
 @click.option("--isolated", is_flag=True, help="No settings from files.")
@@ -59,6 +67,8 @@ def command(
     assignments: tuple[str, ...],
     baseline: str | None,
     write_baseline: str | None,
+    expect: tuple[str, ...],
+    jobs: int | None,
     statistics: bool,
     exit_zero: bool,
     isolated: bool,
@@ -81,32 +91,43 @@ def command(
         return finish(report_of_settings(found), output)
     if baseline is not None and write_baseline is not None:
         raise HloError("a baseline is either written or read", hint="write it without --baseline")
-    code = _lint(inputs, reading, found, output, baseline or found.baseline, write_baseline, statistics=statistics)
+    wanted = Wanted(baseline or found.baseline, write_baseline, expect or _only(found.expect), jobs, statistics)
+    code = _lint(inputs, reading, found.settings, output, wanted)
     return 0 if exit_zero and code == 1 else code
 
 
-def _lint(
-    inputs: Sequence[str],
-    reading: Reading,
-    configured: Configured,
-    output: Output,
-    baseline: str | None,
-    write_baseline: str | None,
-    *,
-    statistics: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be done with the findings, and what is expected besides."""
+
+    baseline: str | None
+    write_baseline: str | None
+    expect: tuple[str, ...]
+    jobs: int | None
+    statistics: bool
+
+
+def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: Output, wanted: Wanted) -> int:
     from hlo_cli.commands.lint_baseline import baseline_text, new_findings, read_baseline
-    from hlo_cli.commands.lint_report import look_through, report_of, report_of_writing
+    from hlo_cli.commands.lint_each import look_through
+    from hlo_cli.commands.lint_expect import expectations_in, with_expectations
+    from hlo_cli.commands.lint_report import report_of, report_of_writing
     from hlo_cli.render.summary import statistics_of
 
-    known = read_baseline(baseline) if baseline is not None and write_baseline is None else None
-    settings = configured.settings
-    looked = look_through(inputs, reading, settings)
-    if write_baseline is not None:
-        write((baseline_text(looked.found),), write_baseline)
-        return finish(report_of_writing(looked, write_baseline), output, looked.errors)
+    path = wanted.write_baseline
+    known = read_baseline(wanted.baseline) if wanted.baseline is not None and path is None else None
+    expectations = expectations_in(wanted.expect if path is None else ())
+    settings = with_expectations(settings) if expectations else settings
+    looked = look_through(inputs, reading, settings, expectations=expectations, jobs=wanted.jobs)
+    if path is not None:
+        write((baseline_text(looked.found),), path)
+        return finish(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
-    report = report_of(looked, found, settings, inputs[0] if len(inputs) == 1 else "")
-    code = finish(statistics_of(report) if statistics else report, output, looked.errors)
+    report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
+    code = finish(statistics_of(report) if wanted.statistics else report, output, looked.errors)
     fails = any(each.diagnostic.severity != "note" for each in found)
     return code or int(fails)
+
+
+def _only(path: str | None) -> tuple[str, ...]:
+    return () if path is None else (os.path.relpath(path),)

@@ -12,6 +12,8 @@ from hlo_cli.report.findings import ReportedFinding
 from hlo_cli.source import HloError
 
 SCHEMA: Final = "hlo.lint-baseline/1"
+NEVER_KNOWN: Final = frozenset(("HLO901",))
+"""Rules that a baseline does not silence: what a team states itself it can state anew."""
 
 
 def baseline_text(found: Iterable[ReportedFinding]) -> str:
@@ -63,7 +65,7 @@ def new_findings(found: Iterable[ReportedFinding], known: Counter[tuple[str, str
     left = Counter(known)
     for each in found:
         key = (each.diagnostic.code, each.fingerprint)
-        if left[key] > 0:
+        if left[key] > 0 and each.diagnostic.code not in NEVER_KNOWN:
             left[key] -= 1
         else:
             yield each

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from hlo_cli.analysis.chips import find_chip
 from hlo_cli.lint.settings import MEANINGS, Kind, Settings
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
@@ -28,18 +29,19 @@ Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | Mapping[str, Se
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Settings, where each that is not a default comes from, and the baseline that a file names."""
+    """Settings, where each that is not a default comes from, and the other files that a file with settings names."""
 
     settings: Settings
     origins: Mapping[str, str]
     baseline: str | None = None
+    expect: str | None = None
 
 
 def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> Configured:
     """The settings of a run: those of the nearest file, unless `isolated`, then assignments, then options given."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
-    baseline = table.pop("baseline", None)
+    baseline, expect = (_beside(path, table, name) for name in ("baseline", "expect"))
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for name, value in table.items():
@@ -54,10 +56,8 @@ def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolat
     for name, option in given.items():
         if option:
             values[name], origins[name] = option, "option"
-    if baseline is not None and not isinstance(baseline, str):
-        raise HloError(f"{path}: baseline is the path of a file")
-    place = os.path.join(os.path.dirname(path or ""), baseline) if baseline is not None else None
-    return Configured(replace(Settings(), **values), MappingProxyType(origins), place)  # type: ignore[arg-type]
+    settings = replace(Settings(), **values)  # type: ignore[arg-type]
+    return Configured(settings, MappingProxyType(origins), baseline, expect)
 
 
 def nearest_file(folder: str) -> str | None:
@@ -107,6 +107,16 @@ def _lint_table(path: str) -> Mapping[str, Toml]:
     return _section(table, "lint")
 
 
+def _beside(path: str | None, table: dict[str, Toml], name: str) -> str | None:
+    """A file that the settings name, from the folder they stand in; it is no setting itself."""
+    if name not in table:
+        return None
+    value = table.pop(name)
+    if not isinstance(value, str):
+        raise HloError(f"{path}: {name} is the path of a file")
+    return os.path.join(os.path.dirname(path or ""), value)
+
+
 def _section(table: Mapping[str, Toml], name: str) -> Mapping[str, Toml]:
     found = table.get(name, {})
     return found if isinstance(found, Mapping) else {}
@@ -144,6 +154,7 @@ _WANTED: Final[Mapping[Kind, str]] = {
     "count": "a number from 1 on",
     "bytes": "a size, as 64KiB",
     "fraction": "a number from 0 to 1",
+    "chip": "the name of a chip, as v5e",
 }
 
 
@@ -171,6 +182,8 @@ def _as_kind(kind: Kind, value: Toml) -> Value:
             return parse_size(str(value)) if str(value).strip() else None
         case "count", str() | int() if not isinstance(value, bool):
             return _positive(str(value))
+        case "chip", str():
+            return find_chip(value).name
         case "fraction", str() | int() | float() if not isinstance(value, bool):
             return _fraction(str(value))
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
@@ -33,11 +34,16 @@ class Found:
 
 
 def findings_in(
-    module: Module, settings: Settings | None = None, *, rejections: Sequence[Diagnostic] = ()
+    module: Module,
+    settings: Settings | None = None,
+    *,
+    rejections: Sequence[Diagnostic] = (),
+    verdicts: Sequence[Verdict] = (),
 ) -> tuple[Found, ...]:
     """What the rules find, in the order of the text; the same is said of the same place once.
 
-    `rejections` are what XLA's own parser would not take of the text, where that is at hand.
+    `rejections` are what XLA's own parser would not take of the text, `verdicts` those on a team's own expectations,
+    where they are at hand.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -45,7 +51,7 @@ def findings_in(
     HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or Settings()
-    subject = Subject(module, settings, tuple(rejections))
+    subject = Subject(module, settings, tuple(rejections), tuple(verdicts))
     found: dict[tuple[str, Finding], Found] = {}
     with no_garbage_collection():
         judged = _judged(subject)

@@ -10,13 +10,15 @@ from typing import Final
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.contexts import Contexts, contexts_of
+from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.neighbours import Users, users_among
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.target import Target, target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import BufferShape, Shape
+from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
@@ -31,7 +33,9 @@ _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 @dataclass(eq=False)
 class Subject:
-    """A module that is looked through under some settings; `rejections` are what XLA's own parser would not take.
+    """A module that is looked through under some settings.
+
+    `rejections` are what XLA's own parser would not take, `verdicts` what became of a team's own expectations.
 
     >>> from hlo_cli import parse_module
     >>> subject = Subject(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"), Settings())
@@ -42,6 +46,7 @@ class Subject:
     module: Module
     settings: Settings
     rejections: tuple[Diagnostic, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
 
     def of(self, *opcodes: str) -> Iterator[Instruction]:
         """The instructions with one of these opcodes."""
@@ -90,6 +95,11 @@ class Subject:
                 yield instruction
 
     @cached_property
+    def analyses(self) -> Analyses:
+        """What is known of the module's memory, kernels and transfers."""
+        return Analyses(self.module)
+
+    @cached_property
     def with_buffers(self) -> tuple[Instruction, ...]:
         """The instructions that give or take buffers, which most modules have none of."""
         text = self.module.source.text
@@ -104,7 +114,7 @@ class Subject:
         return async_pairs(self.module)
 
     @cached_property
-    def target(self) -> str | None:
+    def target(self) -> Target | None:
         """What the module was compiled for."""
         return target_of(self.module)
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from random import Random
 from statistics import median
 
 from synthetic import FIXTURES, overwriting, synthetic, text_of
@@ -194,6 +195,21 @@ def what_if(rounds: int) -> Iterator[Measured]:
             yield _times(f"{what} ÷ parse, synthetic, {size} MB", ours, theirs, budget)
 
 
+def reorder(rounds: int) -> Iterator[Measured]:
+    """How time to reorder grows from 10,000 to 40,000 instructions, in processor time; four times is linear."""
+    from hlo_cli.transform.reorder import How
+    from hlo_cli.transform.reorder import reorder as reordered
+
+    hows: tuple[How, ...] = ("memory", "latency", "dfs", "bfs", "postorder")
+    small, large = (parse_module(_transfers(count)) for count in (10_000, 40_000))
+    for how in hows:
+        times = [
+            (_seconds(lambda: reordered(large, how)), _seconds(lambda: reordered(small, how)))  # noqa: B023
+            for _ in range(max(1, rounds // 4))
+        ]
+        yield _times(f"reorder {how}, 40,000 ÷ 10,000", min(o for o, _ in times), min(t for _, t in times), 6.0)
+
+
 def start(rounds: int) -> Iterator[Measured]:
     """Time of the answers that must come at once, and what is imported for them."""
     for arguments, budget in (("--version", 5.0), ("--help", 5.0)):
@@ -259,6 +275,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "analyses": analyses,
     "fuse": fuse,
     "what_if": what_if,
+    "reorder": reorder,
     "start": start,
     "commands": commands,
     "addresses": addresses,
@@ -287,6 +304,18 @@ THEIR_READER = _RESIDENT.format(read="from jaxlib._hlo import hlo_module_from_te
 @cache
 def _large(megabytes: int) -> str:
     return synthetic(megabytes)
+
+
+def _transfers(count: int) -> str:
+    """A module of about so many instructions: copies in flight beside sums of what came before."""
+    random, lines, there = Random(1), ["  p = f32[256]{0} parameter(0)"], ["p"]
+    for n in range(count // 3):
+        lines.append(f"  s{n} = (f32[256]{{0}}, f32[256]{{0}}, u32[]) copy-start({random.choice(there[-40:])})")
+        lines.append(f"  d{n} = f32[256]{{0}} copy-done(s{n})")
+        lines.append(f"  v{n} = f32[256]{{0}} add(d{n}, {random.choice(there[-60:])})")
+        there.append(f"v{n}")
+    lines.append(f"  ROOT r = f32[256]{{0}} negate({there[-1]})")
+    return "\n".join(("HloModule transfers, is_scheduled=true\n", "ENTRY e {", *lines, "}\n"))
 
 
 def _race(

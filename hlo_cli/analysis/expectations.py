@@ -1,0 +1,235 @@
+"""What a module makes of expectations: whether each is met, what was found, and where.
+
+The language and its words are this tool's own; what counts as one operation is told in `operations.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Final
+
+from hlo_cli.analysis.memory import Memory, Space
+from hlo_cli.analysis.operations import Operation, operation_fields, operations_of
+from hlo_cli.analysis.patterns import name_matcher
+from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.expectation import Expectation, Limit, Quantity
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
+from hlo_cli.source import HloError, Source
+
+_HOLDS: Final[dict[Limit, Callable[[float, float], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NOTHING_KEEPS: Final = ("<", "<=", "!=")
+"""The limits that the largest of nothing keeps."""
+_UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
+_SPACES: Final = 7
+"""How many memory spaces have names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An instruction that counts, and how much; None where it counts as one."""
+
+    instruction: Instruction
+    amount: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an expectation is met, None where it cannot be asked, for which `remark` is the reason.
+
+    `found` is what was measured, None for the largest of nothing, and `kind` says what it counts; `parts` are what that
+    is of, the largest first, else in the order of the text.
+    """
+
+    expectation: Expectation
+    is_met: bool | None
+    found: int | float | None = None
+    kind: Kind = "count"
+    parts: tuple[Part, ...] = ()
+    remark: str = ""
+
+
+def verdicts(
+    module: Module,
+    expectations: Iterable[Expectation],
+    *,
+    attributes: Collection[str] = (),
+    memory: Callable[[], Memory],
+) -> tuple[Verdict, ...]:
+    """A verdict on every expectation whose sections the module is in; `memory` is asked for only if it is needed.
+
+    >>> from hlo_cli import memory_of, parse_module
+    >>> from hlo_cli.source import Source
+    >>> from hlo_cli.syntax.expectations import read_expectations
+    >>> module = parse_module("r = f32[2] negate(f32[2] p)")
+    >>> stated = read_expectations(Source("e.toml", 'expect = ["none(opcode == negate)", "max(padded_bytes) < 1kB"]'))
+    >>> [(each.is_met, each.found) for each in verdicts(module, stated, memory=lambda: memory_of(module))]
+    [(False, 1), (True, 8)]
+    """
+    judge = _Judge(module, attributes, memory)
+    return tuple(judge(each) for each in expectations if judge.is_meant(each))
+
+
+def check_expectation(expectation: Expectation, attributes: Collection[str]) -> None:
+    """HloError where an expectation asks for fields that nothing has, or compares unlike things.
+
+    >>> from hlo_cli.source import Source
+    >>> from hlo_cli.syntax.expectations import read_expectations
+    >>> [stated] = read_expectations(Source("e.toml", 'expect = ["sum(opcode) < 3"]'))
+    >>> check_expectation(stated, ())
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:5: error: opcode is no number
+    """
+    nothing = Computation("", is_entry=True)
+    fields = operation_fields(Module("", (nothing,), nothing, Source("", "")), attributes)
+    if expectation.quantity.function != "max_peak":
+        _measure(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _any_name)))
+
+
+def _any_name(where: Where, text: Text) -> Predicate[Operation]:
+    """The test of a function whose names are those of another module: only the pattern is looked at."""
+    name_matcher(where, text)
+    return lambda each: False
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """Which operations count, and how much each."""
+
+    counts: Predicate[Operation]
+    amount: Callable[[Operation], int | float | None]
+    kind: Kind = "count"
+
+
+def _measure(expectation: Expectation, fields: Fields[Operation]) -> _Measure:
+    quantity, limit = expectation.quantity, expectation.limit
+    where, asked = quantity.where, quantity.field
+    counts = predicate(where, fields)
+    if asked is None:
+        if limit.unit:
+            raise where.error(f"{limit.text} is no number of operations", limit.span)
+        return _Measure(counts, lambda each: None)
+    reader = fields.find(where, asked)
+    if reader.kind not in (*NUMBERS, "names"):
+        hint = "as padded_bytes, bytes, flops, elements, users; hlo help where lists the fields"
+        raise where.error(f"{asked} is no number", asked.span, hint)
+    if limit.unit and limit.unit != _UNITS.get(reader.kind):
+        raise where.error(f"{asked} does not count in such units", limit.span)
+    return _Measure(counts, lambda each: _number(reader.read(each)), reader.kind)
+
+
+def _number(value: FieldValue) -> int | float | None:
+    """A field as a number: of names, how many there are."""
+    if isinstance(value, tuple):
+        return len(value)
+    return value if isinstance(value, int | float) else None
+
+
+class _Judge:
+    """What is asked of one module; its operations are found when they are needed."""
+
+    def __init__(self, module: Module, attributes: Collection[str], memory: Callable[[], Memory]) -> None:
+        self._module = module
+        self._attributes = attributes
+        self._memory = memory
+
+    @cached_property
+    def _target(self) -> str | None:
+        return target_of(self._module)
+
+    @cached_property
+    def _operations(self) -> tuple[Operation, ...]:
+        return operations_of(self._module)
+
+    @cached_property
+    def _fields(self) -> Fields[Operation]:
+        return operation_fields(self._module, self._attributes)
+
+    @cached_property
+    def _spaces(self) -> Mapping[int, Space]:
+        return {space.number: space for space in self._memory().spaces}
+
+    def is_meant(self, expectation: Expectation) -> bool:
+        """Whether the module is in all sections that an expectation stands in."""
+        names = {"module": self._module.name, "target": self._target or ""}
+        return all(fnmatchcase(names[section.kind], section.pattern) for section in expectation.sections)
+
+    def __call__(self, expectation: Expectation) -> Verdict:
+        if self._module.errors:
+            return Verdict(expectation, False, remark="cannot be told: the text could not be read whole")
+        try:
+            if expectation.quantity.function == "max_peak":
+                return self._peak(expectation)
+            return self._measured(expectation)
+        except HloError as error:
+            return Verdict(expectation, False, remark=f"cannot be told: {error.diagnostic.message}")
+
+    def _peak(self, expectation: Expectation) -> Verdict:
+        space = expectation.quantity.space
+        number = next((n for n in range(_SPACES) if space_name(n, self._target).lower() == space), None)
+        if number is None:
+            why = (
+                f"a {self._target.upper()} has no {space.upper()}"
+                if self._target
+                else "not compiled for any target yet"
+            )
+            return Verdict(expectation, None, remark=why)
+        found = self._spaces.get(number)
+        if found is None:
+            return self._judged(expectation, 0, "bytes", ())
+        parts = (Part(value.instruction, value.padded_bytes) for value in found.alive_at(found.peak))
+        return self._judged(expectation, found.peak_bytes, "bytes", tuple(parts))
+
+    def _measured(self, expectation: Expectation) -> Verdict:
+        measure = _measure(expectation, self._fields)
+        counted = [each for each in self._operations if measure.counts(each)]
+        parts = [Part(each.instruction, measure.amount(each)) for each in counted]
+        amounts = [part.amount for part in parts if part.amount is not None]
+        found: int | float | None = len(parts)
+        match expectation.quantity.function:
+            case "sum":
+                found = sum(amounts)
+            case "max":
+                found = max(amounts, default=None)
+            case "min":
+                found = min(amounts, default=None)
+        turned = 1 if expectation.quantity.function == "min" else -1
+        parts.sort(key=lambda part: turned * (part.amount or 0))
+        return self._judged(expectation, found, measure.kind, tuple(parts))
+
+    def _judged(
+        self, expectation: Expectation, found: int | float | None, kind: Kind, parts: tuple[Part, ...]
+    ) -> Verdict:
+        limit, sign = expectation.limit.value, expectation.operator
+        is_met = sign in _NOTHING_KEEPS if found is None else _HOLDS[sign](found, limit)
+        remark = "" if is_met or parts else self._nearly(expectation.quantity)
+        return Verdict(expectation, is_met, found, kind, parts, remark)
+
+    def _nearly(self, quantity: Quantity) -> str:
+        """Of conditions joined by `and` that never hold together, how often each does."""
+        where = quantity.where
+        if not isinstance(where.condition, Both) or quantity.function == "max_peak":
+            return ""
+        held: list[str] = []
+        for part in where.condition.parts:
+            if not isinstance(part, Comparison | Flag):
+                return ""
+            span = part.span if isinstance(part, Comparison) else part.field.span
+            test = predicate(replace(where, condition=part), self._fields)
+            held.append(f"{sum(map(test, self._operations)):,} with {where.source.slice(span)}")
+        return ", ".join(held)

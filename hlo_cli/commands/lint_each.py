@@ -1,0 +1,114 @@
+"""`hlo lint`: reads every input, lets the rules look at it, and gathers what they find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hlo_cli.commands.each import asked_of_each
+from hlo_cli.commands.lint_expect import Outcome, judge
+from hlo_cli.commands.options import Reading
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.expectation import Expectation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.fingerprint import fingerprint
+from hlo_cli.lint.run import Found, findings_in
+from hlo_cli.lint.settings import Settings
+from hlo_cli.report.findings import ReportedFinding
+from hlo_cli.source import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
+
+    found: tuple[ReportedFinding, ...]
+    outcomes: tuple[Outcome, ...]
+    errors: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+    paths: tuple[str, ...]
+    instructions: int
+
+
+def look_through(
+    arguments: Sequence[str],
+    reading: Reading,
+    settings: Settings,
+    *,
+    expectations: tuple[Expectation, ...] = (),
+    jobs: int | None = None,
+) -> Looked:
+    """The findings in every module that the arguments name; what cannot be read is told and does not stop the rest."""
+    found: list[ReportedFinding] = []
+    outcomes: list[Outcome] = []
+    errors: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
+    paths: dict[str, None] = {}
+    times: Counter[tuple[str, str]] = Counter()
+    instructions = 0
+    look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
+    for each in asked_of_each(arguments, replace(reading, strict=False), jobs, look):
+        paths[each.path] = None
+        if each.answer is None:
+            errors.extend(each.errors)
+            continue
+        seen = each.answer
+        instructions += seen.instructions
+        notes.extend(Diagnostic("note", note) for note in seen.notes)
+        outcomes.extend(seen.outcomes)
+        for one in seen.found:
+            key = (one.diagnostic.code, one.fingerprint)
+            times[key] += 1
+            found.append(replace(one, nth=times[key]))
+    return Looked(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(paths), instructions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there is to say of one module, without the module: it may come from another process."""
+
+    found: tuple[ReportedFinding, ...]
+    outcomes: tuple[Outcome, ...]
+    notes: tuple[str, ...]
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is asked of every module."""
+
+    settings: Settings
+    expectations: tuple[Expectation, ...]
+
+    def __call__(self, module: Module, given: Input) -> _Seen:
+        rejections: tuple[Diagnostic, ...] = ()
+        if given.proto is None and any(rule.reads_again for rule in chosen_rules(self.settings)):
+            from hlo_cli.syntax.strict.module import check_strictly
+
+            rejections = check_strictly(given.source)
+        verdicts, outcomes = judge(module, given, self.expectations)
+        found = findings_in(module, self.settings, rejections=rejections, verdicts=verdicts)
+        return _Seen(tuple(map(_reported, found)), outcomes, given.notes, module.instruction_count)
+
+
+def _reported(found: Found) -> ReportedFinding:
+    at, module = found.finding.at, found.module
+    diagnostic, print_ = found.diagnostic.excerpt(), fingerprint(found)
+    match at:
+        case Instruction():
+            location = module.location(at)
+            return ReportedFinding(
+                diagnostic,
+                print_,
+                instruction=at.name,
+                computation=at.computation.name,
+                op_name=at.metadata.op_name or None,
+                location=str(location) if location is not None else None,
+            )
+        case Computation():
+            return ReportedFinding(diagnostic, print_, computation=at.name)
+    return ReportedFinding(diagnostic, print_)
