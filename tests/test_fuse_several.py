@@ -182,6 +182,18 @@ def test_what_cannot_be_made_together_says_why(one: str, other: str, keep: bool,
     assert any(word in str(refused.value) + str(refused.value.diagnostics[0].hint) for word in says.split("|"))
 
 
+def test_what_is_fused_inside_of_a_copied_fusion_is_copied_too() -> None:
+    text = """HloModule m  inner { x = f32[9] parameter(0)  ROOT y = f32[9] negate(x) }
+    outer { x = f32[9] parameter(0)  ROOT y = f32[9] fusion(x), kind=kLoop, calls=inner }
+    ENTRY e { p = f32[9] parameter(0)  a = f32[9] fusion(p), kind=kLoop, calls=outer
+    b = f32[9] abs(a)  c = f32[9] floor(a)  ROOT r = (f32[9], f32[9], f32[9]) tuple(a, b, c) }"""
+    made = fuse_pair(parse_module(text), "a", "b")
+    assert {computation.name for computation in made.computations} >= {"inner", "inner.clone"}
+    again = fuse_pair(made, "a", "c")
+    assert is_sound(made)
+    assert is_sound(again)
+
+
 @pytest.mark.parametrize("opcode", ["copy-start", "all-gather", "custom-call"])
 def test_what_is_no_kernel_stays_alone(opcode: str) -> None:
     text = f"ENTRY e {{ p = f32[9] parameter(0)  a = f32[9] negate(p)  ROOT b = f32[9] {opcode}(a) }}"
