@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.fusions import Fusion, fusions_of
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.kernels import Kernel, kernels_of
+    from hlo_cli.analysis.matching.comparison import Comparison, compare
     from hlo_cli.analysis.matmul import Matmul, matmuls_of
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from hlo_cli.transform.extract import extract
     from hlo_cli.transform.fuse import Fused, fuse
     from hlo_cli.transform.fuse_pair import fuse_pair
+    from hlo_cli.transform.normalized import normalized
     from hlo_cli.transform.reorder import reorder
     from hlo_cli.transform.sugar import sugar
     from hlo_cli.transform.unfuse import unfuse
@@ -71,6 +73,7 @@ __all__ = [
     "AsyncPair",
     "BufferShape",
     "CallBuffer",
+    "Comparison",
     "Computation",
     "Cost",
     "DecodedCall",
@@ -105,6 +108,7 @@ __all__ = [
     "address_map",
     "broken_fusion_rules",
     "broken_rules",
+    "compare",
     "costs_of",
     "custom_calls_of",
     "desugar",
@@ -126,6 +130,7 @@ __all__ = [
     "module_from_bytes",
     "module_to_bytes",
     "multidimensional_index_to_linear_index",
+    "normalized",
     "overlap_of",
     "padding_mask",
     "parse_module",
@@ -157,6 +162,7 @@ _HOMES = {
     "hlo_cli.analysis.fusions": ("Fusion", "fusions_of"),
     "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
+    "hlo_cli.analysis.matching.comparison": ("Comparison", "compare"),
     "hlo_cli.analysis.matmul": ("Matmul", "matmuls_of"),
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),
@@ -188,6 +194,7 @@ _HOMES = {
     "hlo_cli.transform.reorder": ("reorder",),
     "hlo_cli.transform.fuse": ("Fused", "fuse"),
     "hlo_cli.transform.fuse_pair": ("fuse_pair",),
+    "hlo_cli.transform.normalized": ("normalized",),
     "hlo_cli.transform.sugar": ("sugar",),
     "hlo_cli.transform.unfuse": ("unfuse",),
 }

@@ -206,6 +206,27 @@ def test_time_is_that_of_reading(shape: str) -> None:
     assert time.process_time() - started < 10
 
 
+def test_results_before_others_are_added() -> None:
+    """Thousands of arguments handed on, all laid out anew, and one more result before them: told as that, and soon."""
+    count = 4000
+    names = [f"p{i}" for i in range(count)]
+
+    def handing_on(layout: str, *more: str) -> Module:
+        shape = f"f32[8,4]{{{layout}}}"
+        taken = [*more, *names]
+        return entry(
+            *(f"{name} = {shape} parameter({number})" for number, name in enumerate(names)),
+            *(f"{name} = {shape} negate(p0)" for name in more),
+            f"ROOT t = ({', '.join([shape] * len(taken))}) tuple({', '.join(taken)})",
+        )
+
+    started = time.process_time()
+    found = compare(handing_on("1,0"), handing_on("0,1", "n"))
+    assert time.process_time() - started < 10
+    assert told(found) == {("+", "n"), ("~", "t"), *(("~", name) for name in names)}
+    assert {change.kind for each in found.changed[:-1] for change in each.changes} == {"layout"}
+
+
 def test_passes_change_what_xla_says_they_do(capsys: pytest.CaptureFixture[str]) -> None:
     """Inlining only unfolds calls, and what is wrapped in fusions stays the same."""
     assert main(["diff", str(PASSES), "--passes"], standalone=False) == 0
@@ -238,6 +259,9 @@ def test_directories_are_compared_folder_by_folder(
     for side in (old, new):
         for name in ("v2_mlp", "v3_indexing", "v4_sorting"):
             shutil.copytree(FIXTURES / "tpu" / name, side / "run" / name)
+        for name, text in (("notes.txt", "of this run"), ("empty.txt", "")):
+            (side / name).write_text(text)
+    (new / "only here.txt").write_text("nothing of HLO")
     dump = new / "run" / "v2_mlp" / "after_optimizations.txt"
     text = dump.read_text()
     dump.write_text(text.replace("exponential(", "negate(", 1))

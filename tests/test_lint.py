@@ -241,6 +241,36 @@ def test_junit(capsys: Capture) -> None:
     assert all(f"{WRONG.name}:" in (failure.text or "") for failure in failures)
 
 
+def test_what_cannot_be_read_is_told_in_every_format_of_a_server(tmp_path: Path, capsys: Capture) -> None:
+    """A dump that is broken beyond reading is no case that passes, and keeps no other from being looked through."""
+    broken = tmp_path / "broken.hlo"
+    broken.write_bytes(bytes(range(256)) * 9)
+    assert lint(WRONG, broken, "--format", "junit") == 2
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    assert [suites.get(name) for name in ("tests", "failures", "errors")] == ["7", "6", "1"]
+    assert [str(broken) in (error.get("message") or "") for error in suites.iter("error")] == [True]
+    assert lint(WRONG, broken, "--format", "github") == 2
+    *commands, last = capsys.readouterr().out.splitlines()
+    assert len(commands) == len(CODES)
+    assert last.startswith("::error title=cannot be read::")
+    for inputs, is_whole in (((WRONG, broken), False), ((WRONG,), True)):
+        lint(*inputs, "--format", "sarif")
+        run = json.loads(capsys.readouterr().out)["runs"][0]
+        assert len(run["results"]) == len(CODES)
+        assert run["invocations"][0]["executionSuccessful"] == is_whole
+        assert len(run["invocations"][0].get("toolExecutionNotifications", ())) == len(inputs) - 1
+
+
+def test_notes_are_no_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """What does not fail the command does not fail a case of JUnit either."""
+    monkeypatch.chdir(tmp_path)
+    lines = (f'{code} = "note"' for code in sorted(set(CODES)))
+    Path("hlo.toml").write_text("\n".join(("[lint.severity]", *lines)))
+    assert lint(WRONG, "--format", "junit") == 0
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    assert (suites.get("tests"), suites.get("failures")) == ("6", "0")
+
+
 def test_names_that_would_break_a_format(tmp_path: Path, capsys: Capture) -> None:
     """Colons, commas, quotes, angle brackets, control characters: from paths and from the dump."""
     path = tmp_path / 'a,b:"<&\x1b.hlo'

@@ -12,7 +12,7 @@ from hlo_cli.commands.diff_view import View
 from hlo_cli.commands.each_options import processes
 from hlo_cli.fleet import Asked, Reader
 from hlo_cli.inputs.dumps import parse_dump_name
-from hlo_cli.inputs.each import Piece, pieces_of
+from hlo_cli.inputs.each import Piece, pieces_of, read_piece
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
@@ -27,6 +27,7 @@ from hlo_cli.source import Diagnostic, HloError
 Pieces = Mapping[str, Piece]
 """The dumps of a directory, by what tells them apart in both."""
 
+_NO_HLO = "there is no HLO in it"
 _COLUMNS = (
     Column("change", "", "change"),
     Column("module", "module", "name", role="name"),
@@ -79,22 +80,23 @@ def report_of_many(
             hint="--module chooses one; name the files to compare modules of different names",
         )
     work = in_order(_Comparer(view, Reader(_module, strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
-    found = list(watched(work, len(both), "modules"))
+    found = [each for each in watched(work, len(both), "modules") if each is not None]
+    alone = [name for name in sorted(set(ones) ^ set(twos)) if _is_dump(ones.get(name) or twos[name])]
+    if not (found or alone):
+        raise HloError(f"there is no such module in {' and '.join(arguments)}")
     differing = [each for each in found if each.differs]
     rows: list[Row] = [("~", each.name, *each.counts, each.words) for each in differing]
-    rows += [
-        ("-" if name in ones else "+", name, None, None, None, None, None) for name in sorted(set(ones) ^ set(twos))
-    ]
+    rows += [("-" if name in ones else "+", name, None, None, None, None, None) for name in alone]
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
-    alone = len(rows) - len(differing)
-    modules = counted(len(both), "modules")
-    words = f"{len(differing):,} of {modules} differ" if differing else f"No difference in {modules}"
+    modules = counted(len(found), "modules")
+    verb = "differs" if len(differing) == 1 else "differ"
+    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No difference in {modules}"
     report = Report(
         "diff",
-        words + (f"; {alone:,} on one side only" if alone else ""),
-        numbers={"modules": len(both), "differing": len(differing), "alone": alone, "problems": len(problems)},
+        words + (f"; {len(alone):,} on one side only" if alone else ""),
+        numbers={"modules": len(found), "differing": len(differing), "alone": len(alone), "problems": len(problems)},
         parts=(Table("modules", _COLUMNS, tuple(rows), noun="modules"),),
-        next=_next(differing, arguments),
+        next=tuple(f"hlo diff {ones[each.name].path} {twos[each.name].path}" for each in differing[:1]),
     )
     return report, bool(rows), problems
 
@@ -104,9 +106,12 @@ class _Comparer:
     view: View
     reader: Reader[Module]
 
-    def __call__(self, job: Job) -> Compared:
+    def __call__(self, job: Job) -> Compared | None:
+        """What came of a pair of files; None if neither holds what was asked for."""
         old, new = (self._largest(piece) for piece in (job.old, job.new))
         problems = tuple(f"{each.path}: {each.problem}" for each in (old, new) if each.problem)
+        if _may_hold_none(job.old) and _may_hold_none(job.new) and _NO_HLO == old.problem == new.problem:
+            return None
         if old.answer is None or new.answer is None:
             return Compared(job.name, problems=problems)
         comparison = self.view.compare(old.answer, new.answer)
@@ -117,7 +122,7 @@ class _Comparer:
 
     def _largest(self, piece: Piece) -> Asked[Module]:
         """The module in a file, the largest of several."""
-        found = self.reader(piece) or (Asked(piece.path, problem="there is no HLO in it"),)
+        found = self.reader(piece) or (Asked(piece.path, problem=_NO_HLO),)
         return max(found, key=lambda each: each.answer.instruction_count if each.answer is not None else 0)
 
 
@@ -125,7 +130,20 @@ def _module(module: Module, _input: Input) -> Module:
     return module
 
 
-def _lost(job: Job) -> Compared:
+def _may_hold_none(piece: Piece) -> bool:
+    """Whether only reading tells if there is HLO in a file, or the module that was asked for."""
+    return piece.is_guess or piece.module is not None
+
+
+def _is_dump(piece: Piece) -> bool:
+    """Whether a file that is on one side only is one that would have been compared."""
+    try:
+        return not _may_hold_none(piece) or bool(read_piece(piece))
+    except (HloError, OSError):
+        return True
+
+
+def _lost(job: Job) -> Compared | None:
     return Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",))
 
 
@@ -141,11 +159,3 @@ def _name(folder: str, piece: Piece, *, numbered: bool) -> str:
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
-
-
-def _next(differing: Sequence[Compared], arguments: Sequence[str]) -> tuple[str, ...]:
-    if not differing:
-        return ()
-    folder, module = os.path.split(differing[0].name)
-    sides = " ".join(os.path.join(argument, folder) for argument in arguments)
-    return (f"hlo diff {sides} --module {module}" if module else f"hlo diff {sides}",)

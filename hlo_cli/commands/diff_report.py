@@ -89,7 +89,8 @@ def answer_of(comparison: Comparison) -> str:
     if not changed:
         words = f"{instructions} match unchanged"
     elif changed == matched:
-        words = f"{instructions} match and all changed {_kinds_in_words(kinds, matched)}"
+        all_alike = matched in kinds.values()
+        words = f"{instructions} match and all changed{'' if all_alike else ':'} {_kinds_in_words(kinds, matched)}"
     else:
         words = f"{instructions} match, {changed:,} of them changed: {_kinds_in_words(kinds, matched)}"
     others = {"added": len(comparison.added), "removed": len(comparison.removed), "moved": len(comparison.moved)}

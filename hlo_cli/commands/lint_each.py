@@ -52,10 +52,10 @@ def look_through(
     instructions = 0
     look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
     for each in asked_of_each(arguments, replace(reading, strict=False), jobs, look):
-        paths[each.path] = None
         if each.answer is None:
             errors.extend(each.errors)
             continue
+        paths[each.path] = None
         seen = each.answer
         instructions += seen.instructions
         notes.extend(Diagnostic("note", note) for note in seen.notes)

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.render.style import Style
-from hlo_cli.report.findings import Findings, ReportedFinding
+from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Report
-from hlo_cli.source import Severity
+from hlo_cli.source import Diagnostic, Severity
 
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One command a finding.
+    r"""One command a finding, and one for each input that cannot be read.
 
+    >>> from hlo_cli.report.findings import ReportedFinding
     >>> from hlo_cli.source import Diagnostic, Source, Span
     >>> diagnostic = Diagnostic("error", "97% is padding", Source("a.txt", "x = 1"), Span(0, 1), "{0,1}", "HLO101")
     >>> report = Report("lint", "", parts=(Findings("findings", (ReportedFinding(diagnostic, ""),), ()),))
@@ -26,12 +27,14 @@ def render(report: Report, style: Style) -> Iterator[str]:
         if isinstance(part, Findings):
             names = {rule.code: f"{rule.code} {rule.name}" for rule in part.rules}
             for each in part.found:
-                yield _command(each, names.get(each.diagnostic.code, each.diagnostic.code)) + "\n"
+                code = each.diagnostic.code
+                yield _command(each.diagnostic, {"title": names.get(code, code), "file": each.path}) + "\n"
+    for error in report.errors:
+        file = {"file": error.source.name} if error.source is not None else {}
+        yield _command(error, {"title": "cannot be read", **file}) + "\n"
 
 
-def _command(each: ReportedFinding, title: str) -> str:
-    diagnostic = each.diagnostic
-    properties = {"title": title, "file": each.path}
+def _command(diagnostic: Diagnostic, properties: dict[str, str]) -> str:
     if diagnostic.source is not None and diagnostic.span is not None:
         start, end = (diagnostic.source.position(at) for at in (diagnostic.span.start, diagnostic.span.end))
         properties |= {"line": str(start.line), "endLine": str(end.line)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from hlo_cli.render.machine import Json
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
 from hlo_cli.report.report import Report
+from hlo_cli.source import Diagnostic
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT: Final = "hloStructure/v1"
@@ -29,13 +30,26 @@ def render(report: Report, style: Style) -> Iterator[str]:
     driver: dict[str, Json] = {"name": "hlo", "version": __version__, "rules": [_rule(rule) for rule in rules.values()]}
     index = {code: number for number, code in enumerate(rules)}
     yield f'{{"$schema": {dumps(SCHEMA)},\n "version": "2.1.0",\n "runs": [{{\n'
-    yield f'  "tool": {{"driver": {dumps(driver)}}},\n  "columnKind": "unicodeCodePoints",\n  "results": ['
+    yield f'  "tool": {{"driver": {dumps(driver)}}},\n  "columnKind": "unicodeCodePoints",\n'
+    yield f'  "invocations": [{dumps(_invocation(report.errors))}],\n  "results": ['
     before = "\n   "
     for part in report.parts:
         for each in part.found if isinstance(part, Findings) else ():
             yield before + dumps(_result(each, index))
             before = ",\n   "
     yield "]}]}\n"
+
+
+def _invocation(errors: Sequence[Diagnostic]) -> Json:
+    """Whether all was looked through, and what was not: without it, what cannot be read looks as if it were fine."""
+    told: list[Json] = []
+    for each in errors:
+        words = each.message + (f"\nhelp: {each.hint}" if each.hint else "")
+        notice: dict[str, Json] = {"level": "error", "message": {"text": words}}
+        if each.source is not None and each.source.name:
+            notice["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(each.source.name)}}}]
+        told.append(notice)
+    return {"executionSuccessful": not errors, **({"toolExecutionNotifications": told} if told else {})}
 
 
 def _rule(rule: RuleWords) -> Json:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.matching.anchors import anchor
+from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_results
 from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, Graph, Keys, Node, Unit, graph_of
 from hlo_cli.analysis.matching.pairs import Pairs
@@ -21,7 +22,6 @@ from hlo_cli.analysis.matching.spreading import Spreading
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 _T = TypeVar("_T")
@@ -206,9 +206,9 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
         return
     first = len(pairs.found)
     if one.content != two.content:
-        _pair_by_arguments(pairs, one.computation, two.computation)
+        pair_by_arguments(pairs, one.computation, two.computation)
     anchor(pairs, one.nodes, two.nodes, SAID, numbers)
-    _pair_by_number(pairs, one.computation, two.computation)
+    pair_by_number(pairs, one.computation, two.computation)
     for level in range(MEANT, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
@@ -218,6 +218,7 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
     if root is not None and other is not None:
         spreading.offer(pairs.one.node(root), pairs.two.node(other))
     spreading.spread()
+    pair_results(pairs, one.computation, two.computation)
     _pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread()
 
@@ -234,28 +235,6 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
         return False
     ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
     return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))
-
-
-def _pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
-    """The parameters of what is fused by what is handed to them: their numbers mean nothing."""
-    if one not in pairs.one.bodies or two not in pairs.two.bodies:
-        return
-    others: dict[Node, list[Instruction]] = {}
-    for parameter, argument in zip(two.parameters, pairs.two.bodies[two].operands, strict=True):
-        others.setdefault(pairs.two.node(argument), []).append(parameter)
-    for parameter, argument in zip(one.parameters, pairs.one.bodies[one].operands, strict=True):
-        if same := others.get(pairs.after[pairs.one.node(argument)]):
-            pairs.add(pairs.one.node(parameter), pairs.two.node(same.pop(0)))
-
-
-def _pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
-    """Parameters by number; where there are not as many, only those of the same sizes."""
-    ones, twos = one.parameters, two.parameters
-    for x, y in zip(ones, twos, strict=False):
-        a, b = pairs.one.node(x), pairs.two.node(y)
-        as_large = pairs.one.keys[MEANT][a] == pairs.two.keys[MEANT][b]
-        if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
-            pairs.add(a, b)
 
 
 def _pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:

@@ -18,6 +18,8 @@ from hlo_cli.analysis.matching.said import op_name_in
 _MOST_USERS: Final = 32
 """How many users of a node are looked at: what is used everywhere tells little of each use."""
 _MOST_COMBINATIONS: Final = 64
+_NARROW: Final = 64
+"""Up to how many operands all are looked at whenever one becomes known; where there are more, now and then."""
 _SAME_OP_NAME: Final = 1.0
 _SAME_NAME: Final = 0.01
 _MOVES: Final = frozenset(("bitcast", "broadcast", "copy", "reshape", "transpose"))
@@ -43,11 +45,12 @@ class Spreading:
     Candidates are looked for among some nodes of the first graph, beside those whose pairs are known.
     """
 
-    __slots__ = ("_any_opcode", "_nodes", "_pairs", "_queue", "_seen")
+    __slots__ = ("_any_opcode", "_nodes", "_pairs", "_put_off", "_queue", "_seen")
 
     def __init__(self, pairs: Pairs, nodes: Iterable[Node]) -> None:
         self._pairs = pairs
         self._queue: list[tuple[float, Node, Node]] = []
+        self._put_off: dict[tuple[Node, Node], int] = {}
         self._nodes = [a for a in nodes if pairs.after[a] < 0]
         self._any_opcode = False
 
@@ -64,7 +67,7 @@ class Spreading:
             while self._seen < len(pairs.found):
                 self._offer_beside(*pairs.found[self._seen])
                 self._seen += 1
-            if not self._queue:
+            if not self._queue and not self._take_up():
                 return
             negative, a, b = heappop(self._queue)
             if not pairs.are_free(a, b):
@@ -82,8 +85,29 @@ class Spreading:
 
     def offer(self, a: Node, b: Node) -> None:
         """These two may be a pair."""
-        if self._pairs.are_free(a, b) and self._are_candidates(a, b):
-            heappush(self._queue, (-self.likeness(a, b).score, a, b))
+        if self._pairs.are_free(a, b) and self._are_candidates(a, b) and self._is_due(a, b):
+            self._push(a, b)
+
+    def _push(self, a: Node, b: Node) -> None:
+        heappush(self._queue, (-self.likeness(a, b).score, a, b))
+
+    def _is_due(self, a: Node, b: Node) -> bool:
+        """Whether enough is new to look again at two nodes: each of thousands of operands offers the same two."""
+        width = len(self._pairs.one.operands[a])
+        if width <= _NARROW:
+            return True
+        offers = self._put_off.get((a, b), width) + 1
+        is_due = offers * _NARROW > width
+        self._put_off[a, b] = 0 if is_due else offers
+        return is_due
+
+    def _take_up(self) -> bool:
+        """Look at what was put off, where nothing else is left; whether there is any of it."""
+        waiting = [(a, b) for (a, b), offers in self._put_off.items() if offers and self._pairs.are_free(a, b)]
+        for a, b in waiting:
+            self._put_off[a, b] = 0
+            self._push(a, b)
+        return bool(waiting)
 
     def likeness(self, a: Node, b: Node) -> Likeness:
         """How alike two free nodes are, by what is known now."""
