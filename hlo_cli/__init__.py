@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.async_pairs import AsyncPair
     from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.analysis.cost import costs_of, module_cost
-    from hlo_cli.analysis.costs.figures import Cost
+    from hlo_cli.analysis.costs.figures import Cost, Rules
     from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
     from hlo_cli.analysis.custom_calls.convention import CallBuffer
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
@@ -92,6 +92,7 @@ __all__ = [
     "OpaqueShape",
     "Overlap",
     "Record",
+    "Rules",
     "Settings",
     "Shape",
     "Source",
@@ -154,7 +155,7 @@ _HOMES = {
     "hlo_cli.analysis.async_pairs": ("AsyncPair",),
     "hlo_cli.analysis.async_rules": ("broken_rules",),
     "hlo_cli.analysis.cost": ("costs_of", "module_cost"),
-    "hlo_cli.analysis.costs.figures": ("Cost",),
+    "hlo_cli.analysis.costs.figures": ("Cost", "Rules"),
     "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
     "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
     "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),

@@ -12,6 +12,7 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.cost import computation_cost, cost_of, costs_of
 from hlo_cli.analysis.costs.figures import EXACT
 from hlo_cli.analysis.fusion_heroes import all_fused, heroes_of
@@ -28,9 +29,11 @@ from hlo_cli.commands.fuse_cost import report_of_costs
 from hlo_cli.commands.fuse_dots import report_of_dots
 from hlo_cli.commands.fuse_list import report_of_fusions
 from hlo_cli.commands.fuse_one import report_of_fusion
+from hlo_cli.commands.layout_of_dump import report_of_dump
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.options import Reading
 from hlo_cli.commands.parse_instructions import report_of_instructions
+from hlo_cli.commands.schedule_steps import report_of_steps
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell, number_of
@@ -200,7 +203,7 @@ def test_costs_are_listed_as_they_are_counted(dump: Dump) -> None:
     assert len(table.rows) == len(module(dump).entry.instructions)
     sums = dict(zip([c.name for c in table.columns], table.total_of(table.rows), strict=True))
     assert sums["flops"] == total.flops
-    assert sums["accessed_bytes"] == total.bytes_accessed
+    assert sums["bytes"] == total.bytes_accessed
     assert sums["unknown_costs"] == total.unknown
 
 
@@ -233,6 +236,18 @@ def test_costs_are_columns_and_fields_where_they_are_asked_for(dump: Dump) -> No
         cost = costs[instruction]
         assert cells == [cost.flops, cost.transcendentals, cost.bytes_accessed, cost.intensity]
         assert cells == [fields[name].read(instruction) for name in COSTS]
+
+
+@dumps
+def test_other_commands_have_costs_of_their_instructions_too(dump: Dump) -> None:
+    costs = {instruction.name: cost.flops for instruction, cost in costs_of(module(dump)).items()}
+    values = report_of_dump(loaded(dump), grouping="instruction", columns=("flops",)).main_table
+    assert column(values, "flops") == [costs[str(name).partition("{")[0]] for name in column(values, "instruction")]
+    overlap = overlap_of(module(dump))
+    steps = report_of_steps(loaded(dump), overlap, space=None, within=None, where=None, columns=("flops",)).main_table
+    assert column(steps, "flops") == [costs[str(name)] for name in column(steps, "instruction")]
+    dear = report_of_steps(loaded(dump), overlap, space=None, within=None, where="flops > 100").main_table
+    assert len(dear.rows) == sum(isinstance(flops, int) and flops > 100 for flops in column(steps, "flops"))
 
 
 @dumps

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
-from random import Random
 
 import pytest
 
+from compiled_programs import compiled
 from dumps import FIXTURES, Dump, compiled_dumps
-from fusible_programs import fusible_program
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
 from hlo_cli.analysis.fusion.rules import ALL, FusionRules
@@ -32,30 +29,6 @@ pairs = pytest.mark.parametrize("name", PAIRS)
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
 
 ALONE = FusionRules(wrap=False)
-COMPILE = """
-import glob, json, sys, tempfile
-import jax
-from jax._src.interpreters import mlir
-from jaxlib import _hlo, _jax
-from jaxlib.mlir import ir
-texts, options = json.load(sys.stdin)
-client = jax.devices("cpu")[0].client
-found = []
-for text in texts:
-    with tempfile.TemporaryDirectory() as place, mlir.make_ir_context():
-        settings = _jax.CompileOptions()
-        dumps = {"xla_dump_to": place, "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": "fusion"}
-        settings.env_option_overrides = list({**dumps, **options}.items())
-        module = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-        given = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
-        program = client.compile_and_load(given, _jax.DeviceList(tuple(client.local_devices()[:1])), settings)
-        patterns = "*.before_fusion.txt", "*.after_fusion.*", "*.after_fusion-wrapper.*"
-        found.append([open(glob.glob(f"{place}/{pattern}")[0]).read() for pattern in patterns])
-        options_of_text = _hlo.HloPrintOptions()
-        options_of_text.print_large_constants = True
-        found[-1].append(program.hlo_modules()[0].to_string(options_of_text))
-print(json.dumps(found))
-"""
 
 
 def text_of(name: str, stage: str) -> str:
@@ -75,23 +48,6 @@ def unfused(dump: Dump) -> Module:
 @cache
 def fused_again(dump: Dump) -> Fused:
     return fuse(unfused(dump))
-
-
-@cache
-def compiled(count: int) -> list[list[str]]:
-    """What jaxlib makes of random programs: before fusion, behind it, with lone operations wrapped, and at last."""
-    pytest.importorskip("jaxlib._hlo")
-    pytest.importorskip("jax")
-    texts = [fusible_program(Random(seed)) for seed in range(count)]
-    asked = subprocess.run(
-        [sys.executable, "-c", COMPILE],
-        input=json.dumps((texts, {"xla_cpu_experimental_ynn_fusion_type": ""})),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: list[list[str]] = json.loads(asked.stdout.splitlines()[-1])
-    return found
 
 
 def assert_same_fusions(given: str, after: str, wrapped: str) -> None:

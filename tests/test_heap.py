@@ -102,14 +102,14 @@ def test_an_empty_heap_takes_nothing() -> None:
 def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: int, length: int) -> None:
     """Allocations are found just if a value touches what lives there at most."""
     gaps = Gaps()
-    names = {allocation: [gaps.open(allocation)] for allocation in range(4)}
-    held: dict[int, list[tuple[int, int]]] = {allocation: [] for allocation in range(4)}
+    held: dict[int, list[tuple[int, int]]] = {gaps.open(): [] for _ in range(4)}
     for allocation, first, more in lives:
         last = first + more
         if all(end < first or begin > last for begin, end in held[allocation]):
-            at = sum(begin < first for begin, _ in held[allocation])
-            held[allocation].insert(at, (first, last))
-            names[allocation].insert(at + 1, gaps.split(names[allocation][at], first, last))
+            before = max((end for _, end in held[allocation] if end < first), default=None)
+            behind = min((begin for begin, _ in held[allocation] if begin > last), default=None)
+            gaps.cut(allocation, before, behind, first, last)
+            held[allocation].append((first, last))
     end = start + length
     free = [a for a in held if all(last <= start or end <= first for first, last in held[a])]
-    assert gaps.around(start, end) == sorted(free, reverse=True)
+    assert list(dict.fromkeys(gaps.around(start, end))) == sorted(free, reverse=True)

@@ -13,8 +13,12 @@ from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict.module import check_strictly
-from lint_cases import CASES, Case, X, entry
+from lint_cases import CASES as FORM_CASES
+from lint_cases import Case, X, entry
+from lint_cost_cases import COST_CASES
 from strategies import dump_text, dumps, name_of
+
+CASES = (*FORM_CASES, *COST_CASES)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 each_case = pytest.mark.parametrize("case", CASES, ids=[f"{case.code}-{n}" for n, case in enumerate(CASES)])

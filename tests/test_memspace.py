@@ -15,6 +15,7 @@ from dumps import FIXTURES
 from hlo_cli.analysis.buffer_sizes import table_bytes
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
+from hlo_cli.analysis.fitting import arena_bytes, fits_of
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
@@ -23,10 +24,8 @@ from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.transfers import HOST, transfers_of
 from hlo_cli.analysis.uses import uses_of
 from hlo_cli.cli import main
-from hlo_cli.commands.fitting import fits_of
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.memspace_compiler import assignment_beside
-from hlo_cli.commands.memspace_rows import arena_bytes
 from hlo_cli.commands.options import Reading
 from hlo_cli.source import Source
 from hlo_cli.syntax.oom.read import parse_out_of_memory

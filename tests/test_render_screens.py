@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from hlo_cli.render.draw.paint import LOOKS
 from hlo_cli.render.style import Style
+from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.report.tree import Branch, Tree
 from sample_reports import CALLS, DRAWING, INSTRUCTION, LAYOUT, REPORTS, SHAPE_COLUMNS, SUMMARY, screen
 
 
@@ -93,6 +96,20 @@ main.28
 4 of 5 computations, --top 0 shows all
 """
     )
+
+
+def test_deep_trees_lose_their_first_levels_together() -> None:
+    branch = Branch(("step.40",))
+    for depth in range(39, -1, -1):
+        branch = Branch((f"step.{depth}",), (branch, Branch((f"side.{depth}",))))
+    tree = Tree("deep", (Column("name", "step", "name"),), (branch,))
+    rows = screen(Report("parse", "deep", parts=(tree,)), Style(top=0)).splitlines()[-81:]
+    assert max(map(len, rows)) < 40
+    cut = [int(row[1:4]) if row.startswith("…") else 0 for row in rows]
+    for (row, lost), (below, lost_below) in pairwise(zip(rows, cut, strict=True)):
+        if lost == lost_below and "step" in row and "step" in below:
+            assert below.index("├" if "├" in below else "└") == row.index("step")
+    assert sum(a != b for a, b in pairwise(cut)) < len(rows) / 3
 
 
 def test_wide_screens_show_more_and_people_get_twenty_rows() -> None:

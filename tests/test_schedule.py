@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
-from dumps import Dump, compiled_dumps
+from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
-from hlo_cli.analysis.async_pairs import COLLECTIVES, async_pairs, is_end, is_start
+from hlo_cli.analysis.async_overlap import BLOCKING, Flight, Overlap, overlap_of
+from hlo_cli.analysis.async_pairs import async_pairs, is_end, is_start
 from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
 from hlo_cli.analysis.critical_path import critical_path
+from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.work import Work, works_of, works_of_all
 from hlo_cli.cli import main
 from hlo_cli.ir.computation import Computation
@@ -99,6 +100,33 @@ def test_sugar_changes_nothing(dump: Dump) -> None:
     assert list(map(what, plain.flights)) == list(map(what, sweet.flights))
 
 
+@pytest.mark.parametrize("tiling", ["", "{0:T(1024)}"])
+def test_a_sugared_call_runs_what_it_names_as_one_written_out_does(tiling: str) -> None:
+    """On every target: the values of the computation that it calls live where they do without sugar."""
+    text = """HloModule m, is_scheduled=true
+f {
+  a = f32[1024] parameter(0)
+  b = f32[1024] negate(a)
+  c = f32[4096] broadcast(b), dimensions={}
+  d = f32[1024] slice(c), slice={[0:1024]}
+  ROOT e = f32[1024] add(d, b)
+}, execution_thread="sparsecore"
+ENTRY main {
+  p = f32[1024] parameter(0)
+  s = ((f32[1024]), f32[1024], s32[]) call-start(p), async_execution_thread="sparsecore", to_apply=f
+  n = f32[1024]LAYOUT sine(p)
+  t = f32[1024] call-done(s)
+  ROOT r = f32[1024] add(t, n)
+}"""
+    sweet = parse_module(text.replace("LAYOUT", tiling))
+    lives, plain = (
+        {str(value): (value.start, value.end, value.offset) for value in memory_of(each).values}
+        for each in (sweet, desugar(sweet))
+    )
+    assert lives == plain
+    assert {"b", "c", "d", "e"} <= lives.keys()
+
+
 def what(flight: Flight) -> tuple[object, ...]:
     names = [member.name for member in flight.pair.members]
     return names, flight.pair.operation, flight.moved_bytes, flight.times, flight.between
@@ -110,12 +138,18 @@ def test_compilers_keep_the_rules(dump: Dump) -> None:
 
 
 @dumps
-def test_collectives_are_asynchronous_or_blocking_or_inside_others(dump: Dump) -> None:
+def test_what_moves_data_is_asynchronous_or_blocking_or_inside_others(dump: Dump) -> None:
     found = overlap(dump)
     wrapped = {pair.wrapped for pair in found.pairs.pairs}
     for instruction in found.sequence:
-        if instruction.opcode in COLLECTIVES:
+        if instruction.opcode in BLOCKING:
             assert (instruction in found.blocking) != (instruction in wrapped)
+
+
+def test_what_goes_to_the_host_and_comes_from_it_is_waited_for() -> None:
+    """The result of an infeed without its token, and what an outfeed is given."""
+    found = overlap_of(parse_module((FIXTURES / "cpu/feeds/after_optimizations.txt").read_text()))
+    assert {each.opcode: size for each, size in found.blocking.items()} == {"infeed": 3641, "outfeed": 3640}
 
 
 @dumps

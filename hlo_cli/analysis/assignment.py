@@ -6,7 +6,7 @@ needed while the program runs is put into one temporary allocation for each memo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -63,7 +63,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Opened:
-    """The allocations that others may share, and when they are free."""
+    """The allocations of a memory space that others may share, and when they are free."""
 
     drafts: list[_Draft] = field(default_factory=list)
     gaps: Gaps = field(default_factory=Gaps)
@@ -79,7 +79,7 @@ def assign(
 ) -> tuple[Assigned, ...]:
     """The allocations of a module, temporary ones last; without offsets, heaps have no size: what shares is told."""
     drafts: list[_Draft] = []
-    opened = _Opened()
+    opened: dict[int, _Opened] = {}
     left: list[int] = []
     home: dict[int, _Draft] = {}
     order = assignment_order(interference.dataflow, module, buffers)
@@ -139,7 +139,9 @@ def _own(buffer: Buffer, writable: set[int]) -> _Draft | None:
     return None
 
 
-def _shared(buffer: Buffer, opened: _Opened, home: dict[int, _Draft], interference: Interference) -> _Draft | None:
+def _shared(
+    buffer: Buffer, opened: Mapping[int, _Opened], home: Mapping[int, _Draft], interference: Interference
+) -> _Draft | None:
     """An allocation that is there already and may take the buffer: an operand's, else the newest."""
     dataflow = interference.dataflow
     places = dataflow.places
@@ -152,9 +154,15 @@ def _shared(buffer: Buffer, opened: _Opened, home: dict[int, _Draft], interferen
             if draft is not None and draft.is_open and _fits(buffer, draft, interference):
                 return draft
     start, end = interference.ranges.start, interference.ranges.end
-    for value in (value for value in buffer.values if value in start):
-        around = (opened.drafts[number] for number in opened.gaps.around(start[value], end[value]))
-        return next((draft for draft in around if _fits(buffer, draft, interference)), None)
+    first = next((value for value in buffer.values if value in start), None)
+    if first is None or buffer.space not in opened:
+        return None
+    there = opened[buffer.space]
+    for number in there.gaps.around(start[first], end[first]):
+        if buffer.is_live_out and there.drafts[number].size > buffer.size:
+            return None  # the older ones are no smaller
+        if _fits(buffer, there.drafts[number], interference):
+            return there.drafts[number]
     return None
 
 
@@ -164,16 +172,17 @@ def _fits(buffer: Buffer, draft: _Draft, interference: Interference) -> bool:
     return draft.tenants is None or interference.is_free(draft.tenants, buffer.values)
 
 
-def _put(draft: _Draft, number: int, buffer: Buffer, interference: Interference, opened: _Opened) -> None:
+def _put(draft: _Draft, number: int, buffer: Buffer, interference: Interference, opened: dict[int, _Opened]) -> None:
     draft.buffers.append(number)
     draft.offsets.append(0)
     draft.slots.append(draft.buffers[0])
     draft.is_live_out = draft.is_live_out or buffer.is_live_out
     if draft.is_open:
+        there = opened.setdefault(draft.space, _Opened())
         if draft.tenants is None:
-            draft.tenants = Tenants([opened.gaps.open(len(opened.drafts))])
-            opened.drafts.append(draft)
-        interference.enter(draft.tenants, buffer.values, opened.gaps)
+            draft.tenants = Tenants(there.gaps.open())
+            there.drafts.append(draft)
+        interference.enter(draft.tenants, buffer.values, there.gaps)
 
 
 def _heaps(

@@ -17,8 +17,8 @@ _INTO_OPERAND: Final = "ragged-all-to-all"
 def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     """The bytes that a pair moves, measured by the size of an array or token.
 
-    Of a collective, the larger of what it is given and what comes out; of an update, the part that is written; of
-    all others the result: a copy's, a slice's, what was received or sent.
+    Of a collective, the larger of what it is given and what comes out; of an update, the part that is written; of an
+    outfeed, what it is given; of all others the result: a copy's, a slice's, what was received or sent.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_pairs import async_pairs
@@ -33,6 +33,8 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     given, result = ends_of(pair)
     if pair.operation in UPDATE_AT and given:
         return _bytes(given[min(UPDATE_AT[pair.operation], len(given) - 1)], size)
+    if pair.operation == "outfeed" and given:
+        return _bytes(given[0], size)
     out = 0 if result is None else _bytes(result, size)
     if pair.operation in COLLECTIVES and pair.operation != _INTO_OPERAND:
         return max(out, sum(_bytes(shape, size) for shape in given))

@@ -1,7 +1,7 @@
 """Chains of async-start, async-update and async-done: what each has been given so far, and where its computation runs.
 
 Mirrors `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.h. Operands may be bound in an update, later than the
-start. A sugared chain (`slice-start`) leaves its computation out of the text.
+start. A sugared chain (`slice-start`) leaves its computation out of the text; one of a call names what that calls.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Given: TypeAlias = tuple[Instruction, int]
 class AsyncChain:
     """The members of one chain in order, the computation it runs, and the operands it is given along the way.
 
-    `computation` is None for a sugared chain. `binding` is the member at which the computation has all it needs and
-    runs; `buffers` are what updates take besides operands, for an output that comes late.
+    `computation` is None for a sugared chain, but for one of a call. `binding` is the member at which the computation
+    has all it needs and runs; `buffers` are what updates take besides operands, for an output that comes late.
     """
 
     members: tuple[Instruction, ...]
@@ -87,7 +87,7 @@ def is_done(instruction: Instruction) -> bool:
 
 def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     computation = None
-    if members[0].opcode == "async-start":
+    if members[0].opcode in ("async-start", "call-start"):
         computation = next((called for member in members for called in member.called_computations), None)
     operands: list[Given] = []
     buffers: list[Given] = []

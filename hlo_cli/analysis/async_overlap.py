@@ -15,7 +15,7 @@ from typing import Final
 
 from hlo_cli.analysis.async_bytes import moved_bytes
 from hlo_cli.analysis.async_chains import async_chains
-from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair, AsyncPairs, async_pairs
+from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.analysis.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.flat_schedule import Run, flat_schedule
@@ -29,6 +29,8 @@ from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
 
+BLOCKING: Final = COLLECTIVES | HOST_FEEDS
+"""What moves data to and fro, and is waited for where it stands."""
 _IS_SYNC: Final = re.compile(r'"is_sync":\s*(true|false)')
 
 
@@ -71,8 +73,9 @@ class Flight:
 class Overlap:
     """The pairs of a module in the order in which they start, within the schedule that they are measured by.
 
-    `idle` are pairs in computations that never run. `blocking` are the collectives that are not asynchronous at all,
-    with the bytes that they move in all their times. `costs` are those of each kernel when it runs once.
+    `idle` are pairs in computations that never run. `blocking` are the collectives, infeeds and outfeeds that are not
+    asynchronous at all, with the bytes that they move in all their times. `costs` are those of each kernel when it runs
+    once.
     """
 
     module: Module
@@ -127,13 +130,13 @@ def overlap_of(module: Module) -> Overlap:
     blocking = {
         instruction: moved_bytes(blocking_pair(instruction), size) * (meter.times.get(instruction.computation) or 1)
         for instruction in schedule.sequence
-        if instruction.opcode in COLLECTIVES and meter.owner.get(instruction.computation) is None
+        if instruction.opcode in BLOCKING and meter.owner.get(instruction.computation) is None
     }
     return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, costs)
 
 
 def blocking_pair(instruction: Instruction) -> AsyncPair:
-    """A collective that is not asynchronous, as if it were a pair that is waited for at once.
+    """A collective or feed that is not asynchronous, as if it were a pair that is waited for at once.
 
     >>> from hlo_cli import parse_module
     >>> blocking_pair(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}").entry.root).operation

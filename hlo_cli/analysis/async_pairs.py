@@ -36,6 +36,8 @@ COLLECTIVES: Final = frozenset(
         *("ragged-all-to-all", "reduce-scatter"),
     )
 )
+HOST_FEEDS: Final = frozenset(("infeed", "outfeed"))
+"""What takes data from the program on the host, or gives it some, and is never asynchronous."""
 _FUSED_START: Final = "AsyncCollectiveStart"
 _FUSED_DONE: Final = "AsyncCollectiveDone"
 

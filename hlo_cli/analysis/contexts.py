@@ -15,7 +15,9 @@ from hlo_cli.ir.module import Module
 
 Context = Literal["global", "embedded", "fused"]
 
-CONTROL_FLOW: Final = frozenset(("call", "while", "conditional", "async-start", "async-update", "async-done"))
+CONTROL_FLOW: Final = frozenset(
+    "call while conditional async-start async-update async-done call-start call-update call-done".split()
+)
 """Opcodes that run the computations they call as they stand."""
 
 

@@ -90,12 +90,16 @@ def flat_schedule(
             instruction = instructions[n]
             if instruction.opcode in CONTROL_FLOW:
                 called = next((c for c in _runs(instruction, chains) if c not in placed and c in places.base), None)
+                is_sugared = instruction in chains and wrapped_opcode(instruction.opcode) is not None
                 if called is not None:
+                    sequence.extend([instruction] * (len(chains[instruction].operands) if is_sugared else 0))
                     placed.add(called)
                     frame.next = n
                     frames.append(_Frame(called, instruction, len(sequence), len(runs)))
                     runs.append(None)
                     break
+                if is_sugared and chains[instruction].binding is instruction:
+                    sequence.append(instruction)
             elif instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:
                 sequence.extend([instruction] * (len(instruction.operands) + 1))
             ticks[base + instruction.index] = len(sequence)

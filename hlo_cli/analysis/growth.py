@@ -1,4 +1,4 @@
-"""When each instruction runs, and what it does to the bytes alive.
+"""When each instruction runs, and what it does to the bytes alive; of what it makes, not of what is given.
 
 Mirrors how `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simulator.cc goes from one instruction to
 the next.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.buffer_sizes import buffer_bytes
@@ -16,11 +17,13 @@ from hlo_cli.analysis.live_ranges import live_ranges
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 
+_GIVEN: Final = frozenset(("constant", "parameter"))
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     """`positions` has the place of each instruction in the flattened schedule, `bytes` what begins there less what ends
-    there.
+    there; constants, which are there for the whole run, and arguments do not count.
     """
 
     positions: Mapping[Instruction, int]
@@ -36,13 +39,15 @@ def growth_of(facts: AnyOrder) -> Growth:
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p), dimensions={}
     ...   ROOT b = f32[8] slice(a) }'''
     >>> growth_of(any_order(parse_module(text))).bytes
-    {<parameter p>: 32, <broadcast a>: 256, <slice b>: -224}
+    {<parameter p>: 0, <broadcast a>: 256, <slice b>: -224}
     """
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains)
     ranges = live_ranges(facts.module, facts.dataflow, schedule, facts.aliases, facts.target)
     change = [0] * (schedule.end + 1)
     known: dict[int, int] = {}
     for value, start in ranges.start.items():
+        if facts.places.instructions[facts.places.owner[value]].opcode in _GIVEN:
+            continue
         shape = facts.places.shape(value)
         size = known.get(id(shape))
         if size is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal
 
 from hlo_cli.analysis.alias_sets import AliasSets
@@ -13,21 +14,22 @@ from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.live_ranges import LiveRanges
 from hlo_cli.analysis.operand_sharing import OperandSharing
 
+_START, _END = itemgetter(0), itemgetter(1)
+
 Release = Literal["0.10.2", "2026-08"]
 """Whose rules are followed where releases of XLA differ: those of jaxlib 0.10.2, or of the source of August 2026."""
 
 
 @dataclass(slots=True)
 class Tenants:
-    """The values that share one allocation, by start; as they follow each other, by end as well.
+    """The values that share one allocation, with start and end, by start; as they follow each other, by end as well.
 
-    `gaps` names the time before each value, and behind the last.
+    `number` is that of the allocation among those whose gaps are known.
     """
 
-    gaps: list[int]
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    values: list[int] = field(default_factory=list)
+    number: int
+    lives: list[tuple[int, int, int]] = field(default_factory=list)
+    values: set[int] = field(default_factory=set)
 
 
 class Interference:
@@ -63,13 +65,13 @@ class Interference:
 
     def is_free(self, tenants: Tenants, values: Iterable[int]) -> bool:
         """Whether an allocation may take these values too."""
-        places, start, end = self.dataflow.places, self.ranges.start, self.ranges.end
+        places, start, end, lives = self.dataflow.places, self.ranges.start, self.ranges.end, tenants.lives
         for value in values:
             if value not in start:
                 continue
-            at = bisect_left(tenants.ends, start[value])
-            while at < len(tenants.values) and tenants.starts[at] <= end[value]:
-                if self.interferes(tenants.values[at], value):
+            at = bisect_left(lives, start[value], key=_END)
+            while at < len(lives) and lives[at][0] <= end[value]:
+                if self.interferes(lives[at][2], value):
                     return False
                 at += 1
             maker = places.instructions[places.owner[value]]
@@ -83,16 +85,18 @@ class Interference:
 
     def enter(self, tenants: Tenants, values: Iterable[int], gaps: Gaps) -> None:
         """Puts values into an allocation."""
-        start, end = self.ranges.start, self.ranges.end
+        start, end, lives = self.ranges.start, self.ranges.end, tenants.lives
         for value in values:
             if value in start:
-                at = bisect_right(tenants.starts, start[value])
-                while at > 0 and tenants.ends[at - 1] > end[value]:
+                begin, last = start[value], end[value]
+                at = bisect_right(lives, begin, key=_START)
+                while at > 0 and lives[at - 1][1] > last:
                     at -= 1
-                tenants.starts.insert(at, start[value])
-                tenants.ends.insert(at, end[value])
-                tenants.values.insert(at, value)
-                tenants.gaps.insert(at + 1, gaps.split(tenants.gaps[at], start[value], end[value]))
+                before = lives[at - 1][1] if at else None
+                behind = lives[at][0] if at < len(lives) else None
+                gaps.cut(tenants.number, before, behind, begin, last)
+                lives.insert(at, (begin, last, value))
+                tenants.values.add(value)
 
     def _takes_over(self, earlier: int, later: int) -> bool:
         places = self.dataflow.places

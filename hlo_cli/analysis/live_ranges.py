@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from hlo_cli.analysis.alias_sets import AliasSets
+from hlo_cli.analysis.async_chains import AsyncChain
 from hlo_cli.analysis.buffer_sizes import logical_bytes
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.flat_schedule import FlatSchedule
@@ -78,9 +79,14 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
             maker = places.instructions[places.owner[value]]
             if chain.computation is None:
                 start[value] = tick if target == "tpu" else tick - 1
-            elif target == "tpu" and chain.binding is member and maker.computation is chain.computation:
+            elif target == "tpu" and _binds(member, chain) and maker.computation is chain.computation:
                 start[value] = tick
     return start
+
+
+def _binds(member: Instruction, chain: AsyncChain) -> bool:
+    """Whether a start has all that the wrapped computation needs; what a sugared call names is called by that one."""
+    return chain.binding is member and member.opcode == "async-start"
 
 
 def _positions(

@@ -1,16 +1,20 @@
 """The most bytes alive in each memory space, for an order that need not be that of the text.
 
-Says what `memory_of` would say of the peaks, in less time: nothing gets an offset. Mirrors
-`HeapSimulator::MinimumMemoryForModule` of xla/service/heap_simulator/heap_simulator.cc.
+Says what `memory_of` would say of the peaks, in less time: nothing gets an offset. Also says what they are with
+constants there all the time, as they are in what compilers make, so that an order gains nothing by having them later.
+Mirrors `HeapSimulator::MinimumMemoryForModule` of xla/service/heap_simulator/heap_simulator.cc, which leaves out
+constants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.assignment import Assigned, assign
 from hlo_cli.analysis.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.flat_schedule import flat_schedule
 from hlo_cli.analysis.interference import Interference
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
@@ -26,9 +30,40 @@ Life = tuple[int, int, int, int]
 """When a value starts and ends, how many bytes it has, and its slot."""
 
 
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The most bytes alive in each memory space, by its number.
+
+    In `standing` every constant counts from where it stands, as in `memory_of`; in `whole` it does for the whole run.
+    `constants` are the bytes of constants that this is about.
+    """
+
+    standing: Mapping[int, int]
+    whole: Mapping[int, int]
+    constants: Mapping[int, int]
+
+    def is_within(self, others: Peaks) -> bool:
+        """Whether neither count is higher than in others in any space."""
+        return not self.over(others, {})
+
+    def over(self, others: Peaks, limits: Mapping[int, int]) -> dict[int, int]:
+        """By how many bytes peaks are higher than others, or than the limits where there are some, by either count.
+
+        >>> low, high = Peaks({0: 8}, {0: 16}, {}), Peaks({0: 8}, {0: 24}, {})
+        >>> low.over(high, {}), high.over(low, {}), high.over(low, {0: 24})
+        ({}, {0: 8}, {})
+        """
+        found: dict[int, int] = {}
+        for peaks, allowed in ((self.standing, others.standing), (self.whole, others.whole)):
+            for space, peak in peaks.items():
+                if (more := peak - limits.get(space, allowed.get(space, 0))) > 0:
+                    found[space] = max(found.get(space, 0), more)
+        return found
+
+
 @no_garbage_collection()
-def peaks_of(facts: AnyOrder, orders: Orders) -> dict[int, int]:
-    """The peak of each memory space by its number.
+def peaks_of(facts: AnyOrder, orders: Orders) -> Peaks:
+    """The peaks of a module.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.any_order import any_order
@@ -36,8 +71,10 @@ def peaks_of(facts: AnyOrder, orders: Orders) -> dict[int, int]:
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
     >>> facts = any_order(parse_module(text))
     >>> p, a, b, c, d, e = entry = facts.module.entry.instructions
-    >>> peaks_of(facts, {}), peaks_of(facts, {facts.module.entry: (p, a, c, b, d, e)})
+    >>> peaks_of(facts, {}).whole, peaks_of(facts, {facts.module.entry: (p, a, c, b, d, e)}).whole
     ({0: 576}, {0: 352})
+    >>> peaks_of(any_order(parse_module(text.replace("d = ", "k = f32[8] constant({...})  d = "))), {})
+    Peaks(standing={0: 576}, whole={0: 608}, constants={0: 32})
     """
     dataflow = facts.dataflow
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, orders)
@@ -46,16 +83,29 @@ def peaks_of(facts: AnyOrder, orders: Orders) -> dict[int, int]:
     interference = Interference(dataflow, facts.aliases, ranges, sharing)
     assigned = assign(facts.module, facts.buffers, interference, facts.target, with_offsets=False)
     lives: dict[int, list[Life]] = {}
-    for space, life in _lives(facts, ranges, assigned):
-        lives.setdefault(space, []).append(life)
-    return {space: max(timeline(sorted(lives[space], key=_time), schedule.end)) for space in sorted(lives)}
+    others: dict[int, list[Life]] = {}
+    constants: dict[int, set[Buffer]] = {}
+    for buffer, life in _lives(facts, ranges, assigned):
+        lives.setdefault(buffer.space, []).append(life)
+        if buffer.is_constant:
+            constants.setdefault(buffer.space, set()).add(buffer)
+        else:
+            others.setdefault(buffer.space, []).append(life)
+    standing = {space: _peak(lives[space], schedule.end) for space in sorted(lives)}
+    sizes = {space: sum(buffer.size for buffer in found) for space, found in constants.items()}
+    whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
+    return Peaks(standing, {**standing, **whole}, sizes)
+
+
+def _peak(lives: Iterable[Life], end: int) -> int:
+    return max(timeline(sorted(lives, key=_time), end))
 
 
 def _time(life: Life) -> tuple[int, int]:
     return life[:2]
 
 
-def _lives(facts: AnyOrder, ranges: LiveRanges, assigned: Iterable[Assigned]) -> Iterator[tuple[int, Life]]:
+def _lives(facts: AnyOrder, ranges: LiveRanges, assigned: Iterable[Assigned]) -> Iterator[tuple[Buffer, Life]]:
     start, end, places = ranges.start, ranges.end, facts.places
     known: dict[int, int] = {}
     for allocation in assigned:
@@ -67,7 +117,7 @@ def _lives(facts: AnyOrder, ranges: LiveRanges, assigned: Iterable[Assigned]) ->
                     size = known.get(id(shape))
                     if size is None:
                         size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
-                    yield buffer.space, (start[value], end[value], size, slot)
+                    yield buffer, (start[value], end[value], size, slot)
 
 
 def timeline(lives: Iterable[Life], end: int) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.async_bytes import UPDATE_AT, ends_of
-from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
+from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.replica_groups import subgroup_size
 from hlo_cli.analysis.throughput import Rate, Throughput
 from hlo_cli.ir.module import Module
@@ -108,6 +108,8 @@ def _wire(pair: AsyncPair) -> Wire | None:
         return "links"
     if pair.operation in ("send", "recv"):
         return "host" if pair.is_host_transfer else "links"
+    if pair.operation in HOST_FEEDS:
+        return "host"
     if pair.operation in _MOVES:
         return "host" if _HOST in _spaces(pair) else "memory"
     return None

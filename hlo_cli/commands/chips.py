@@ -48,8 +48,9 @@ def chosen_throughput(chip: str | None, path: str | None) -> Throughput | None:
         return _throughput(chip, own)
     if len(own) == 1:
         return next(iter(own.values()))
-    known = ", ".join(own) or "none"
-    raise HloError(f"which chip of {path} is it: {known}?", hint="say so with --chip NAME")
+    if not own:
+        raise HloError(f"{path} has no chip", hint="the figures of one stand below [chip.NAME]; see hlo help chips")
+    raise HloError(f"which chip of {path} is it: {', '.join(own)}?", hint="say so with --chip NAME")
 
 
 def time_model(throughput: Throughput) -> Mapping[str, Cell]:

@@ -29,7 +29,7 @@ def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
     columns = (
         Column("what", ""),
         Column(f"before{suffix}", "before", "bytes" if suffix else "count"),
-        Column(f"after{suffix}", "after", "bytes" if suffix else "count"),
+        Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}"),
         Column("ratio", "", "ratio", person=any(row[3] is not None for row in rows)),
     )
     return Table(name, columns, rows, noun="numbers", main=False)

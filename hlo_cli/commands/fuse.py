@@ -21,7 +21,7 @@ from hlo_cli.commands.options import (
     write,
 )
 from hlo_cli.commands.where import where_option
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.fuse_chip import Timing
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
-SWITCHES = ("no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
+SWITCHES = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
 HELP = """What is fused, what that saves, and what everything costs.
 
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each fusion is shown
@@ -48,7 +48,8 @@ Examples:
   hlo fuse dump/ --custom-calls
   hlo fuse dump/ --why-not
   hlo fuse dump/ --unfuse all --apply
-  hlo fuse dump/ --fuse tanh.3,multiply.7 -o new.hlo
+  hlo fuse dump/ --apply --fusion-rules multi-output
+  hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo
 """
 
 
@@ -61,10 +62,15 @@ Examples:
 @click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
 @click.option("--why-not", is_flag=True, help="Neighbours that are not fused, why not, and what fusing would save.")
 @click.option("--apply", is_flag=True, help="What if the CPU compiler's fusion pass came now: the result as a diff.")
-@click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, which takes its value.")
+@click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, or beside it, in one kernel.")
+@click.option("--keep", is_flag=True, help="With --fuse: what else takes A gets it from the fusion, not a second A.")
 @click.option("--into", metavar="FUSION", help="The fusion that what --fuse names goes into.")
 @click.option("--unfuse", metavar="NAME|all", help="What if these fusions were taken apart.")
-@click.option("--fusion-rules", metavar="LIST", help="No-copies, guard-softmax, wrap-transpose, no-wrap, with commas.")
+@click.option(
+    "--fusion-rules",
+    metavar="LIST",
+    help="Multi-output, no-copies, guard-softmax, wrap-transpose, no-wrap, with commas.",
+)
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
 @chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
@@ -80,6 +86,7 @@ def command(
     why_not: bool,
     apply: bool,
     pair: str | None,
+    keep: bool,
     into: str | None,
     unfuse: str | None,
     fusion_rules: str | None,
@@ -93,7 +100,7 @@ def command(
     output, reading = output_of(options), reading_of(options)
     inputs, name = _input_and_name(arguments)
     is_about_calls = custom_calls or c_signature
-    changed = _WhatIf(apply, _listed(pair), into, _listed(unfuse), _listed(fusion_rules))
+    changed = _WhatIf(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))
     fusion = name is not None and not is_about_calls
     asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls, "--why-not": why_not}
     _check_together({**asked, changed.option: changed.is_asked}, as_xla=as_xla, narrowed=bool(where or computation))
@@ -109,14 +116,16 @@ def command(
     timing = Timing(throughput) if throughput is not None else None
     wish = _Wish(name, cost, as_xla, dots, is_about_calls, why_not, changed, timing, computation, where)
     loaded = _load(inputs, reading, wish)
+    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
+    if why_not or changed.is_asked:
+        _check_sound((*loaded.module.errors, *broken))
     if c_signature:
         from hlo_cli.commands.fuse_custom_calls import write_c
 
         return write_c(loaded, output, name=name, within=_within(loaded, wish))
     if changed.is_asked and output.is_module:
         return _write(loaded, changed, output)
-    report = _report(loaded, wish, inputs[0] if len(inputs) == 1 else "")
-    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
+    report = _report(loaded, wish, reading.again(inputs))
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 
@@ -127,6 +136,7 @@ class _WhatIf:
 
     apply: bool
     pair: tuple[str, ...]
+    keep: bool
     into: str | None
     unfuse: tuple[str, ...]
     rules: tuple[str, ...]
@@ -189,6 +199,8 @@ def _listed(names: str | None) -> tuple[str, ...]:
 def _check_changes(changed: _WhatIf, *, why_not: bool, is_part: bool) -> None:
     if changed.into is not None and not changed.pair:
         raise HloError("--into says where something goes", hint="say what with --fuse")
+    if changed.keep and not changed.pair:
+        raise HloError("--keep says how what is fused is kept", hint="say what with --fuse")
     if changed.rules and not (changed.apply or why_not):
         raise HloError("--fusion-rules is about what is fused by rules", hint="add --apply or --why-not")
     if unknown := sorted(set(changed.rules) - set(SWITCHES)):
@@ -200,7 +212,7 @@ def _check_changes(changed: _WhatIf, *, why_not: bool, is_part: bool) -> None:
 def _result(loaded: Loaded, changed: _WhatIf) -> tuple[Result, WhatIf]:
     from hlo_cli.commands.fuse_what_if import WhatIf, what_if
 
-    wish = WhatIf(changed.apply, changed.pair, changed.into, changed.unfuse, changed.rules)
+    wish = WhatIf(changed.apply, changed.pair, changed.keep, changed.into, changed.unfuse, changed.rules)
     return what_if(loaded.module, wish), wish
 
 
@@ -220,6 +232,12 @@ def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
 
     is_of_parts = wish.name is not None or wish.dots or wish.custom_calls or wish.computation is not None
     return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
+
+
+def _check_sound(problems: Sequence[Diagnostic]) -> None:
+    """HloError if a module has errors: by which rules it would be fused, nobody can tell."""
+    if any(each.severity == "error" for each in problems):
+        raise HloError.of((Diagnostic("error", "what could be fused cannot be told of what has errors"), *problems))
 
 
 def _within(loaded: Loaded, wish: _Wish) -> Computation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.costs.figures import Cost
@@ -19,6 +20,7 @@ from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.source import Diagnostic
 
+_MODEL: Final = "costs are counted as XLA's cost analysis counts them"
 _COLUMNS = (Column("bound", "bound"), Column("seconds", "est.", "seconds", total="sum"))
 
 
@@ -57,9 +59,13 @@ def model_of(timing: Timing | None) -> Mapping[str, Cell]:
     return {"model": time_model(timing.throughput)} if timing is not None else {}
 
 
-def notes_on_costs(loaded: Loaded, timing: Timing | None) -> tuple[Diagnostic, ...]:
-    """What a reader of costs should know: how times are found, and that padding does not count."""
-    notes = time_notes(timing.throughput, loaded.module) if timing is not None else ()
-    if target_of(loaded.module) != "tpu":
-        return notes
-    return (*notes, Diagnostic("note", "bytes are without the padding of tiles, as XLA's cost analysis counts them"))
+def notes_on_costs(loaded: Loaded, timing: Timing | None, *, counts_loops: bool = False) -> tuple[Diagnostic, ...]:
+    """What a reader of costs should know: how times are found, and whose way of counting it is."""
+    times = time_notes(timing.throughput, loaded.module) if timing is not None else ()
+    has_loops = counts_loops and any(instruction.opcode == "while" for instruction in loaded.module.instructions)
+    how = [
+        *(["bytes without the padding of tiles"] if target_of(loaded.module) == "tpu" else []),
+        *(["what a loop runs once"] if has_loops else []),
+    ]
+    words = f"{_MODEL}: {', '.join(how)}" if how else _MODEL
+    return (*times, Diagnostic("note", words))

@@ -69,14 +69,14 @@ def report_of_costs(
             "computation": found.computation.name,
             "flops": found.number(total.flops),
             "transcendentals": found.number(total.transcendentals),
-            "accessed_bytes": found.number(total.bytes_accessed),
+            "bytes": found.number(total.bytes_accessed),
             "operations_of_unknown_cost": total.unknown,
             "properties": dict(total.figures),
             **model_of(timing),
         },
         parts=(table,) if table.rows else (looked, table),
         next=_next(found, chosen, argument),
-        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
         input=input_facts(loaded),
     )
 
@@ -98,7 +98,7 @@ def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -
     columns = (
         Column("flops", "flops", "count", total=total),
         Column("transcendentals", "transc.", "count", total=total),
-        Column("accessed_bytes", "moved", "bytes", total=total),
+        Column("bytes", "moved", "bytes", total=total),
         Column("output_bytes", "out", "bytes", total=total),
         Column("operand_bytes", "read of operands", from_width=200, align="right", rank=6),
         Column("utilization", "used of operands", align="right", from_width=200, rank=3),

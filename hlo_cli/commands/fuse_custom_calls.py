@@ -64,7 +64,7 @@ def report_of_custom_calls(
 
 def write_c(loaded: Loaded, output: Output, *, name: str | None, within: Computation | None) -> int:
     """Write C for the functions that custom calls call, or for one call's."""
-    if output.format != "table" or output.columns or output.sort or output.top is not None:
+    if output.format not in ("table", "screen") or output.columns or output.sort or output.top is not None:
         raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
     from hlo_cli.analysis.custom_calls.c_names import commented
     from hlo_cli.analysis.custom_calls.source_text import source_of

@@ -34,7 +34,7 @@ def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | N
         _answer(found),
         numbers={"products": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
         parts=(table,) if table.rows else (none if found else looked, table),
-        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
+        notes=(*notes_of(loaded), *(notes_on_costs(loaded, timing, counts_loops=True) if found else ())),
         input=input_facts(loaded),
     )
 
@@ -79,7 +79,7 @@ def _table(
         Column("rhs", "rhs", "shape", from_width=200, rank=3),
         Column("result", "result", "shape", from_width=200, rank=3),
         Column("dimensions", "dimensions", from_width=200, rank=2),
-        Column("logical_bytes", "data", "bytes", person=False),
+        Column("bytes", "moved", "bytes", person=False),
         Column("source", "source", "source", rank=4),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("computation", "in", "name", person=False),

@@ -25,13 +25,13 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 _NAMED = 3
 """How many opcodes of kernels the answer names."""
 
-_NEGATIVE = (
-    "saved is below 0 where XLA counts more in a fusion than alone: all of what gathers and slices take a part of"
+_SAVED = Diagnostic(
+    "note", "saved is what the operations of a fusion would move one by one, less what the fusion moves"
 )
 
 
@@ -72,8 +72,8 @@ def report_of_fusions(
         _answer(found),
         numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
-        next=_next(table, argument),
-        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
+        next=_next(found, table, argument),
+        notes=(*notes_of(loaded), *_notes(found)),
         input=input_facts(loaded),
     )
 
@@ -141,7 +141,7 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
         "unfused_bytes": sum(fusion.unfused_bytes for fusion in found.fusions),
         "flops": sum(round(cost.flops) for cost in summed),
         "transcendentals": sum(round(cost.transcendentals) for cost in summed),
-        "accessed_bytes": sum(round(cost.bytes_accessed) for cost in summed),
+        "bytes": sum(round(cost.bytes_accessed) for cost in summed),
         "operations_of_unknown_cost": sum(cost.unknown for cost in summed),
     }
 
@@ -174,6 +174,7 @@ def _table(found: _Found) -> Table:
         Column("fused", "fused operations", from_width=200, rank=1),
         Column("how", "how", person=False),
         Column("unknown_costs", "unknown", "count", person=False),
+        Column("bytes", "moved", "bytes", person=False),
         Column("unfused_bytes", "unfused", "bytes", person=False),
         Column("called_computation", "calls", "name", person=False),
         Column("computation", "in", "name", person=False),
@@ -184,8 +185,18 @@ def _table(found: _Found) -> Table:
         found.fusions, key=lambda each: (-each.saved_bytes * (found.times(each.instruction) or 1), each.name)
     )
     rows = tuple(_row(found, fusion, origins) for fusion in ranked)
-    footnote = _NEGATIVE if any(fusion.saved_bytes < 0 for fusion in found.fusions) else ""
-    return Table("fusions", columns, rows, noun="fusions", footnote=footnote)
+    return Table("fusions", columns, rows, noun="fusions", footnote=_on_negative(found.fusions))
+
+
+def _on_negative(fusions: Sequence[Fusion]) -> str:
+    """Why some fusions save less than nothing, if any do."""
+    if not (number := sum(fusion.saved_bytes < 0 for fusion in fusions)):
+        return ""
+    verb = "saves" if number == 1 else "save"
+    return (
+        f"{number:,} of {counted(len(fusions), 'fusions')} {verb} less than 0: where a gather or slice takes a part,"
+        " XLA counts the part if it stands alone, the whole operand in a fusion"
+    )
 
 
 def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
@@ -218,6 +229,7 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None,
         kernel.way.how if kernel is not None else None,
         cost.unknown,
+        round(cost.bytes_accessed),
         fusion.unfused_bytes,
         fusion.body.name,
         instruction.computation.name,
@@ -226,8 +238,20 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
     )
 
 
-def _next(table: Table, argument: str) -> tuple[str, ...]:
-    if not argument or argument == "-" or not table.rows:
+def _notes(found: _Found) -> tuple[Diagnostic, ...]:
+    """How costs are counted, where any are shown."""
+    if not (found.fusions or found.is_compiled):
+        return ()
+    costs = notes_on_costs(found.loaded, found.timing, counts_loops=True)
+    return (*costs, _SAVED) if found.fusions else costs
+
+
+def _next(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    if not found.fusions:
+        return (f"hlo fuse {argument} {'--why-not' if found.is_compiled else '--apply'}",) if found.kernels else ()
+    if not table.rows:
         return ()
     first = table.rows[0][table.column_index("fusion")]
     return (f"hlo fuse {argument} {first}", f"hlo fuse {argument} --cost")

@@ -9,7 +9,7 @@ from hlo_cli.analysis.fusions import Fusion, fusion_of
 from hlo_cli.analysis.kernel_ways import way_of
 from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.fuse_chip import Timing, model_of, notes_on_costs
-from hlo_cli.commands.fuse_remarks import is_said_in_a_word, remark_of
+from hlo_cli.commands.fuse_remarks import hidden_among, is_said_in_a_word, remark_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.ir.instruction import Instruction
@@ -20,6 +20,7 @@ from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import ROWS_FOR_A_PERSON
 from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import HloError
 
@@ -110,7 +111,19 @@ def _facts(module: Module, fusion: Fusion, timing: Timing | None) -> tuple[Fact,
     ]
     if timing is not None:
         facts.append(Fact("time", remark=timing.in_words(fusion.instruction, cost)))
+    if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
+        said = (Fact("reads", remark=_read(fusion)), Fact("hides", remark=hidden_among(fusion.body.instructions)))
+        facts += [fact for fact in said if fact.remark]
     return tuple(facts)
+
+
+def _read(fusion: Fusion) -> str:
+    """How many operands there are, and of which most is read."""
+    read = {i.name: round(fusion.cost.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
+    if not read:
+        return ""
+    most = max(read, key=read.__getitem__)
+    return f"{counted(len(read), 'operands')}, most of {most}: {bytes_in_words(read[most])}"
 
 
 def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.render.numbers import counted
 
 _SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
 _IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
@@ -51,16 +53,44 @@ def is_said_in_a_word(operand: Instruction) -> bool:
     return len(literal) <= _LONGEST and "{" not in literal
 
 
+def hidden_among(instructions: Iterable[Instruction]) -> str:
+    """How many operations repeat values or lay them out anew, and where to look first; empty if none does.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
+    >>> hidden_among(parse_module(text).entry.instructions)
+    '1 broadcast, × 32 at b'
+    """
+    found = tuple(instructions)
+    widest = max(((repeats, i.name) for i in found if (repeats := _repeats(i)) > 1), default=None)
+    laid = [(i.name, change) for i in found if (change := _layout_change(i))]
+    words = []
+    if widest is not None:
+        number = sum(_repeats(i) > 1 for i in found)
+        words.append(f"{counted(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} at {widest[1]}")
+    if laid:
+        name, change = laid[0]
+        words.append(f"{counted(len(laid), 'changes')} of layout, {change.removeprefix('layout ')} at {name}")
+    return "; ".join(words)
+
+
+def _repeats(instruction: Instruction) -> int:
+    """How often a broadcast repeats each element of what is no short constant; 1 for every other operation."""
+    if instruction.opcode != "broadcast" or not instruction.operands or is_said_in_a_word(instruction.operands[0]):
+        return 1
+    given, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
+        return 1
+    return shape.elements // given.elements
+
+
 def _broadcast(broadcast: Instruction) -> str:
     if not broadcast.operands:
         return "broadcast"
-    operand, shape = broadcast.operands[0], broadcast.shape
+    operand = broadcast.operands[0]
     if is_said_in_a_word(operand):
         return f"constant {operand.raw[0]}"
-    given = broadcast.operand_shape(0)
-    if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
-        return "broadcast"
-    return f"broadcast × {shape.elements // given.elements:,}"
+    return f"broadcast × {_repeats(broadcast):,}"
 
 
 def _with_constant(instruction: Instruction, sign: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.kernels import Kernel
@@ -14,6 +15,11 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
+
+_ON_CALLS: Final = (
+    "custom calls count with what the text tells: the sizes of products, the bytes of operands and results;"
+    " XLA's cost analysis has no figures for them"
+)
 
 
 def ways_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost]) -> Table:
@@ -26,15 +32,17 @@ def ways_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost]) -> 
         Column("how", "how"),
         Column("by", "by"),
         Column("kernels", "kernels", "count", total="sum"),
+        Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6),
         Column("launches", "launches", "count", total="sum", person=repeats),
         Column("flops", "flops", "count", total="sum"),
-        Column("accessed_bytes", "moved", "bytes", total="sum"),
+        Column("bytes", "moved", "bytes", total="sum"),
         Column("unknown_costs", "unknown", "count", person=any(costs[k.instruction].unknown for k in kernels)),
         Column("opcodes", "operations", rank=3),
     )
     rows = [_way_row(how, by, made, costs) for (how, by), made in ways.items()]
     rows.sort(key=lambda row: (row[0] == "transfer", -len(ways[str(row[0]), str(row[1])]), str(row[:2])))
-    return Table("ways", columns, tuple(rows), noun="ways", main=False, person=bool(rows))
+    footnote = _ON_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
+    return Table("ways", columns, tuple(rows), noun="ways", main=False, person=bool(rows), footnote=footnote)
 
 
 def _way_row(how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost]) -> Row:
@@ -44,7 +52,8 @@ def _way_row(how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instructi
     return (
         how,
         by,
-        len(made),
+        None if how == "transfer" else len(made),
+        len(made) if how == "transfer" else None,
         sum(known) if len(known) == len(times) else UNKNOWN,
         sum(round(costs[kernel.instruction].flops) for kernel in made),
         sum(round(costs[kernel.instruction].bytes_accessed) for kernel in made),
@@ -63,7 +72,7 @@ def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost]) 
         Column("details", "details"),
         Column("times", "times", "count"),
         Column("flops", "flops", "count"),
-        Column("accessed_bytes", "moved", "bytes"),
+        Column("bytes", "moved", "bytes"),
         Column("computation", "in", "name"),
     )
     rows = tuple(_kernel_row(kernel, costs[kernel.instruction]) for kernel in kernels)

@@ -35,6 +35,7 @@ class WhatIf:
 
     apply: bool = False
     fuse: tuple[str, ...] = ()
+    keep: bool = False
     into: str | None = None
     unfuse: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class WhatIf:
         words = ["--apply"] if self.apply else []
         words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
         words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
+        words += ["--keep"] if self.keep else []
         words += [f"--into {self.into}"] if self.into is not None else []
         words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
         return " ".join(words)
@@ -63,7 +65,8 @@ class Result:
 def rules_of(switches: Sequence[str]) -> FusionRules:
     """The rules with what was chosen about them."""
     return FusionRules(
-        may_duplicate="no-copies" not in switches,
+        may_duplicate=not {"no-copies", "multi-output"} & set(switches),
+        multi_output="multi-output" in switches,
         guard_softmax="guard-softmax" in switches,
         wrap="no-wrap" not in switches,
         wrap_transpose="wrap-transpose" in switches,
@@ -82,7 +85,7 @@ def what_if(module: Module, wish: WhatIf) -> Result:
             remarks.append(f"the CPU compiler would not: {rule.about(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
-        module = fuse_pair(module, producer, consumer)
+        module = fuse_pair(module, producer, consumer, keep=wish.keep)
         if place.opcode != "fusion":
             consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
     if not wish.apply:
@@ -119,8 +122,8 @@ def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument:
         numbers={
             "kernels_before": before[0],
             "kernels_after": after[0],
-            "accessed_bytes_before": before[1],
-            "accessed_bytes_after": after[1],
+            "bytes_before": before[1],
+            "bytes_after": after[1],
             "fusions_before": before[2],
             "fusions_after": after[2],
             "is_where_the_cpu_compiler_fuses": wish.apply and _is_before_the_pass(loaded),
@@ -146,11 +149,21 @@ def _moved(module: Module) -> _Moved:
 def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:
     if not has_changed:
         return f"Nothing changes: {counted(before[0], 'kernels')}, {bytes_in_words(before[1])} read and written"
-    change = f", {percent(abs(before[1] - after[1]) / before[1])}%" if before[1] and before[1] != after[1] else ""
-    words = f" {'less' if after[1] < before[1] else 'more'}" if change else ""
-    kernels = f"{counted(after[0], 'kernels')} instead of {before[0]:,}"
-    moved = f"{bytes_in_words(after[1])} instead of {bytes_in_words(before[1])}"
-    return f"{kernels}; they read and write {moved}{change}{words}"
+    return f"{_kernels(before[0], after[0])}; {_bytes(before[1], after[1])}"
+
+
+def _kernels(before: int, after: int) -> str:
+    if before == after:
+        return f"{counted(after, 'kernels')} as before"
+    return f"{counted(after, 'kernels')} instead of {before:,}"
+
+
+def _bytes(before: int, after: int) -> str:
+    if before == after:
+        return f"they read and write {bytes_in_words(after)} as before"
+    words = "less" if after < before else "more"
+    change = f", {percent(abs(before - after) / before)}% {words}" if before else ""
+    return f"they read and write {bytes_in_words(after)} instead of {bytes_in_words(before)}{change}"
 
 
 def _compared(before: _Moved, after: _Moved) -> Table:
@@ -158,7 +171,7 @@ def _compared(before: _Moved, after: _Moved) -> Table:
         Column("when", "when"),
         Column("kernels", "kernels", "count"),
         Column("fusions", "fusions", "count"),
-        Column("accessed_bytes", "moved", "bytes"),
+        Column("bytes", "moved", "bytes"),
     )
     rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
     return Table("kernels", columns, rows, noun="rows", main=False)
@@ -210,6 +223,8 @@ def _label(loaded: Loaded, wish: WhatIf) -> Iterable[str]:
         target = target_of(loaded.module)
         of = f"for a module that was compiled for {target.upper()}s" if target in ("tpu", "gpu") else "for this text"
         yield f"as-is what-if, CPU rules: what the CPU compiler's fusion pass would make {of}, if it came now"
+    if wish.apply and "multi-output" in wish.switches:
+        yield "kernels of several results that save the same are made in an order that no text shows"
     yield "bytes are those of XLA's cost analysis, each kernel counted once"
 
 

@@ -34,7 +34,8 @@ def report_of_why_not(
     """One row for each pair, what saves most first."""
     pairs = [p for p in why_not_fused(loaded.module, rules) if within is None or p.consumer.computation is within]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
-    everything = Table("pairs", _COLUMNS, tuple(map(_row, pairs)), noun="pairs")
+    rows = tuple(_row(pair, _why(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
+    everything = Table("pairs", _COLUMNS, rows, noun="pairs")
     table = everything if where is None else rows_where(where, everything)
     parts: tuple[Part, ...] = (table,) if table.rows else (Passage("nothing", (_nothing(everything),)), table)
     return Report(
@@ -52,10 +53,20 @@ def report_of_why_not(
     )
 
 
-def _row(pair: Neighbours) -> tuple[int, str, str, str, str, bool, str]:
-    words = "nothing keeps them apart" if pair.rule.fuses else pair.words
+def _row(pair: Neighbours, why: str) -> tuple[int, str, str, str, str, bool, str]:
     names = pair.producer.name, pair.consumer.name
-    return pair.saved_bytes, *names, pair.rule.name, words, pair.rule.fuses, pair.consumer.computation.name
+    return pair.saved_bytes, *names, pair.rule.name, why, pair.rule.fuses, pair.consumer.computation.name
+
+
+def _why(pair: Neighbours, *, is_compiled: bool) -> str:
+    """The rule that keeps two apart; where none does, what is known of that."""
+    if not pair.rule.fuses:
+        return pair.words
+    if not is_compiled:
+        return "none of these rules: they can be fused"
+    if "copy" in (pair.producer.opcode, pair.consumer.opcode):
+        return "none of these rules: copies such as these are made after the compiler has fused"
+    return "none of these rules: they stood otherwise when the compiler fused, before later steps"
 
 
 def _answer(pairs: list[Neighbours]) -> str:

@@ -97,5 +97,7 @@ def _sum_up(
     loaded = load_one(inputs, reading)
     by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
     argument = inputs[0] if len(inputs) == 1 else ""
-    report = report_of_dump(loaded, grouping=by, computation=computation, where=where, argument=argument)
+    report = report_of_dump(
+        loaded, grouping=by, computation=computation, where=where, argument=argument, columns=output.asked_columns
+    )
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
+from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import values_where
 from hlo_cli.ir.computation import Computation
@@ -40,8 +41,12 @@ def report_of_dump(
     computation: str | None = None,
     where: str | None = None,
     argument: str = "",
+    columns: Collection[str] = (),
 ) -> Report:
-    """One row for each distinct shape, or whatever else values are grouped by; those that waste most come first."""
+    """One row for each distinct shape, or whatever else values are grouped by; those that waste most come first.
+
+    `columns` are those that the user names, which may be costs where values are grouped by instruction.
+    """
     module = loaded.module
     chosen = module.computation(computation) if computation is not None else None
     looked_through = data_values(module, chosen)
@@ -60,7 +65,7 @@ def report_of_dump(
             "padding_bytes": sum(f.padding_bytes for f in found),
             "saving_bytes": sum(f.saving_bytes for f in found),
         },
-        parts=_parts(module, found, shapes, orders, grouping, chosen),
+        parts=_parts(module, found, shapes, orders, grouping, chosen, columns),
         next=_next(argument, shapes, grouping),
         notes=notes_of(loaded),
         input=input_facts(loaded),
@@ -90,8 +95,11 @@ def _parts(
     orders: Orders,
     grouping: Grouping,
     chosen: Computation | None,
+    columns: Collection[str],
 ) -> tuple[Part, ...]:
     table = _table(module, found, grouping)
+    if grouping == "instruction":
+        table = with_costs(table, (f.example.instruction for f in found), module, columns)
     if not found:
         looked = Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",))
         return looked, replace(table, person=False)

@@ -21,9 +21,10 @@ FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, cs
 
 HELP = """What is wrong, and what costs more than it should.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are
-looked through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does. Settings come from
-[tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are looked
+through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does; HLO1 to HLO7 what costs more than
+it should: layouts, memory, fusion, waiting, exchanges between devices, calls to libraries and the host, types.
+Settings come from [tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
 
 Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that cannot be read.
 
@@ -31,6 +32,7 @@ Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that can
 Examples:
   hlo lint dump/
   hlo lint dump/ --select HLO1 --set padding_bytes=1MiB
+  hlo lint dump/ --select HLO2 --set chip=v5e
   hlo lint dump/ --write-baseline known.json
   hlo lint dump/ --baseline known.json --format github
   hlo lint dump/ --expect expect.toml
@@ -121,7 +123,7 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
         write((baseline_text(looked.found),), path)
         return finish(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
-    report = report_of(looked, found, settings, inputs[0] if len(inputs) == 1 else "", expectations=expectations)
+    report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
     code = finish(statistics_of(report) if wanted.statistics else report, output, looked.errors)
     fails = any(each.diagnostic.severity != "note" for each in found)
     return code or int(fails)

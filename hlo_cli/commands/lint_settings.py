@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from hlo_cli.analysis.chips import find_chip
 from hlo_cli.lint.settings import MEANINGS, Kind, Settings
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
@@ -153,6 +154,7 @@ _WANTED: Final[Mapping[Kind, str]] = {
     "count": "a number from 1 on",
     "bytes": "a size, as 64KiB",
     "fraction": "a number from 0 to 1",
+    "chip": "the name of a chip, as v5e",
 }
 
 
@@ -180,6 +182,8 @@ def _as_kind(kind: Kind, value: Toml) -> Value:
             return parse_size(str(value)) if str(value).strip() else None
         case "count", str() | int() if not isinstance(value, bool):
             return _positive(str(value))
+        case "chip", str():
+            return find_chip(value).name
         case "fraction", str() | int() | float() if not isinstance(value, bool):
             return _fraction(str(value))
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -62,12 +61,12 @@ def command(inputs: tuple[str, ...], **options: object) -> int:
         loaded = load_running(inputs, reading) if inputs else None
         return finish(report_of_message(message, loaded), output)
     loaded = load_running(inputs, reading)
-    report = _report(loaded, wish, options, inputs)
+    report = _report(loaded, wish, options, reading.again(inputs))
     code = finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 
-def _report(loaded: Loaded, wish: Wish, options: dict[str, object], inputs: Sequence[str]) -> Report:
+def _report(loaded: Loaded, wish: Wish, options: dict[str, object], argument: str) -> Report:
     from hlo_cli.analysis.chips import find_chip
     from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
     from hlo_cli.analysis.interference import Release
@@ -99,4 +98,4 @@ def _report(loaded: Loaded, wish: Wish, options: dict[str, object], inputs: Sequ
         return report_of_traffic(loaded, memory, wish.where)
     from hlo_cli.commands.memspace_report import report_of_memory
 
-    return report_of_memory(loaded, memory, wish, inputs[0] if len(inputs) == 1 else "")
+    return report_of_memory(loaded, memory, wish, argument)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.compiled_memory import assigned_values, compiled_memory, value_key
+from hlo_cli.analysis.fitting import arena_bytes
 from hlo_cli.analysis.memory import LiveValue, Memory
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memspace_compiler import live_ranges_beside
-from hlo_cli.commands.memspace_rows import arena_bytes
 from hlo_cli.ir.buffers import BufferAssignment
 from hlo_cli.ir.live_ranges import DumpedLiveRanges
 from hlo_cli.render.numbers import bytes_in_words, counted

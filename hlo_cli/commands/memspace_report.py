@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.chips import Chip, find_chip
+from hlo_cli.analysis.fitting import Fit, fits_of
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import LiveValue, Memory, Offsets, Space
 from hlo_cli.analysis.peak_advice import Suggestion, suggestions
 from hlo_cli.commands.chips import mismatch
-from hlo_cli.commands.fitting import Fit, fits_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_rows import alive_table, at_step, spaces_table, sums_table

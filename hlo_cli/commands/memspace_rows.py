@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from hlo_cli.analysis.fitting import arena_bytes
 from hlo_cli.analysis.memory import LiveValue, Memory, Space
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share, Unit
@@ -92,13 +93,6 @@ def sums_table(memory: Memory, alive: Sequence[tuple[Space, LiveValue]], groupin
     sums = sorted(groups.items(), key=lambda group: (-_padded(group[1]), group[0]))
     rows = tuple(_sum_row(name, values, total) for name, values in sums)
     return Table(f"by_{grouping}", columns, rows, noun="rows", main=is_main, person=is_main, limit=10)
-
-
-def arena_bytes(memory: Memory, space: Space) -> int | None:
-    """What the program takes of a space in all: every allocation there; None where the text cannot tell."""
-    if space.offsets == "unknown":
-        return None
-    return sum(a.size for a in memory.allocations if a.space == space.number and a.kind != "thread-local")
 
 
 def at_step(memory: Memory, step: int) -> str | None:

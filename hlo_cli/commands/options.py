@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +41,15 @@ class Output:
         return self.format == "table" and (_is_terminal(1) or self.color == "always") and self.path is None
 
     @property
+    def asked_columns(self) -> tuple[str, ...]:
+        """The columns that are named, to be shown or to order rows by.
+
+        >>> Output(columns=("name", "flops"), sort="-bytes").asked_columns
+        ('name', 'flops', 'bytes')
+        """
+        return (*self.columns, *([self.sort.removeprefix("-")] if self.sort else []))
+
+    @property
     def is_module(self) -> bool:
         """Whether a module is wanted, as text, rather than a report: by its format or the name of the file.
 
@@ -66,6 +76,25 @@ class Reading:
     stage: str | None = None
     module: str | None = None
     strict: bool = False
+
+    def again(self, inputs: Sequence[str]) -> str:
+        """What reads the same once more, as a person types it; nothing for several inputs, `-` for standard input.
+
+        >>> Reading(stage="before_optimizations").again(["my dump/"]), Reading().again(["a", "b"])
+        ("'my dump/' --stage before_optimizations", '')
+        """
+        if len(inputs) != 1 or inputs[0] == "-":
+            return "-" if len(inputs) == 1 else ""
+        return worded((("", inputs[0]), ("--stage", self.stage), ("--module", self.module)))
+
+
+def worded(options: Iterable[tuple[str, str | None]]) -> str:
+    """Options with their values as a person types them, those that are given.
+
+    >>> worded((("--chip", "v5e"), ("--limit", None), ("", "a b")))
+    "--chip v5e 'a b'"
+    """
+    return " ".join(f"{option} {shlex.quote(value)}".lstrip() for option, value in options if value is not None)
 
 
 def input_options(function: _F) -> _F:

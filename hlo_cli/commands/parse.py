@@ -120,12 +120,11 @@ def command(
         if where is not None or computation is not None:
             raise HloError("the module is written whole", hint="--select EXPR prints instructions")
         return _write_proto(loaded, output) if is_proto else _print(loaded, output, spelling)
-    argument = inputs[0] if len(inputs) == 1 else ""
+    argument = reading.again(inputs)
     if instructions or where is not None or computation is not None:
         from hlo_cli.commands.parse_instructions import report_of_instructions
 
-        wanted = (*output.columns, (output.sort or "").removeprefix("-"))
-        report = report_of_instructions(loaded, computation=computation, where=where, columns=wanted)
+        report = report_of_instructions(loaded, computation=computation, where=where, columns=output.asked_columns)
     else:
         report = _report(loaded, argument, tree, explain)
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection
 
-from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
@@ -30,13 +28,6 @@ _COLUMNS = (
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
 )
-_COST_COLUMNS = (
-    Column("flops", "flops", "count", total="sum"),
-    Column("transcendentals", "transc.", "count", total="sum"),
-    Column("bytes", "moved", "bytes", total="sum"),
-    Column("intensity", "flop/B", "count"),
-)
-"""Columns that take a cost analysis; they are there if one of them is asked for."""
 
 
 def report_of_instructions(
@@ -49,8 +40,7 @@ def report_of_instructions(
     module = loaded.module
     instructions, answer = choose_instructions(module, computation, where)
     table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
-    if {column.name for column in _COST_COLUMNS} & set(columns):
-        table = _with_costs(table, instructions, costs_of(module))
+    table = with_costs(table, instructions, module, columns)
     return Report(
         "parse",
         answer,
@@ -91,13 +81,3 @@ def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
         str(location) if location is not None else None,
         module.source.position(span.start).line if span is not None else None,
     )
-
-
-def _with_costs(table: Table, instructions: Iterable[Instruction], costs: Mapping[Instruction, Cost]) -> Table:
-    cells = (_cost_cells(costs[instruction]) for instruction in instructions)
-    rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
-    return replace(table, columns=(*table.columns, *_COST_COLUMNS), rows=rows)
-
-
-def _cost_cells(cost: Cost) -> tuple[Cell, ...]:
-    return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity

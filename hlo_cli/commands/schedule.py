@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.chips import chip_options
-from hlo_cli.commands.options import complain, finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.commands.options import (
+    complain,
+    finish,
+    input_options,
+    output_of,
+    output_options,
+    reading_of,
+    worded,
+    write,
+)
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
@@ -99,11 +108,12 @@ def command(
     if model == "time" and throughput is None:
         raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
     loaded = load_running(inputs, reading)
-    argument = inputs[0] if len(inputs) == 1 else ""
+    argument = reading.again(inputs)
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
     overlap = overlap_of(loaded.module)
-    wish = _Wish(sequence, model, how, limit, space, computation, where, throughput)
+    given = worded((("--reorder", how), ("--chip", chip), ("--chips", chips), ("--limit", limit)))
+    wish = _Wish(sequence, model, how, limit, space, computation, where, throughput, output.asked_columns, given)
     if how is not None and output.is_module:
         return _write(loaded, overlap, wish, output)
     report = _report(loaded, overlap, argument, wish)
@@ -125,6 +135,8 @@ class _Wish:
     computation: str | None
     where: str | None
     throughput: Throughput | None
+    columns: tuple[str, ...]
+    options: str  # what --reorder is asked for with, as it is typed
 
 
 def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Report:
@@ -133,7 +145,13 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
         from hlo_cli.commands.schedule_steps import report_of_steps
 
         return report_of_steps(
-            loaded, overlap, space=wish.space, within=within, where=wish.where, throughput=wish.throughput
+            loaded,
+            overlap,
+            space=wish.space,
+            within=within,
+            where=wish.where,
+            throughput=wish.throughput,
+            columns=wish.columns,
         )
     if wish.model is not None:
         from hlo_cli.commands.schedule_path import report_of_path
@@ -153,6 +171,8 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
             within=within,
             where=wish.where,
             argument=argument,
+            options=wish.options,
+            has_limit=wish.limit is not None,
             throughput=wish.throughput,
         )
     from hlo_cli.commands.schedule_pairs import report_of_pairs

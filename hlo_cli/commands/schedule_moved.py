@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_pairs import is_end, is_start
@@ -30,7 +31,7 @@ _COLUMNS = (
 )
 
 
-def moved_table(old: Module, new: Module, blocks: Iterable[MovedBlock]) -> Table:
+def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
     """One row for each block, with the steps of its first instruction in both orders."""
     before, after = growth_of(any_order(old)).positions, growth_of(any_order(new))
     users: dict[Instruction, Instruction] = {}
@@ -58,7 +59,9 @@ def moved_table(old: Module, new: Module, blocks: Iterable[MovedBlock]) -> Table
         )
         return cells
 
-    return Table("moved", _COLUMNS, tuple(map(row, blocks)), noun="blocks", title="moved")
+    several = any(len(block.instructions) > 1 for block in blocks)
+    columns = tuple(replace(each, person=several) if each.name == "last" else each for each in _COLUMNS)
+    return Table("moved", columns, tuple(map(row, blocks)), noun="blocks", title="moved")
 
 
 def _why(block: MovedBlock, grown: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:

@@ -43,7 +43,7 @@ def report_of_pairs(
     exposed = [flight for flight in flights if flight.is_exposed]
     return Report(
         "schedule",
-        overlap_in_words(overlap, flights, list(blocking.values())) if times is None else times.answer(),
+        overlap_in_words(overlap, flights, blocking) if times is None else times.answer(),
         numbers={
             "steps": len(overlap.sequence),
             "order": "schedule" if loaded.module.is_scheduled else "text",
@@ -52,7 +52,7 @@ def report_of_pairs(
             "exposed": len(exposed),
             "bytes": sum(flight.total_bytes for flight in flights),
             "exposed_bytes": sum(flight.exposed_bytes for flight in flights),
-            "blocking_collectives": len(blocking),
+            "blocking": len(blocking),
             "blocking_bytes": sum(blocking.values()),
             "unscheduled_pairs": len(overlap.idle),
             **({} if times is None else times.numbers()),
@@ -183,8 +183,8 @@ def _kinds_table(flights: Sequence[Flight], blocking: Sequence[tuple[str, int]],
     waits = any(flight.is_exposed for flight in flights)
     columns = (
         Column("operation", "operation", "opcode"),
-        Column("pairs", "pairs", "count", total="sum"),
-        Column("bytes", "", "bytes", total="sum"),
+        Column("pairs", "pairs", "count", total="sum", person=bool(flights)),
+        Column("bytes", "", "bytes", total="sum", person=bool(flights)),
         Column("exposed", "exposed", "count", total="sum", person=waits),
         Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", person=waits),
         Column("blocking", "blocking", "count", total="sum", person=bool(blocking)),

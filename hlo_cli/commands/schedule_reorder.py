@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hlo_cli.analysis.async_overlap import Overlap, overlap_of
 from hlo_cli.analysis.step_time import step_time_of
@@ -34,6 +34,8 @@ def report_of_reordering(
     within: Computation | None,
     where: str | None,
     argument: str,
+    options: str,
+    has_limit: bool = False,
     throughput: Throughput | None = None,
 ) -> Report:
     """What the new order does to memory and to what is waited for, and one row for each block that moved."""
@@ -47,16 +49,18 @@ def report_of_reordering(
     table = everything if where is None else rows_where(where, everything)
     waits = _Waits(overlap, throughput), _Waits(new_overlap, throughput)
     peaks = _peaks(new)
+    is_new = not loaded.module.is_scheduled
     moved = sum(len(block.instructions) for block in blocks)
     return Report(
         "schedule",
-        _answer(how, peaks, waits, moved, len(blocks), is_new=not loaded.module.is_scheduled),
+        _answer(how, peaks, waits, moved, len(blocks), is_new=is_new, has_limit=has_limit),
         numbers={
             "reorder": how,
             "moved": moved,
             "blocks": len(blocks),
             "peak_bytes_before": {name: peak for name, peak, _ in peaks},
             "peak_bytes_after": {name: peak for name, _, peak in peaks},
+            "constant_bytes": sum(new.before.constants.values()),
             "exposed_before": waits[0].exposed,
             "exposed_after": waits[1].exposed,
             "exposed_bytes_before": waits[0].exposed_bytes,
@@ -64,8 +68,10 @@ def report_of_reordering(
             **_seconds(waits, throughput),
         },
         parts=(*_compared(peaks, waits), table),
-        next=_next(argument, how, throughput),
-        notes=(*_notes(overlap, how, throughput), *notes_of(loaded)),
+        next=(f"hlo schedule {argument} {options} -o new.hlo",)
+        if argument not in ("", "-") and (moved or is_new)
+        else (),
+        notes=(*_notes(overlap, new, how, throughput), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -101,15 +107,24 @@ def _peaks(new: Reordered) -> Peaks:
     """The name of each memory space with its peaks before and after."""
     target = target_of(new.module)
     return [
-        (space_name(space, target), new.before.get(space, 0), new.after.get(space, 0))
-        for space in sorted(new.before.keys() | new.after.keys())
+        (space_name(space, target), new.before.whole.get(space, 0), new.after.whole.get(space, 0))
+        for space in sorted(new.before.whole.keys() | new.after.whole.keys())
     ]
 
 
-def _answer(how: How, peaks: Peaks, waits: tuple[_Waits, _Waits], moved: int, blocks: int, *, is_new: bool) -> str:
+def _answer(
+    how: How,
+    peaks: Peaks,
+    waits: tuple[_Waits, _Waits],
+    moved: int,
+    blocks: int,
+    *,
+    is_new: bool,
+    has_limit: bool,
+) -> str:
     if not moved:
         words = "The order of the text becomes the schedule" if is_new else "The order stays as it is"
-        return f"{words}: {_stays(how)}"
+        return f"{words}: {_stays(how, waits[0], has_limit=has_limit)}"
     said = [_peak_in_words(peaks)]
     if waits[0].pairs:
         said.insert(0 if how == "latency" else 1, _waits_in_words(waits))
@@ -121,10 +136,16 @@ def _peak_in_words(peaks: Peaks) -> str:
     """The peak of the memory space that changes most, or of the largest where the change is nothing beside that."""
     largest = max(peak for _, *both in peaks for peak in both)
     main, old, new = max(peaks, key=lambda peak: (_worth_saying(peak[2] - peak[1], largest), max(peak[1:])))
-    if bytes_in_words(new) == bytes_in_words(old):
+    if new == old:
         return f"{main} peaks at {bytes_in_words(new)}, as before"
-    change = f"{percent(abs(new - old) / old)}% {'less' if new < old else 'more'}" if old else "from nothing"
+    if bytes_in_words(new) == bytes_in_words(old):
+        return f"{main} peaks at {bytes_in_words(new)}, {bytes_in_words(abs(new - old))} {_more(new - old)} than before"
+    change = f"{percent(abs(new - old) / old)}% {_more(new - old)}" if old else "from nothing"
     return f"{main} peaks at {bytes_in_words(new)} instead of {bytes_in_words(old)}, {change}"
+
+
+def _more(change: int) -> str:
+    return "less" if change < 0 else "more"
 
 
 def _worth_saying(change: int, whole: int) -> int:
@@ -139,18 +160,22 @@ def _waits_in_words(waits: tuple[_Waits, _Waits]) -> str:
     return f"{waiting} a step are waited for, before {was}"
 
 
-def _stays(how: How) -> str:
+def _stays(how: How, waits: _Waits, *, has_limit: bool) -> str:
     match how:
         case "memory":
             return "no other has a lower peak"
+        case "latency" if not waits.pairs:
+            return "nothing is asynchronous"
         case "latency":
-            return "no other that takes no more memory waits for less"
+            memory = "keeps to the limit" if has_limit else "takes no more memory"
+            return f"no other that {memory} waits for less"
     return "nothing has to move"
 
 
 def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
     """Peaks of the spaces before and after, and what is exposed."""
-    both = (Column("before_bytes", "before", "bytes"), Column("after_bytes", "after", "bytes"))
+    after = Column("after_bytes", "after", "bytes", like="before_bytes")
+    both = (Column("before_bytes", "before", "bytes"), after)
     change = Column("change_bytes", "change", "bytes")
     rows = [(name, old, new, new - old) for name, old, new in peaks]
     tables = [Table("peaks", (Column("space", "space"), *both, change), tuple(rows), noun="spaces", main=False)]
@@ -166,16 +191,22 @@ def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _notes(overlap: Overlap, how: How, throughput: Throughput | None) -> Iterable[Diagnostic]:
+def _notes(overlap: Overlap, new: Reordered, how: How, throughput: Throughput | None) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
+    size = sum(new.before.constants.values())
+    if any(_looks_other(peaks.standing, peaks.whole) for peaks in (new.before, new.after)):
+        words = f"constants, {bytes_in_words(size)}, count for the whole run, as compilers keep them"
+        yield Diagnostic("note", f"{words}; hlo memspace counts each from where it stands")
+    marked = sum(flight.is_sync is True for flight in overlap.flights)
+    if marked and how == "latency":
+        waits, them = ("pair waits", "it") if marked == 1 else ("pairs wait", "them")
+        yield Diagnostic("note", f"{marked:,} {waits} at once in any order: the compiler marks {them} is_sync")
     if throughput is not None:
         yield from time_notes(throughput, overlap.module)
     elif how == "latency":
         yield Diagnostic("note", BY_BYTES, hint="--chip NAME takes the times of a chip")
 
 
-def _next(argument: str, how: How, throughput: Throughput | None) -> tuple[str, ...]:
-    if not argument or argument == "-":
-        return ()
-    chip = f" --chip {throughput.chip}" if throughput is not None and how == "latency" else ""
-    return (f"hlo schedule {argument} --reorder {how}{chip} -o new.hlo",)
+def _looks_other(ones: Mapping[int, int], others: Mapping[int, int]) -> bool:
+    """Whether numbers of bytes differ as people see them."""
+    return any(bytes_in_words(size) != bytes_in_words(others.get(space, 0)) for space, size in ones.items())

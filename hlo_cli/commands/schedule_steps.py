@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -13,6 +13,7 @@ from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.step_time import StepTime
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.commands.chips import time_model, time_notes
+from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_wish import chosen_spaces
@@ -32,6 +33,7 @@ _TIME_COLUMNS: Final = (
     Column("work_seconds", "works", "seconds"),
     Column("wait_seconds", "waits", "seconds", role="waste"),
 )
+_WORD = re.compile(r"\w+")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -43,13 +45,19 @@ def report_of_steps(
     within: Computation | None,
     where: str | None,
     throughput: Throughput | None = None,
+    columns: Collection[str] = (),
 ) -> Report:
-    """One row a step, and the chart of what is alive; with a chip, when each step begins and how long it takes."""
+    """One row a step, and the chart of what is alive; with a chip, when each step begins and how long it takes.
+
+    `columns` are those that the user names, which may be costs.
+    """
     memory = memory_of(loaded.module)
     spaces = chosen_spaces(memory, space)
     flown = _Flown(overlap)
     times = _times_of(overlap, throughput)
-    everything = _steps_table(overlap, memory, spaces, flown, within, times)
+    plain = _steps_table(overlap, memory, spaces, flown, within, times)
+    steps = (overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int))
+    everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
     table = everything if where is None else rows_where(where, everything)
     looked = Passage("nothing", (f"None of {counted(len(everything.rows), 'steps')} is so.",))
     parts: list[Part] = [table] if table.rows else [looked, table]

@@ -11,7 +11,7 @@ from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.step_time import FlightTime, StepTime
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loops import loops_of
-from hlo_cli.commands.schedule_words import all_of, noun_of
+from hlo_cli.commands.schedule_words import all_of, blocking_number, noun_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import counted, percent, seconds_in_words
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
@@ -160,7 +160,7 @@ class PairTimes:
     def _blocking_in_words(self) -> str:
         if not self.blocking:
             return ""
-        number = counted(len(self.blocking), "collectives")
+        number = blocking_number([each.opcode for each in self.blocking])
         verb = "is" if len(self.blocking) == 1 else "are"
         return f"; {number}, {seconds_in_words(sum(self.blocking.values()))}, {verb} not asynchronous"
 

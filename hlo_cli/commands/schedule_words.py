@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
+from hlo_cli.analysis.async_pairs import COLLECTIVES
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import BYTE_UNITS, axis_unit, bytes_in_words, counted, scaled, singular
 
 
-def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Sequence[int]) -> str:
+def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Mapping[Instruction, int]) -> str:
     """Which pairs of an overlap, and how many of their bytes, are exposed; and what is not asynchronous at all."""
     if flights:
         words = _pairs_in_words(flights)
@@ -20,20 +22,25 @@ def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Sequ
     return words + _blocking_in_words(blocking, is_scheduled=is_scheduled)
 
 
-def _blocking_in_words(blocking: Sequence[int], *, is_scheduled: bool) -> str:
-    """The end of an answer: how many collectives are not asynchronous, given what each moves.
-
-    >>> _blocking_in_words([1024], is_scheduled=True), _blocking_in_words([], is_scheduled=True)
-    ('; 1 collective, which moves 1 KiB, is not asynchronous', '')
-    """
-    if not blocking:
+def _blocking_in_words(blocking: Mapping[Instruction, int], *, is_scheduled: bool) -> str:
+    """The end of an answer: how much is not asynchronous; before there is a schedule, how much may become so."""
+    opcodes = [each.opcode for each in blocking if is_scheduled or each.opcode in COLLECTIVES]
+    if not opcodes:
         return ""
-    moved = bytes_in_words(sum(blocking))
-    if len(blocking) == 1:
-        still = "is not asynchronous" if is_scheduled else "may become asynchronous"
-        return f"; 1 collective, which moves {moved}, {still}"
-    still = "are not asynchronous" if is_scheduled else "may become asynchronous"
-    return f"; {len(blocking):,} collectives, which move {moved}, {still}"
+    moved = bytes_in_words(sum(size for each, size in blocking.items() if each.opcode in opcodes))
+    move = "moves" if len(opcodes) == 1 else "move"
+    still = f"{_is(len(opcodes))} not" if is_scheduled else "may become"
+    return f"; {blocking_number(opcodes)}, which {move} {moved}, {still} asynchronous"
+
+
+def blocking_number(opcodes: Sequence[str]) -> str:
+    """How many there are of what is not asynchronous, and what it is.
+
+    >>> blocking_number(["infeed"]), blocking_number(["all-reduce"] * 2), blocking_number(["infeed", "outfeed"])
+    ('1 infeed', '2 collectives', '2 transfers')
+    """
+    kinds = {"collective" if each in COLLECTIVES else each for each in opcodes}
+    return counted(len(opcodes), f"{kinds.pop() if len(kinds) == 1 else 'transfer'}s")
 
 
 def _pairs_in_words(every: Sequence[Flight]) -> str:
@@ -80,11 +87,13 @@ def _is(number: int) -> str:
 
 
 def _part_in_words(part: int, whole: int) -> str:
-    """A number of bytes out of another, in one unit.
+    """A number of bytes out of another, in one unit unless it is too little for that.
 
-    >>> _part_in_words(1052672, 3141636), _part_in_words(100, 200)
-    ('1.0 of 3.0 MiB', '100 of 200 B')
+    >>> _part_in_words(1052672, 3141636), _part_in_words(100, 200), _part_in_words(100, 1 << 20)
+    ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
     """
     unit = axis_unit(whole)
+    if 0 < part * 20 < 1024**unit:
+        return f"{bytes_in_words(part)} of {bytes_in_words(whole)}"
     decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
     return f"{scaled(part, 1024**unit, decimals)} of {scaled(whole, 1024**unit, decimals)} {BYTE_UNITS[unit]}"

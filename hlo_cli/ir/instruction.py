@@ -133,7 +133,10 @@ class Instruction:
 
     def attribute(self, name: str) -> str | None:
         """The text of one attribute's value, or None if the instruction does not have it."""
-        return next((a.value for a in self.text.attributes if a.name == name), None)
+        for attribute in self.text.attributes:
+            if attribute.name == name:
+                return attribute.value
+        return None
 
     def value(self, name: str) -> AttributeValue | None:
         """What an attribute says, or None if the instruction does not have it.
@@ -269,7 +272,7 @@ class Instruction:
         """Which parameter this is, or None for all other opcodes and for what is too long to be a number of one."""
         if self.opcode != "parameter":
             return None
-        argument = self.text.argument.strip()
+        argument = self.raw[0].strip()
         return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:

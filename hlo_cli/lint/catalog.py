@@ -10,21 +10,31 @@ from hlo_cli.lint.families import (
     buffers,
     calls,
     collectives,
+    combining,
     entry,
+    exchanges,
     expectations,
     fusions,
+    kernels,
     layouts,
+    memory,
+    numerics,
     padding,
+    placement,
     reading,
+    rearranging,
+    reuse,
     shapes,
     shardings,
+    waiting,
 )
 from hlo_cli.lint.registry import Rule
 from hlo_cli.lint.settings import Settings
 from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
-    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings, padding,
+    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings,
+    padding, rearranging, memory, reuse, kernels, waiting, exchanges, combining, placement, numerics,
     expectations,
 )  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""
@@ -57,8 +67,8 @@ def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
 
     That leaves out the one that reads the text again, which `strict` asks for.
 
-    >>> [rule.code for rule in chosen_rules(Settings(select=("HLO1",), ignore=("HLO102",)))]
-    ['HLO101']
+    >>> [rule.code for rule in chosen_rules(Settings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
+    ['HLO101', 'HLO104', 'HLO105', 'HLO106']
     """
     select = _checked(settings.select) or ("HLO",)
     ignore = _checked(settings.ignore)

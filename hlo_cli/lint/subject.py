@@ -13,11 +13,12 @@ from hlo_cli.analysis.contexts import Contexts, contexts_of
 from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.neighbours import Users, users_among
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.target import Target, target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import BufferShape, Shape
+from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
@@ -94,6 +95,11 @@ class Subject:
                 yield instruction
 
     @cached_property
+    def analyses(self) -> Analyses:
+        """What is known of the module's memory, kernels and transfers."""
+        return Analyses(self.module)
+
+    @cached_property
     def with_buffers(self) -> tuple[Instruction, ...]:
         """The instructions that give or take buffers, which most modules have none of."""
         text = self.module.source.text
@@ -108,7 +114,7 @@ class Subject:
         return async_pairs(self.module)
 
     @cached_property
-    def target(self) -> str | None:
+    def target(self) -> Target | None:
         """What the module was compiled for."""
         return target_of(self.module)
 

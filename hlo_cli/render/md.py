@@ -101,15 +101,15 @@ def _table(table: Table, style: Style) -> Iterator[str]:
     visible = table.visible(person=True)
     rows = table.rows[: style.top] if style.top and table.main else table.rows
     columns = [table.columns[at] for at in visible]
-    written = [_cells(table.columns[at], [row[at] for row in rows], style) for at in visible]
+    written = [_cells(table.columns[at], [row[at] for row in rows], table.alike(at, rows), style) for at in visible]
     yield _row([title for title, _ in written])
     yield _row(["---:" if column.is_right_aligned else ":---" for column in columns])
     for cells in zip(*(texts for _, texts in written), strict=True):
         yield _row(cells)
 
 
-def _cells(column: Column, cells: Sequence[Cell], style: Style) -> tuple[str, list[str]]:
-    writing = writing_of(column, cells)
+def _cells(column: Column, cells: Sequence[Cell], alike: Sequence[Cell], style: Style) -> tuple[str, list[str]]:
+    writing = writing_of(column, cells, alike)
     title = " ".join(part for part in (column.group, column.title) if part)
     unit = f" ({writing.unit})" if writing.unit and title else writing.unit
     as_code = column.unit in CODE_UNITS

@@ -78,6 +78,7 @@ class Column:
     total: Literal["sum"] | Share | None = None
     role: Role | None = None
     group: str = ""  # a header over neighbouring columns of the same group
+    like: str = ""  # the column that it shares a unit with, as what is after does with what was before
     exact: bool = False  # bytes in full, without a unit
     inline: bool = False  # the unit stands behind the title, not under it
     align: Literal["left", "right"] | None = None

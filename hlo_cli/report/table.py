@@ -61,6 +61,12 @@ class Table:
             return tuple(self.column_index(name) for name in self.selected)
         return tuple(i for i, column in enumerate(self.columns) if (column.person if person else column.machine))
 
+    def alike(self, at: int, rows: Iterable[Row]) -> list[Cell]:
+        """The cells of the other columns that share a unit with one."""
+        name = self.columns[at].like or self.columns[at].name
+        others = [n for n, column in enumerate(self.columns) if n != at and name in (column.like, column.name)]
+        return [row[n] for row in rows for n in others]
+
     def select(self, names: Iterable[str]) -> Table:
         """The same table showing only these columns, in this order."""
         wanted = tuple(dict.fromkeys(names))

@@ -74,7 +74,7 @@ _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 class RowReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
-    __slots__ = ("_end", "_last", "_offsets", "_read", "_source", "_start")
+    __slots__ = ("_end", "_last", "_matched", "_offsets", "_read", "_source", "_start")
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
@@ -82,6 +82,7 @@ class RowReader:
         self._end = end
         self._offsets: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
+        self._matched: tuple[int, re.Match[str]] | None = None
         self._read: tuple[int, InstructionText] | None = None
 
     def read(self, index: int) -> InstructionText:
@@ -158,10 +159,13 @@ class RowReader:
         return Span(start, match.end())
 
     def _match(self, index: int) -> re.Match[str]:
+        if self._matched is not None and self._matched[0] == index:
+            return self._matched[1]
         if self._offsets is None:
             self._offsets = _line_breaks(self._source.text, self._start, self._end)
         match = _ROW.match(self._source.text, self._offsets[index])
         assert match is not None
+        self._matched = index, match
         return match
 
 

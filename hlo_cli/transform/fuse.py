@@ -5,20 +5,25 @@ Mirrors xla/service/cpu/cpu_instruction_fusion.cc and xla/service/cpu/fusion_wra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo_cli.analysis.contexts import contexts_of
-from hlo_cli.analysis.fusion.graph import fusible_computations, graph_of
+from hlo_cli.analysis.fusion.graph import Graph, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.fusing.dead import without_dead, without_uncalled
 from hlo_cli.transform.fusing.instruction_fusion import Pass
+from hlo_cli.transform.fusing.multi_output_fusion import MultiOutputPass
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.overwriting import Overwriting
 from hlo_cli.transform.fusing.wrapping import wrap
 from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.scheduling.effects import effects_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +84,21 @@ def _fused(module: Module, rules: FusionRules) -> Fused:
         for computation, graph in graphs.items():
             if running.get(computation) == "global":
                 wrap(graph, rules, names)
-    return Fused(written(module, graphs), tuple(joined), tuple(apart))
+    together = _make_together(module, graphs, names, overwriting) if rules.multi_output else ()
+    made = written(module, graphs)
+    return Fused(without_uncalled(made) if rules.multi_output else made, (*joined, *together), tuple(apart))
+
+
+def _make_together(
+    module: Module, graphs: Mapping[Computation, Graph], names: ModuleNames, overwriting: Overwriting
+) -> tuple[Decision, ...]:
+    """Kernels of several results; and without all that nobody needs."""
+    made: list[Decision] = []
+    for graph in graphs.values():
+        together = MultiOutputPass(graph, names, overwriting)
+        together.run()
+        made += [Decision(one.instruction, into.instruction, rule) for one, into, rule in together.made]
+    effects = effects_of(module.computations)
+    for graph in graphs.values():
+        without_dead(graph, effects)
+    return tuple(made)

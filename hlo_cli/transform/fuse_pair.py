@@ -1,6 +1,7 @@
 """Two neighbours fused by hand, whether or not a compiler would.
 
-Mirrors `CreateFusion`, `FuseInstruction` and `MergeFusionInstruction` of xla/hlo/ir/hlo_instructions.cc.
+Mirrors `CreateFusion`, `FuseInstruction`, `MergeFusionInstruction` and `FuseInstructionIntoMultiOutput` of
+xla/hlo/ir/hlo_instructions.cc.
 """
 
 from __future__ import annotations
@@ -8,30 +9,30 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import Decider, is_loop
+from hlo_cli.analysis.fusion.decide import Decider
 from hlo_cli.analysis.fusion.duplication import users_first
-from hlo_cli.analysis.fusion.elements import is_fusible
-from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
+from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
-from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.fusing.by_hand import Refusals
 from hlo_cli.transform.fusing.joining import begin_fusion, join, take_in
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.overwriting import Overwriting
+from hlo_cli.transform.fusing.results import make_together
 from hlo_cli.transform.fusing.written import written
 
-_FORBIDDEN: Final = frozenset((by.LIBRARY, by.IN_PLACE, by.IN_PLACE_TWICE))
-"""What no backend could run, or would compute something else; the other rules are about speed."""
-_NO_LOOPS: Final = frozenset((by.NOT_A_LOOP, by.NO_LOOP_FUSION))
+_STRONGER: Final = ("", "kLoop", "kInput", "kOutput")
+"""Kinds of fusions: of two that become one, the later here is that of both."""
 
 
-def fuse_pair(module: Module, producer: str, consumer: str) -> Module:
+def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> Module:
     """The module with a producer fused into a consumer that takes its value; either may be a fusion already.
 
-    What else uses the producer keeps it. HloError says why two instructions cannot be fused.
+    What else uses the producer keeps it or, if asked to `keep` it inside, takes it from the fusion. Two that take
+    nothing of each other but read the same become a fusion of several results. HloError says why two instructions
+    cannot be fused.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t)"
@@ -41,10 +42,22 @@ def fuse_pair(module: Module, producer: str, consumer: str) -> Module:
     """
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
-    graph = graph_of(first.computation)
+    graph = graph_of(first.computation, module.source.text)
     nodes = {node.instruction: node for node in graph.nodes}
-    _check(module, graph, nodes[first], nodes[second])
-    fuse_nodes(graph, nodes[first], nodes[second], ModuleNames(module))
+    one, other = nodes[first], nodes[second]
+    is_beside = one not in other.operands
+    is_kept = is_beside or (keep and (len(one.users) > 1 or one is graph.root))
+    refusals = Refusals(module, graph)
+    if is_beside:
+        refusals.check_beside(one, other)
+    else:
+        refusals.check_into(one, other, keep=is_kept)
+    names = ModuleNames(module)
+    if is_kept:
+        fuse_beside(graph, one, other, names)
+    else:
+        fuse_nodes(graph, one, other, names)
+    graph.settle()
     return written(module, {first.computation: graph})
 
 
@@ -58,6 +71,8 @@ def what_rule_says(module: Module, producer: str, consumer: str) -> Rule:
     """
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
+    if first not in second.operands:
+        return by.SEVERAL_RESULTS
     graph = graph_of(first.computation)
     nodes = {node.instruction: node for node in graph.nodes}
     return Decider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
@@ -65,17 +80,36 @@ def what_rule_says(module: Module, producer: str, consumer: str) -> Rule:
 
 def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
     """The fusion of two nodes, in place of the consumer."""
-    inner = producer if producer.body is None else producer.body.root
-    fusion = consumer
-    if consumer.body is None:
-        kind = producer.kind or "kLoop"
-        name = f"{inner.opcode}_{consumer.opcode}_fusion"
-        fusion = begin_fusion(graph, consumer, kind, names, name=name, body_name="fused_computation")
+    is_output = Decider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT
+    kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_STRONGER.index)
+    behind = list(graph.behind.get(producer, ()))
+    fusion = _fusion_of(graph, producer, consumer, names)
+    fusion.kind = kind or "kLoop"
     if producer.body is None:
         join(graph, fusion, producer, names)
     else:
         _merge(graph, fusion, producer, names)
+    if producer not in graph.place:
+        for waiting in behind:
+            graph.wait(waiting, (fusion,))
     return fusion
+
+
+def fuse_beside(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
+    """A fusion in place of a node that gives the other's result too; `graph.settle` must follow."""
+    kind = max(other.kind, into.kind, key=_STRONGER.index) or "kLoop"
+    fusion = _fusion_of(graph, other, into, names)
+    fusion.kind = kind
+    make_together(graph, fusion, other, names)
+    return fusion
+
+
+def _fusion_of(graph: Graph, other: Node, node: Node, names: ModuleNames) -> Node:
+    """The fusion that a node is, or one of it alone that is named as one with the other."""
+    if node.body is not None:
+        return node
+    name = f"{(other if other.body is None else other.body.root).opcode}_{node.opcode}_fusion"
+    return begin_fusion(graph, node, "kLoop", names, name=name, body_name="fused_computation")
 
 
 def _merge(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
@@ -106,53 +140,21 @@ def _pair(module: Module, producer: str, consumer: str) -> tuple[Instruction, In
     if first.computation is not second.computation:
         where = f"{first.name} is in {first.computation.name}, {second.name} in {second.computation.name}"
         raise HloError(f"only what stands in one computation can be fused: {where}")
-    if first in second.operands:
-        return first, second
+    if first is second:
+        raise HloError(f"{first.name} is one instruction, and two are fused", hint="name a producer and a consumer")
     if second in first.operands:
         raise HloError(
             f"{first.name} takes the value of {second.name}, not the other way round",
             hint=f"{second.name},{first.name} are producer and consumer",
         )
-    raise HloError(f"{second.name} does not take the value of {first.name}", hint=_takes(second))
+    if first not in second.operands and not set(first.operands) & set(second.operands):
+        raise HloError(
+            f"{second.name} does not take the value of {first.name}, and they read nothing in common",
+            hint=_takes(second),
+        )
+    return first, second
 
 
 def _takes(consumer: Instruction) -> str | None:
     names = list(dict.fromkeys(operand.name for operand in consumer.operands))
     return f"it takes those of {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else None
-
-
-def _check(module: Module, graph: Graph, producer: Node, consumer: Node) -> None:
-    """HloError if the two would be no kernel that computes the same."""
-    if graph.computation not in set(fusible_computations(module)):
-        raise HloError(f"{graph.computation.name} is applied or fused as it stands", hint="fuse what calls it")
-    for node, rule in ((producer, by.NOT_FUSIBLE), (consumer, by.CONSUMER_NOT_FUSIBLE)):
-        if not is_fusible(node) or node.opcode in ("tuple", "get-tuple-element", "after-all"):
-            raise _refusal(rule, producer, consumer)
-    if producer.kind == "kCustom" or (producer.body is not None and producer.body.root.opcode == "tuple"):
-        raise HloError(f"{producer.name} is {_what(producer)}, and cannot go into another fusion")
-    rule = Decider(SHIPPED, None).rule(producer, consumer)
-    is_cpu = target_of(module) not in ("tpu", "gpu")
-    if producer.body is not None and is_cpu and not all(map(is_loop, producer.body.operations)):
-        rule = by.NOT_A_LOOP
-    if rule in _FORBIDDEN or (rule in _NO_LOOPS and is_cpu and not _is_loops(producer, consumer)):
-        raise _refusal(rule, producer, consumer)
-    if Overwriting(module).comes_between(graph, producer, consumer):
-        raise _refusal(by.OVERWRITTEN, producer, consumer)
-
-
-def _is_loops(producer: Node, consumer: Node) -> bool:
-    """Whether both can be computed element by element after all: a fusion of loops is a loop."""
-    return all(
-        is_loop(node) or (node.body is not None and node.kind == "kLoop" and all(map(is_loop, node.body.operations)))
-        for node in (producer, consumer)
-    )
-
-
-def _refusal(rule: Rule, producer: Node, consumer: Node) -> HloError:
-    return HloError(
-        f"{producer.name} cannot be fused into {consumer.name}", hint=rule.about(producer.name, consumer.name)
-    )
-
-
-def _what(fusion: Node) -> str:
-    return "a call of a library" if fusion.kind == "kCustom" else "a fusion of several results"

@@ -1,6 +1,7 @@
 """What moved between two orders, as a person reads diffs: blocks that stood together and still do.
 
-Nothing of XLA's does this. As little as possible counts as moved: the longest subsequence in both orders stays.
+Nothing of XLA's does this. As little as possible counts as moved: the longest subsequence in both orders stays, and
+arguments and constants, which are there from the beginning, are nothing that moves.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hlo_cli.alignment import longest_increasing
+from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 
 @dataclass(frozen=True, slots=True)
 class MovedBlock:
-    """Instructions of the new order that stand together in both and went elsewhere; `behind` is what they follow now.
+    """Instructions of the new order that stand together in both and went elsewhere; `behind` is what they follow now,
+    None where nothing ran before.
 
     `before` are the same instructions in the old module.
     """
@@ -34,21 +37,26 @@ def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
     ...     return parse_module("HloModule m  ENTRY e {" + " ".join(lines[n] for n in order) + "}")
     >>> block, = moved_blocks(module(0, 1, 2, 3), module(0, 2, 1, 3))
     >>> block.instructions, block.behind
-    ((<sine b>,), <parameter p>)
+    ((<sine b>,), None)
     """
     blocks: list[MovedBlock] = []
     for before, after in zip(old.computations, new.computations, strict=True):
-        place = {instruction.name: instruction.index for instruction in before.instructions}
-        positions = [place[instruction.name] for instruction in after.instructions]
+        ones, others = _that_run(before), _that_run(after)
+        place = {instruction.name: position for position, instruction in enumerate(ones)}
+        positions = [place[instruction.name] for instruction in others]
         for first, end in _runs(positions):
             blocks.append(
                 MovedBlock(
-                    after.instructions[first:end],
-                    tuple(before.instructions[position] for position in positions[first:end]),
-                    after.instructions[first - 1] if first else None,
+                    others[first:end],
+                    tuple(ones[position] for position in positions[first:end]),
+                    others[first - 1] if first else None,
                 )
             )
     return tuple(blocks)
+
+
+def _that_run(computation: Computation) -> tuple[Instruction, ...]:
+    return tuple(each for each in computation.instructions if each.opcode not in ("parameter", "constant"))
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:

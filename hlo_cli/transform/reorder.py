@@ -13,7 +13,7 @@ from typing import Literal
 
 from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.peaks import Orders, peaks_of
+from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
@@ -24,20 +24,17 @@ from hlo_cli.transform.scheduling.by_latency import Limits
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.flights import Times, exposed_bytes
 from hlo_cli.transform.scheduling.least_memory import memory_orders
-from hlo_cli.transform.scheduling.least_waiting import latency_orders
+from hlo_cli.transform.scheduling.least_waiting import latency_orders, rounds_of
 from hlo_cli.transform.scheduling.running import Running
 
 How = Literal["memory", "dfs", "bfs", "latency", "postorder"]
-
-Peaks = Mapping[int, int]
-"""The most bytes alive in each memory space, by its number."""
 
 _SCHEDULERS = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_order}
 
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A module in its new order, with the peaks that it had and has, as `memory_of` counts them."""
+    """A module in its new order, with the peaks that it had and has."""
 
     module: Module
     before: Peaks
@@ -74,7 +71,7 @@ def reordered(module: Module, how: How, *, limits: Limits | None = None, times: 
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[8,8] broadcast(p)  b = f32[8,8] broadcast(p)
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
     >>> new = reordered(parse_module(text), "memory")
-    >>> new.before, new.after
+    >>> new.before.whole, new.after.whole
     ({0: 576}, {0: 352})
     """
     new, before, after = _found(module, how, limits or {}, times)
@@ -89,7 +86,7 @@ def _found(module: Module, how: How, limits: Limits, times: Times | None) -> tup
     running = Running(module)
     if how == "memory":
         before = peaks_of(running.uses.facts, {})
-        return _no_higher(module, memory_orders(running, before), before, before)
+        return _lower(module, memory_orders(running, before), before)
     if how == "latency":
         return _waiting_less(module, running, limits, times)
     scheduler = _SCHEDULERS[how]
@@ -99,14 +96,12 @@ def _found(module: Module, how: How, limits: Limits, times: Times | None) -> tup
     return _with(module, orders), None, None
 
 
-def _no_higher(
-    module: Module, candidates: Iterable[Orders], before: Peaks, allowed: Peaks
-) -> tuple[Module, Peaks, Peaks]:
-    """The first of the new orders whose peaks are allowed, measured on the module as it will be; else as it was."""
+def _lower(module: Module, candidates: Iterable[Orders], before: Peaks) -> tuple[Module, Peaks, Peaks]:
+    """The first of the new orders with no higher peak, measured on the module as it will be; else as it was."""
     for orders in candidates:
         new = _with(module, orders)
         after = _peaks(new)
-        if all(peak <= allowed.get(space, 0) for space, peak in after.items()):
+        if after.is_within(before):
             return new, before, after
     return _with(module, {}), before, before
 
@@ -117,8 +112,17 @@ def _waiting_less(
     if not async_pairs(module).pairs:
         return _with(module, {}), None, None
     before = peaks_of(running.uses.facts, {})
-    candidates = latency_orders(running, before, limits, times)
-    new, _, after = _no_higher(module, candidates, before, {**before, **limits})
+    less: dict[int, int] = {}
+    for _ in range(rounds_of(module)):
+        new = _with(module, latency_orders(running, limits, less, times))
+        after = _peaks(new)
+        over = after.over(before, limits)
+        if not over:
+            break
+        for space, bytes_ in over.items():
+            less[space] = less.get(space, 0) + bytes_
+    else:
+        return _with(module, {}), before, before
     waited = exposed_bytes if times is None else times.waited
     if waited(new) > waited(module):
         return _with(module, {}), before, before

@@ -92,7 +92,7 @@ def _opened(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
         new.append(copy)
     if is_split:
         for user in list(fusion.users):
-            element = made[body.root.operands[user.instruction.integer("index") or 0]]
+            element = made[body.root.operands[user.element]]
             user.replace_by(element)
             _hand_over(graph, user, element)
             graph.remove(user)

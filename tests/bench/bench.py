@@ -17,8 +17,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from random import Random
 from statistics import median
 
 from synthetic import FIXTURES, overwriting, synthetic, text_of
@@ -173,6 +174,42 @@ def fuse(rounds: int) -> Iterator[Measured]:
         yield _times(f"fuse ÷ parse, synthetic, {size} MB", min(o for o, _ in times), min(t for _, t in times), 6.0)
 
 
+def what_if(rounds: int) -> Iterator[Measured]:
+    """Time to take all fusions apart and to fuse anew, as a multiple of the time to read the module."""
+    from hlo_cli.analysis.fusion.rules import FusionRules
+    from hlo_cli.transform.fuse import fuse
+    from hlo_cli.transform.unfuse import unfuse
+
+    several = FusionRules(may_duplicate=False, multi_output=True)
+    for size in (4, 40):
+        text = _large(size)
+        module = parse_module(text)
+        apart = unfuse(module)
+        for what, work, budget in (
+            ("unfuse", partial(unfuse, module), 8.0),
+            ("fuse again", partial(fuse, apart), 20.0),
+            ("fuse with several results", partial(fuse, apart, several), None),
+        ):
+            times = [(_seconds(work), _seconds(partial(parse_module, text))) for _ in range(max(2, rounds // 2))]
+            ours, theirs = min(our for our, _ in times), min(their for _, their in times)
+            yield _times(f"{what} ÷ parse, synthetic, {size} MB", ours, theirs, budget)
+
+
+def reorder(rounds: int) -> Iterator[Measured]:
+    """How time to reorder grows from 10,000 to 40,000 instructions, in processor time; four times is linear."""
+    from hlo_cli.transform.reorder import How
+    from hlo_cli.transform.reorder import reorder as reordered
+
+    hows: tuple[How, ...] = ("memory", "latency", "dfs", "bfs", "postorder")
+    small, large = (parse_module(_transfers(count)) for count in (10_000, 40_000))
+    for how in hows:
+        times = [
+            (_seconds(lambda: reordered(large, how)), _seconds(lambda: reordered(small, how)))  # noqa: B023
+            for _ in range(max(1, rounds // 4))
+        ]
+        yield _times(f"reorder {how}, 40,000 ÷ 10,000", min(o for o, _ in times), min(t for _, t in times), 6.0)
+
+
 def start(rounds: int) -> Iterator[Measured]:
     """Time of the answers that must come at once, and what is imported for them."""
     for arguments, budget in (("--version", 5.0), ("--help", 5.0)):
@@ -196,6 +233,7 @@ def commands(rounds: int) -> Iterator[Measured]:
         for command in (
             *(("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json"), ("memspace",)),
             *(("fuse",), ("fuse", "--cost"), ("fuse", "--dots")),
+            *(("fuse", "--apply"), ("fuse", "--unfuse", "all"), ("fuse", "--unfuse", "all", "--apply")),
         ):
             if _code([*_hlo(), *command, str(small)]) > 1:
                 yield Measured(f"hlo {' '.join(command)}", "does not run", "")
@@ -236,6 +274,8 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "memory": memory,
     "analyses": analyses,
     "fuse": fuse,
+    "what_if": what_if,
+    "reorder": reorder,
     "start": start,
     "commands": commands,
     "addresses": addresses,
@@ -264,6 +304,18 @@ THEIR_READER = _RESIDENT.format(read="from jaxlib._hlo import hlo_module_from_te
 @cache
 def _large(megabytes: int) -> str:
     return synthetic(megabytes)
+
+
+def _transfers(count: int) -> str:
+    """A module of about so many instructions: copies in flight beside sums of what came before."""
+    random, lines, there = Random(1), ["  p = f32[256]{0} parameter(0)"], ["p"]
+    for n in range(count // 3):
+        lines.append(f"  s{n} = (f32[256]{{0}}, f32[256]{{0}}, u32[]) copy-start({random.choice(there[-40:])})")
+        lines.append(f"  d{n} = f32[256]{{0}} copy-done(s{n})")
+        lines.append(f"  v{n} = f32[256]{{0}} add(d{n}, {random.choice(there[-60:])})")
+        there.append(f"v{n}")
+    lines.append(f"  ROOT r = f32[256]{{0}} negate({there[-1]})")
+    return "\n".join(("HloModule transfers, is_scheduled=true\n", "ENTRY e {", *lines, "}\n"))
 
 
 def _race(

@@ -71,10 +71,13 @@ def custom_call(instruction: Instruction, figures: Figures, count: Counting) -> 
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost import cost_of
-    >>> from hlo_cli.analysis.costs.figures import XLA
+    >>> from hlo_cli.analysis.costs.figures import EXACT, XLA
     >>> root = parse_module('r = f32[2] custom-call(f32[2] a), custom_call_target="f"').entry.root
-    >>> cost_of(root).unknown, cost_of(root).bytes_accessed, cost_of(root, rules=XLA).bytes_accessed
-    (1, 0, -1.0)
+    >>> for rules in EXACT, XLA:
+    ...     cost = cost_of(root, rules=rules)
+    ...     cost.bytes_accessed, cost.unknown
+    (0, 1)
+    (-1.0, 1)
     """
     rules = count.rules
     if rules.call_markers_are_free and instruction.string("custom_call_target") in _CALL_MARKERS:
@@ -82,7 +85,7 @@ def custom_call(instruction: Instruction, figures: Figures, count: Counting) -> 
     elif rules.known_calls and (known := known_call(instruction, count)) is not None:
         figures |= known
     elif rules.minus_one:
-        figures |= {FLOPS: -1, BYTES: -1, OUTPUT_BYTES: -1, OPTIMAL_SECONDS: -1}
+        figures |= {FLOPS: -1, BYTES: -1, OUTPUT_BYTES: -1, OPTIMAL_SECONDS: -1, UNKNOWN: 1}
         figures |= {operand_key(number): -1 for number in range(len(instruction.operands))}
     else:
         figures[UNKNOWN] = 1

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from hlo_cli.analysis.fusion.users import Users
 from hlo_cli.analysis.post_order import control_predecessors, instruction_post_order
+from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 
+_ALIASING: Final = "output_to_operand_aliasing"
 _RUNNERS: Final = frozenset(("call", "while", "conditional", "async-start"))
 
 
@@ -23,31 +26,43 @@ class Node:
     """An instruction of a computation, or of the body of a fusion; compared by identity.
 
     `instruction` is the one that it stands for: for a clone that which was cloned, for a new fusion its fused root.
-    `users` are ordered and hold each user once. `number` is that of a parameter, else -1.
+    `users` are ordered and hold each user once. `number` is that of a parameter, or of the element that a new
+    get-tuple-element takes, else -1. `aliasing` is what a fusion says of results that lie where operands lay.
     """
 
-    __slots__ = ("body", "instruction", "kind", "name", "number", "opcode", "operands", "shape", "users")
+    __slots__ = ("aliasing", "body", "instruction", "kind", "name", "number", "opcode", "operands", "shape", "users")
 
     def __init__(self, instruction: Instruction, operands: Iterable[Node], *, opcode: str = "", name: str = "") -> None:
         self.instruction = instruction
         self.opcode = opcode or instruction.opcode
         self.shape: Shape = instruction.shape
         self.operands: list[Node] = list(operands)
-        self.users: dict[Node, None] = {}
+        self.users: Users[Node] = Users()
         self.body: Body | None = None
         self.kind = ""
         self.name = name or instruction.name
         self.number = -1
+        self.aliasing: tuple[OutputOperandAlias, ...] = ()
         for operand in self.operands:
-            operand.users[self] = None
+            operand.users.add(self)
+
+    @property
+    def has_several_results(self) -> bool:
+        """Whether it is a fusion with a tuple of results."""
+        return self.body is not None and self.body.root.opcode == "tuple"
+
+    @property
+    def element(self) -> int:
+        """Which element a get-tuple-element takes."""
+        return self.number if self.number >= 0 else self.instruction.integer("index") or 0
 
     def replace_operand(self, position: int, new: Node) -> None:
         """Take another value there."""
         old = self.operands[position]
         self.operands[position] = new
         if old not in self.operands:
-            old.users.pop(self, None)
-        new.users[self] = None
+            old.users.remove(self)
+        new.users.add(self)
 
     def replace_by(self, new: Node) -> None:
         """Give all users another value in place of this one."""
@@ -59,7 +74,7 @@ class Node:
     def detach(self) -> None:
         """Take no value any more."""
         for operand in self.operands:
-            operand.users.pop(self, None)
+            operand.users.remove(self)
         self.operands = []
 
     def __repr__(self) -> str:
@@ -137,6 +152,58 @@ class Graph:
             for other in here.pop(node, ()):
                 there[other] = [each for each in there[other] if each is not node]
 
+    def add(self, new: Node) -> None:
+        """A new node, behind all others."""
+        self.place[new] = len(self.order)
+        self.order.append(new)
+
+    def settle(self) -> None:
+        """Put what is needed before what needs it, and leave everything else in its order."""
+        order = self._walk(self.nodes)
+        self.order = [*order]
+        self.place = {node: place for place, node in enumerate(order)}
+
+    def sorted_nodes(self) -> list[Node]:
+        """The nodes as XLA walks them, whatever has been fused."""
+        needed = {other for node in self.nodes for other in self.needed(node)}
+        return self._walk(node for node in self.nodes if node not in needed)
+
+    def _walk(self, firsts: Iterable[Node]) -> list[Node]:
+        """These nodes with all that they need, each behind what it needs, the first operand first."""
+        order: list[Node] = []
+        done: set[Node] = set()
+        for first in firsts:
+            waiting = [first]
+            while waiting:
+                node = waiting[-1]
+                needed = [] if node in done else [n for n in self.needed(node) if n not in done]
+                waiting.extend(reversed(needed))
+                if not needed:
+                    waiting.pop()
+                    if node not in done:
+                        done.add(node)
+                        order.append(node)
+        return order
+
+    def needed(self, node: Node) -> Iterator[Node]:
+        """What a node waits for, the last first, and takes."""
+        yield from reversed(self.before.get(node, ()))
+        yield from node.operands
+
+    def leads_to(self, sources: Iterable[Node], target: Node) -> bool:
+        """Whether a node needs one of the others, directly or not."""
+        looked_for = set(sources)
+        seen = {target}
+        waiting = [target]
+        while waiting:
+            for node in self.needed(waiting.pop()):
+                if node in looked_for:
+                    return True
+                if node not in seen:
+                    seen.add(node)
+                    waiting.append(node)
+        return False
+
     def wait(self, node: Node, others: Iterable[Node]) -> None:
         """Let a node wait for others besides those that it waits for."""
         for other in others:
@@ -179,13 +246,18 @@ def _nodes_of(computation: Computation, around: frozenset[Computation] = frozens
         if instruction.opcode == "fusion" and called and called[0] not in inside and called[0].root is not None:
             node.body = body_of(called[0], inside)
             node.kind = instruction.attribute("kind") or ""
+            node.aliasing = _aliasing_of(instruction)
     for number, parameter in enumerate(computation.parameters):
         nodes[parameter].number = number
     for instruction, node in nodes.items():
         node.operands = [nodes[operand] for operand in instruction.operands if operand in nodes]
         for operand in node.operands:
-            operand.users[node] = None
+            operand.users.add(node)
     return nodes
+
+
+def _aliasing_of(fusion: Instruction) -> tuple[OutputOperandAlias, ...]:
+    return fusion.items_of(_ALIASING, OutputOperandAlias) if _ALIASING in fusion.raw[1] else ()
 
 
 def body_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> Body:

@@ -61,7 +61,7 @@ def _handed_out(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
         if node.opcode == "tuple" and index:
             node, index = node.operands[index[0]], index[1:]
         elif node.opcode == "get-tuple-element":
-            node, index = node.operands[0], (node.instruction.integer("index") or 0, *index)
+            node, index = node.operands[0], (node.element, *index)
         else:
             return node, index
 

@@ -29,6 +29,7 @@ class Rule:
 LOOP: Final = Rule("loop", "{producer} is computed where {consumer} reads it", fuses=True)
 OUTPUT: Final = Rule("output", "{consumer} is added to the product while it is made", fuses=True)
 VECTOR_DOT: Final = Rule("vector-dot", "the other operand of {consumer} is a vector that fits the cache", fuses=True)
+SIBLINGS: Final = Rule("siblings", "{producer} and {consumer} read the same, and one kernel makes both", fuses=True)
 
 NOT_FUSIBLE: Final = Rule("not-fusible", "{producer} does more than give a value, or is run as it stands")
 CONSUMER_NOT_FUSIBLE: Final = Rule("consumer-not-fusible", "{consumer} is never part of a fusion")
@@ -56,12 +57,34 @@ ON_SOME_PATHS: Final = Rule(
 OVERWRITTEN: Final = Rule(
     "overwritten", "what {producer} reads is overwritten, in the order of the schedule, before {consumer} runs"
 )
+SEVERAL_RESULTS: Final = Rule(
+    "several-results", "kernels of several results are made only where xla_cpu_use_multi_output_fusion is on"
+)
+BY_WAY_OF_OTHERS: Final = Rule(
+    "by-way-of-others", "{consumer} needs {producer} by way of others, which would be too late"
+)
+ALIASED: Final = Rule("aliased", "{producer} writes its result over an operand, and stays a kernel of its own")
+WRITTEN_OVER: Final = Rule("written-over", "{consumer} writes its result over {producer}, which must lie in memory")
+READ_BESIDE: Final = Rule("read-beside", "{consumer} overwrites what {producer} reads")
+TAKEN_WHOLE: Final = Rule("taken-whole", "the results of one of them are used as a tuple, not one by one")
+OTHER_SHAPES: Final = Rule("other-shapes", "one loop makes all results of a kernel, and their shapes differ")
+NOT_SIDE_BY_SIDE: Final = Rule("not-side-by-side", "one of them is not computed element by element")
 
 ALL: Final = (
-    *(LOOP, OUTPUT, VECTOR_DOT),
+    *(LOOP, OUTPUT, VECTOR_DOT, SIBLINGS),
     *(NOT_FUSIBLE, CONSUMER_NOT_FUSIBLE, ON_SOME_PATHS, LIBRARY, CONSTANT_ARRAY, FUSED_WITH_PRODUCT, NOT_A_LOOP),
     *(CONCATENATE, EXPENSIVE_REUSE, ROOT, EXPENSIVE_COPY, NO_COPIES, IN_PLACE_TWICE, IN_PLACE, REDUCES, CONSTANT),
     *(FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION, OVERWRITTEN),
+    *(
+        SEVERAL_RESULTS,
+        BY_WAY_OF_OTHERS,
+        ALIASED,
+        WRITTEN_OVER,
+        READ_BESIDE,
+        TAKEN_WHOLE,
+        OTHER_SHAPES,
+        NOT_SIDE_BY_SIDE,
+    ),
 )
 """Every rule."""
 
@@ -70,12 +93,14 @@ ALL: Final = (
 class FusionRules:
     """Which rules hold: what releases of XLA differ in, and what its options choose. The defaults are jaxlib 0.10.2's.
 
-    `may_duplicate` is off together with XLA's `xla_cpu_use_multi_output_fusion`. `guard_softmax` keeps the operation
+    `may_duplicate` is off and `multi_output`, which makes kernels of several results, is on with XLA's
+    `xla_cpu_use_multi_output_fusion`. `guard_softmax` keeps the operation
     before a softmax out of its fusions, and `wrap_transpose` makes lone transposes fusions, as newer releases do.
     `wrap` makes the lone operations that are compiled as loops fusions too.
     """
 
     may_duplicate: bool = True
+    multi_output: bool = False
     guard_softmax: bool = False
     wrap: bool = True
     wrap_transpose: bool = False

@@ -115,7 +115,7 @@ def _lane(
     column = table.columns[at]
     cells: list[Cell] = [row[at] for row in rows]
     totals: list[Cell] = [row[at] for _, row, _ in sums]
-    writing = writing_of(column, cells, totals if column.total else ())
+    writing = writing_of(column, cells, (*(totals if column.total else ()), *table.alike(at, rows)))
     labelled = at == table.label_index(visible)
     endings = (
         ending_of(column, cell, words if labelled else "", writing, style)

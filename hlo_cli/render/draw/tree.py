@@ -19,7 +19,8 @@ from hlo_cli.report.tree import Branch, Tree, walk
 
 MORE, LAST, DOWN, BLANK = "├─ ", "└─ ", "│  ", "   "
 ASCII = {MORE: "|- ", LAST: "`- ", DOWN: "|  ", BLANK: BLANK}
-DEEPEST_LEAD = 8
+DEEPEST, DEEPEST_CUT = 8, 6
+"""How many levels are drawn before a row, and how many of those that are left where the first ones are cut off."""
 
 
 class Drawn(NamedTuple):
@@ -116,14 +117,21 @@ def _lane(tree: Tree, at: int, drawn: list[Drawn], style: Style) -> Lane:
     ]
     if at == 0:
         entries = [
-            (entry if each.branch else Entry(f"{each.left_out:,} more"))._replace(lead=_lead(each.lead, style))
-            for entry, each in zip(entries, drawn, strict=True)
+            (entry if each.branch else Entry(f"{each.left_out:,} more"))._replace(lead=lead)
+            for entry, each, lead in zip(entries, drawn, _leads(drawn, style), strict=True)
         ]
     return lane_of(column, tuple(style.show(line) for line in column_header(column, writing)), entries)
 
 
-def _lead(lead: str, style: Style) -> str:
-    steps = [lead[at : at + 3] for at in range(0, len(lead), 3)]
-    if len(steps) > DEEPEST_LEAD:
-        steps = [f"{style.dots:<3}", *steps[-DEEPEST_LEAD + 1 :]]
-    return "".join(ASCII.get(step, step) if style.ascii else step for step in steps)
+def _leads(drawn: list[Drawn], style: Style) -> Iterator[str]:
+    """What stands before each row; where that would be long, its first levels are cut off and counted.
+
+    Rows that follow each other lose the same number of levels as long as that goes, so that their lines meet.
+    """
+    cut = 0
+    for each in drawn:
+        steps = [each.lead[at : at + 3] for at in range(0, len(each.lead), 3)]
+        if not cut < len(steps) <= cut + (DEEPEST_CUT if cut else DEEPEST):
+            cut = len(steps) - DEEPEST_CUT // 2 if len(steps) > DEEPEST else 0
+        lines = "".join(ASCII.get(step, step) if style.ascii else step for step in steps[cut:])
+        yield f"{style.dots}{cut:<3} {lines}" if cut else lines

@@ -46,7 +46,7 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
     for at in visible:
         column, cells = table.columns[at], [row[at] for row in rows]
         totals = [row[at] for _, row, _ in sums]
-        writing = writing_of(column, cells, totals if column.total else ())
+        writing = writing_of(column, cells, (*(totals if column.total else ()), *table.alike(at, rows)))
         endings = [
             ending_of(column, cell, words if at == label else "", writing, style)
             for cell, (words, _, _) in zip(totals, sums, strict=True)

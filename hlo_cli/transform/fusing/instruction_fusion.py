@@ -86,6 +86,8 @@ class Pass:
     def _rule(self, producer: Node, consumer: Node) -> Rule:
         if not is_fusible(producer):
             return by.NOT_FUSIBLE
+        if any(consumer.operands[alias.operand_number] is producer for alias in consumer.aliasing):
+            return by.WRITTEN_OVER
         rule = by.ON_SOME_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
         is_late = rule.fuses and self.overwriting.comes_between(self.graph, producer, consumer)
         return by.OVERWRITTEN if is_late else rule

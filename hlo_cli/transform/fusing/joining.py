@@ -6,7 +6,10 @@ Mirrors `CloneAndAppendInstructionIntoCalledComputation` and `AddCallOperand` of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node
+from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames
 
 
@@ -35,14 +38,17 @@ def join(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> Node
 
 
 def take_in(fusion: Node, producer: Node, names: ModuleNames) -> Node:
-    """An operand of a fusion goes inside; the producer stays where it is."""
+    """A clone goes inside of a fusion, for the operand if it is one; the producer stays where it is."""
     body = fusion.body
     assert body is not None
     clone = _clone(producer, names)
     body.nodes[clone] = None
-    number = fusion.operands.index(producer)
-    body.parameters[number].replace_by(clone)
-    _remove_operand(fusion, number, names)
+    if producer in fusion.operands:
+        number = fusion.operands.index(producer)
+        parameter = body.parameters[number]
+        parameter.replace_by(clone)
+        body.root = clone if body.root is parameter else body.root
+        _remove_operand(fusion, number, names)
     _connect(clone, producer.operands, fusion, names)
     body.computation = None
     return clone
@@ -51,7 +57,7 @@ def take_in(fusion: Node, producer: Node, names: ModuleNames) -> Node:
 def _clone(node: Node, names: ModuleNames) -> Node:
     """The operation without operands."""
     clone = Node(node.instruction, (), opcode=node.opcode, name=names.instructions.new(node.name))
-    clone.body, clone.kind, clone.shape = node.body, node.kind, node.shape
+    clone.body, clone.kind, clone.shape, clone.aliasing = node.body, node.kind, node.shape, node.aliasing
     return clone
 
 
@@ -59,16 +65,16 @@ def _connect(clone: Node, operands: list[Node], fusion: Node, names: ModuleNames
     """Give a clone parameters in place of its operands; those that the fusion does not take yet stand last."""
     body = fusion.body
     assert body is not None
-    numbers = {operand: number for number, operand in enumerate(fusion.operands)}
+    numbers = {operand: number for number, operand in reversed(list(enumerate(fusion.operands)))}
     for operand in operands:
         if operand not in numbers:
             numbers[operand] = len(fusion.operands)
             fusion.operands.append(operand)
-            operand.users[fusion] = None
+            operand.users.add(fusion)
             body.parameters.append(_parameter(fusion, numbers[operand], names))
         parameter = body.parameters[numbers[operand]]
         clone.operands.append(parameter)
-        parameter.users[clone] = None
+        parameter.users.add(clone)
 
 
 def _parameter(fusion: Node, number: int, names: ModuleNames) -> Node:
@@ -80,13 +86,20 @@ def _parameter(fusion: Node, number: int, names: ModuleNames) -> Node:
     return parameter
 
 
+def _behind(number: int, alias: OutputOperandAlias) -> OutputOperandAlias:
+    """What is said of results and operands when the operand of this number is gone."""
+    assert alias.operand_number != number
+    return replace(alias, operand_number=alias.operand_number - (alias.operand_number > number))
+
+
 def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
     """Take an operand away; the parameters behind it are made anew with the number before."""
     body = fusion.body
     assert body is not None
     gone = fusion.operands.pop(number)
+    fusion.aliasing = tuple(_behind(number, alias) for alias in fusion.aliasing)
     if gone not in fusion.operands:
-        gone.users.pop(fusion, None)
+        gone.users.remove(fusion)
     del body.nodes[body.parameters.pop(number)]
     for place in range(number, len(body.parameters)):
         old = body.parameters[place]

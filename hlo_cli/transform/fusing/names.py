@@ -1,6 +1,6 @@
 """New names as XLA makes them: the wanted one, or with the next number that is free behind it.
 
-Mirrors xla/service/name_uniquer.cc.
+Mirrors xla/service/name_uniquer.cc, and the names of clones of xla/hlo/ir/hlo_instruction.cc.
 """
 
 from __future__ import annotations
@@ -44,6 +44,20 @@ class Names:
             self._next[stem] = number + 1
         taken.add(number)
         return number
+
+
+def name_of_clone(name: str) -> str:
+    """The name that a clone asks for: `.clone` behind it, from the second on with a number (`Clone`).
+
+    >>> [name_of_clone(name) for name in ("add.3", "add.3.clone", "add.3.clone2", "add.3.clone.1")]
+    ['add.3.clone', 'add.3.clone2', 'add.3.clone3', 'add.3.clone.1.clone']
+    """
+    stem, mark, behind = name.rpartition(".clone")
+    if mark and not behind:
+        return f"{name}2"
+    if mark and behind.isdecimal():
+        return f"{stem}.clone{int(behind) + 1}"
+    return f"{name}.clone"
 
 
 class ModuleNames:

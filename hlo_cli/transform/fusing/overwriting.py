@@ -55,6 +55,14 @@ class Overwriting:
         first, last = producer.instruction.index, consumer.instruction.index
         return any(first < place < last for buffer in self._read(producer) for place in _of(places, buffer))
 
+    def is_quiet(self, graph: Graph, one: Node, other: Node) -> bool:
+        """Whether nothing is overwritten from one of the two to the other, so that all between them may move."""
+        places = self._written.get(graph.computation)
+        if not places:
+            return True
+        first, last = sorted((graph.place[one], graph.place[other]))
+        return not any(first <= place <= last for written in places.values() for place in written)
+
     def _read(self, node: Node) -> set[int]:
         return self._taken.get(node.instruction, set())
 

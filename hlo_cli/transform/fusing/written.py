@@ -15,10 +15,14 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.copying import CopyReader
+from hlo_cli.transform.fusing.names import Names, name_of_clone
 
 _WAITS: Final = "control-predecessors"
 _OF_THE_ROOT: Final = ("sharding", "origin", "frontend_attributes", "metadata")
 """What a fusion says as its root does."""
+_OF_A_TUPLE: Final = ("origin", "frontend_attributes", "metadata")
+_OF_AN_ELEMENT: Final = ("frontend_attributes", "metadata")
+"""What a get-tuple-element says as the fusion does that it takes from."""
 
 
 def written(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
@@ -42,6 +46,9 @@ class _Writer:
     new: dict[Computation, Computation] = field(default_factory=dict)
     computations: list[Computation] = field(default_factory=list)
     held: frozenset[Instruction] = field(init=False)
+    unused: set[Computation] = field(default_factory=set)
+    called_inside: set[Computation] | None = None
+    names: Names | None = None
 
     def __post_init__(self) -> None:
         self.held = frozenset[Instruction]().union(*(graph.held for graph in self.graphs.values()))
@@ -52,9 +59,9 @@ class _Writer:
 
     def module_written(self) -> Module:
         """The new module."""
-        unused = self._unused()
+        self.unused = self._unused()
         for old in self.module.computations:
-            if old in unused:
+            if old in self.unused:
                 continue
             if old in self.graphs:
                 self._write_graph(self.graphs[old])
@@ -102,19 +109,24 @@ class _Writer:
     def _write(self, node: Node, lines: _Lines, made: Mapping[Node, Instruction], waits: list[str]) -> Instruction:
         called = [self.new[each] for each in node.instruction.called_computations]
         if node.body is not None:
-            called = [self._computation_of(node.body, lines.original)]
+            is_nested = lines.computation is not self.new[lines.original]
+            called = [self._computation_of(node.body, lines.original, is_nested=is_nested)]
         elif node.opcode == "parameter":
             called = []
-        text = _text_of(node, waits, is_held=node.instruction in self.held)
+        calls = called[0].name if node.body is not None else ""
+        text = _text_of(node, waits, calls, is_held=node.instruction in self.held)
         new = lines.add(node.instruction, node.name, [made[operand] for operand in node.operands], called, text)
         new.opcode, new.shape = node.opcode, node.shape
         return new
 
-    def _computation_of(self, body: Body, around: Computation) -> Computation:
+    def _computation_of(self, body: Body, around: Computation, *, is_nested: bool) -> Computation:
         """The computation of a fusion's body: that which it was read from, or a new one."""
+        name = body.name
         if body.computation is not None:
-            return self.new[body.computation]
-        new = Computation(body.name, execution_thread=around.execution_thread)
+            if not is_nested or self._is_first_to_call(body.computation):
+                return self.new[body.computation]
+            name = self._name_of_clone(name)
+        new = Computation(name, execution_thread=around.execution_thread)
         lines = _Lines(new, around)
         made: dict[Node, Instruction] = {}
         needed = users_first(body)[::-1]
@@ -123,6 +135,22 @@ class _Writer:
         lines.finish(made[body.root], (made[parameter] for parameter in body.parameters))
         self.computations.append(new)
         return new
+
+    def _is_first_to_call(self, nested: Computation) -> bool:
+        """Whether no fusion inside of another calls the body of a fusion yet: it has one caller."""
+        if self.called_inside is None:
+            copied = (old for old in self.module.computations if old not in self.unused and old not in self.graphs)
+            fusions = (each for old in copied for each in old.instructions if each.opcode == "fusion")
+            self.called_inside = {called for fusion in fusions for called in fusion.called_computations}
+        is_first = nested not in self.called_inside
+        self.called_inside.add(nested)
+        return is_first
+
+    def _name_of_clone(self, name: str) -> str:
+        if self.names is None:
+            made = (node.body.name for graph in self.graphs.values() for node in graph.nodes if node.body is not None)
+            self.names = Names({*made, *(old.name for old in self.module.computations)})
+        return self.names.new(name_of_clone(name))
 
 
 class _Lines:
@@ -158,21 +186,49 @@ class _Lines:
         self.computation.root = root
 
 
-def _text_of(node: Node, waits: list[str], *, is_held: bool) -> InstructionText | None:
+def _text_of(node: Node, waits: list[str], calls: str, *, is_held: bool) -> InstructionText | None:
     """What a node says where that is not what its instruction says."""
     source = node.instruction
     if node.opcode == "parameter" and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
+    said = source.attributes
     if node.opcode == source.opcode:
-        if not is_held and not waits:
+        if node.body is not None and (node.body.computation is None or node.body.name != calls):
+            said = tuple(_of_changed(node, calls))
+        elif not is_held and not waits:
             return None
-        return InstructionText(tuple(_attributes(source.attributes, waits)), source.text.argument, source.span)
+        return InstructionText(tuple(_attributes(said, waits)), source.text.argument, source.span)
     if node.opcode == "fusion" and node.body is not None:
-        own = (Attribute("kind", node.kind), Attribute("calls", f"%{node.body.name}"))
-        said = {attribute.name: attribute for attribute in source.attributes}
-        of_root = (said[name] for name in _OF_THE_ROOT if name in said)
-        return InstructionText(tuple(_attributes((*own, *of_root), waits)))
-    return None
+        own = (Attribute("kind", node.kind), Attribute("calls", f"%{calls}"))
+        of_root = _OF_A_TUPLE if node.has_several_results else _OF_THE_ROOT
+        return InstructionText(tuple(_attributes((*own, *_these(of_root, said)), waits)))
+    if node.opcode == "get-tuple-element":
+        own_index = Attribute("index", str(node.number))
+        return InstructionText(tuple(_attributes((own_index, *_these(_OF_AN_ELEMENT, said)), waits)))
+    return InstructionText(()) if node.opcode == "tuple" else None
+
+
+def _these(names: Iterable[str], said: Iterable[Attribute]) -> Iterator[Attribute]:
+    """The attributes of these names, in the order of the names."""
+    found = {attribute.name: attribute for attribute in said}
+    return (found[name] for name in names if name in found)
+
+
+def _of_changed(fusion: Node, calls: str) -> Iterator[Attribute]:
+    """What is said of a fusion that has taken something in, or is a copy of another."""
+    is_other_shape = fusion.shape != fusion.instruction.shape
+    for attribute in fusion.instruction.attributes:
+        match attribute.name:
+            case "kind":
+                yield Attribute("kind", fusion.kind)
+            case "calls":
+                yield Attribute("calls", f"%{calls}")
+            case "output_to_operand_aliasing":
+                yield Attribute(attribute.name, "{" + ", ".join(map(str, fusion.aliasing)) + "}")
+            case "sharding" if is_other_shape:
+                pass
+            case _:
+                yield attribute
 
 
 def _attributes(attributes: Iterable[Attribute], waits: list[str]) -> Iterator[Attribute]:

@@ -30,9 +30,9 @@ class BufferUses:
     """The buffers of a module, each known by a number, with who makes, takes and overwrites them.
 
     `facts` are those that hold in any order; `runs` the computations that run, callers before what they call. `size`
-    has the bytes of the buffers that an order can do something about, which arguments are not; `space` says where they
-    lie. `home` is the computation that a buffer lives in, the outermost in which it is seen. `overwritten` are the
-    buffers of several values that a computation, or what it calls, writes.
+    has the bytes of the buffers that an order can do something about, as it cannot about arguments and constants;
+    `space` says where they lie. `home` is the computation that a buffer lives in, the outermost in which it is seen.
+    `overwritten` are the buffers of several values that a computation, or what it calls, writes.
     """
 
     facts: AnyOrder
@@ -114,7 +114,9 @@ def buffer_uses(module: Module) -> BufferUses:
     aliases = facts.aliases
     runs = flat_schedule(facts.places, module.entry, facts.chains).runs
     movable = {
-        aliases.buffer[buffer.values[0]]: buffer for buffer in facts.buffers if buffer.size and buffer.parameter is None
+        aliases.buffer[buffer.values[0]]: buffer
+        for buffer in facts.buffers
+        if buffer.size and buffer.parameter is None and not buffer.is_constant
     }
     size = {name: buffer.size for name, buffer in movable.items()}
     space = {name: buffer.space for name, buffer in movable.items()}

@@ -56,10 +56,10 @@ class _Room:
 
     def has(self, node: int) -> bool:
         """Whether a node fits, or frees at least as much as it takes."""
-        return all(
-            held.alive + held.needs(node) <= limit or held.gains(node) >= 0
-            for held, limit in zip(self.held, self._limits, strict=True)
-        )
+        for held, limit in zip(self.held, self._limits, strict=True):
+            if held.alive + held.needs(node) > limit and held.gains(node) < 0:
+                return False
+        return True
 
     def gains(self, node: int) -> int:
         """The bytes that a node frees less those that it adds."""

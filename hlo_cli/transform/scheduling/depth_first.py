@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.post_order import instruction_post_order
 from hlo_cli.transform.scheduling.flow import Flow
 
 _GIVEN: Final = frozenset(("parameter", "constant"))
@@ -23,7 +22,7 @@ def post_order(flow: Flow) -> Sequence[int]:
     >>> post_order(next(buffer_uses(parse_module(text)).flows()))
     (1, 0, 2)
     """
-    return instruction_post_order(flow.computation)
+    return flow.post_order
 
 
 def heaviest_first(flow: Flow) -> list[int]:
@@ -71,7 +70,7 @@ def _weights(flow: Flow) -> Sequence[tuple[int, int, str]]:
     """
     others, sizes, seen = [0] * len(flow), [0] * len(flow), 0
     instructions = flow.computation.instructions
-    for index in instruction_post_order(flow.computation):
+    for index in flow.post_order:
         if instructions[index].opcode in _GIVEN:
             continue
         seen += flow.made[index]

@@ -27,13 +27,14 @@ _WIDE: Final = 256
 class Flow:
     """Instructions by their index in the computation.
 
-    `operands` and `users` have each one once; `controls` and `successors` are those of control dependencies. `used` are
-    the values that an instruction may read, those that `leave` with the computation's result. `made` are the bytes of
-    the values that an instruction defines, `size` those of each value; what is given, as arguments and constants are,
-    has none.
+    `post_order` has them depth first. `operands` and `users` have each one once; `controls` and `successors` are those
+    of control dependencies. `used` are the values that an instruction may read, those that `leave` with the
+    computation's result. `made` are the bytes of the values that an instruction defines, `size` those of each value;
+    what is given, as arguments and constants are, has none.
     """
 
     computation: Computation
+    post_order: tuple[int, ...]
     operands: tuple[tuple[int, ...], ...]
     users: tuple[tuple[int, ...], ...]
     controls: Mapping[int, Sequence[int]]
@@ -80,8 +81,11 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
             if name == place:
                 made[index] += size[name]
     root = computation.root
+    base = places.base[computation]
+    position = dataflow.position[base : base + len(instructions)]
     return Flow(
         computation,
+        tuple(sorted(range(len(instructions)), key=position.__getitem__)),
         operands,
         tuple(map(tuple, users)),
         controls,

@@ -82,7 +82,7 @@ def graph_of(
     """The graph of a computation; `peaks` are the bytes that those it calls need, as far as they run."""
     instructions = computation.instructions
     before = _needs(computation, uses, effects, text)
-    groups = _groups(instructions, text)
+    groups = _groups(computation, text)
     node_of, members = _grouped(len(instructions), before, groups)
     found: list[dict[int, None]] = [{} for _ in members]
     for index, earlier in enumerate(before):
@@ -135,11 +135,12 @@ def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: s
     return found
 
 
-def _groups(instructions: Sequence[Instruction], text: str) -> list[list[int]]:
+def _groups(computation: Computation, text: str) -> list[list[int]]:
     """The instructions that frontend attributes keep together, by index."""
     groups: dict[str, list[int]] = {}
-    if _GROUP in text:
-        for index, instruction in enumerate(instructions):
+    span = computation.span
+    if span is None or text.find(_GROUP, span.start, span.end) >= 0:
+        for index, instruction in enumerate(computation.instructions):
             if _GROUP in instruction.raw[1]:
                 name = instruction.frontend_attributes.get(_GROUP)
                 if name is not None:

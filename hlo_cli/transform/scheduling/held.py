@@ -14,43 +14,89 @@ from hlo_cli.transform.scheduling.graph import Graph
 class Held:
     """The memory of a computation while nodes are taken one after the other."""
 
-    __slots__ = ("_graph", "_left", "_sum", "_there", "alive")
+    __slots__ = ("_frees", "_graph", "_left", "_needs", "_sum", "_waiting", "alive")
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.alive = 0
-        self._there: set[int] = set()
         self._left: dict[int, int] = {}
         self._sum: dict[int, int] = {}
+        # by buffer that is not there yet the nodes that would bring it
+        self._waiting: dict[int, list[int]] = {}
+        size, kept = graph.size, graph.kept
         for node, buffers in enumerate(graph.held):
             for buffer in buffers:
                 # what is kept has one user more, who never comes
-                self._left[buffer] = self._left.get(buffer, buffer in graph.kept) + 1
+                self._left[buffer] = self._left.get(buffer, buffer in kept) + 1
                 self._sum[buffer] = self._sum.get(buffer, 0) + node
+                self._waiting.setdefault(buffer, []).append(node)
+        left = self._left
+        self._needs = [sum([size[b] for b in buffers]) for buffers in graph.held]
+        self._frees = [sum([size[b] for b in buffers if left[b] == 1]) for buffers in graph.held]
 
     def needs(self, node: int) -> int:
         """The bytes that a node adds while it runs."""
-        size, there = self._graph.size, self._there
-        return sum(size[b] for b in self._graph.held[node] if b not in there) + self._graph.inner[node]
+        return self._needs[node] + self._graph.inner[node]
 
     def gains(self, node: int) -> int:
         """The bytes that a node frees less those that it adds."""
-        size, left = self._graph.size, self._left
-        return sum(size[b] for b in self._graph.held[node] if left[b] == 1) - self.needs(node)
+        return self._frees[node] - self._needs[node] - self._graph.inner[node]
 
     def take(self, node: int) -> list[int]:
         """Runs a node; returns the nodes that are now the last to need a buffer."""
-        self.alive += self.needs(node) - self._graph.inner[node]
+        size, left = self._graph.size, self._left
+        self.alive += self._needs[node]
         last: list[int] = []
         for buffer in self._graph.held[node]:
-            self._there.add(buffer)
-            self._left[buffer] -= 1
+            for other in self._waiting.pop(buffer, ()):
+                self._needs[other] -= size[buffer]
+            left[buffer] -= 1
             self._sum[buffer] -= node
-            if not self._left[buffer]:
-                self.alive -= self._graph.size[buffer]
-            elif self._left[buffer] == 1 and buffer not in self._graph.kept:
+            if not left[buffer]:
+                self.alive -= size[buffer]
+            elif left[buffer] == 1 and buffer not in self._graph.kept:
+                self._frees[self._sum[buffer]] += size[buffer]
                 last.append(self._sum[buffer])
         return last
+
+
+class Measure:
+    """Measures orders of the nodes of one graph.
+
+    >>> chain = Graph(((),) * 2, ((), (0,)), ((1,), ()), ((0,), (0, 1)), {0: 8, 1: 16}, frozenset((1,)), (0,) * 2)
+    >>> Measure(chain).of((0, 1))
+    (24, [8, 8])
+    """
+
+    __slots__ = ("_graph", "_nodes")
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._nodes: dict[int, list[int]] = {}
+        for node, buffers in enumerate(graph.held):
+            for buffer in buffers:
+                self._nodes.setdefault(buffer, []).append(node)
+
+    def of(self, order: Sequence[int]) -> tuple[int, list[int]]:
+        """The most bytes that an order holds at once, and of each node those that it takes less those that it frees."""
+        size, kept, inner = self._graph.size, self._graph.kept, self._graph.inner
+        place = [0] * len(order)
+        for number, node in enumerate(order):
+            place[node] = number
+        begins, ends = [0] * len(order), [0] * len(order)
+        for buffer, nodes in self._nodes.items():
+            places = [place[node] for node in nodes]
+            begins[min(places)] += size[buffer]
+            if buffer not in kept:
+                ends[max(places)] += size[buffer]
+        most = alive = 0
+        grown = [0] * len(order)
+        for node, begin, end in zip(order, begins, ends, strict=True):
+            alive += begin
+            most = max(most, alive + inner[node])
+            alive -= end
+            grown[node] = begin - end
+        return most, grown
 
 
 def peak_of_order(graph: Graph, order: Sequence[int]) -> int:
@@ -62,30 +108,4 @@ def peak_of_order(graph: Graph, order: Sequence[int]) -> int:
     >>> peak_of_order(chain, (0, 1, 2))
     24
     """
-    most = alive = 0
-    for node, (begins, ends) in zip(order, changes(graph, order), strict=True):
-        alive += begins
-        most = max(most, alive + graph.inner[node])
-        alive -= ends
-    return most
-
-
-def changes(graph: Graph, order: Sequence[int]) -> list[tuple[int, int]]:
-    """The bytes of the buffers that begin with each node of an order, and of those that end with it.
-
-    >>> chain = Graph(((),) * 2, ((), (0,)), ((1,), ()), ((0,), (0, 1)), {0: 8, 1: 16}, frozenset((1,)), (0,) * 2)
-    >>> changes(chain, (0, 1))
-    [(8, 0), (16, 8)]
-    """
-    begins, ends = [0] * len(order), [0] * len(order)
-    held, size = graph.held, graph.size
-    last: dict[int, int] = {}
-    for number, node in enumerate(order):
-        for buffer in held[node]:
-            if buffer not in last:
-                begins[number] += size[buffer]
-            last[buffer] = number
-    for buffer, number in last.items():
-        if buffer not in graph.kept:
-            ends[number] += size[buffer]
-    return list(zip(begins, ends, strict=True))
+    return Measure(graph).of(order)[0]

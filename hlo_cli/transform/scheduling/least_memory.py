@@ -6,10 +6,10 @@ three for the whole module. The same three are among those tried here, so that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.peaks import Orders, peaks_of
+from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
@@ -18,7 +18,7 @@ from hlo_cli.transform.scheduling.by_memory import by_memory
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.flow import Flow
 from hlo_cli.transform.scheduling.graph import Graph, in_front
-from hlo_cli.transform.scheduling.held import peak_of_order
+from hlo_cli.transform.scheduling.held import Measure
 from hlo_cli.transform.scheduling.running import Running
 from hlo_cli.transform.scheduling.tightened import tightened
 
@@ -28,57 +28,78 @@ _MEASURED: Final = 150_000
 _LEAST: Final = 5
 """How many orders are measured at least, if any."""
 
+_TIGHTENED: Final = 3
+"""How many orders of a computation of a large module are made tighter: those with the lowest peaks."""
+
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
 
-def memory_orders(running: Running, before: Mapping[int, int]) -> Iterator[Orders]:
+def memory_orders(running: Running, before: Peaks) -> Iterator[Orders]:
     """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
+
+    What is lower is so with constants there for the whole run: to have them later is no gain, and only chooses between
+    orders of a module that has none yet.
 
     How many are measured depends on the size of the module: XLA's, the best by what schedulers count for each
     computation, those made tighter. In a large one the best by that count is all there is. Constants that stood in
     front stay there, where that costs nothing.
     """
-    candidates = _candidates(running)
     count = _MEASURED // max(running.module.instruction_count, 1)
     if count < _LEAST:
-        yield candidates[0]
+        yield _candidates(running, 1)[0]
         return
-    ranked: list[tuple[int, int, Orders]] = []
-    for number, orders in enumerate(candidates[:count]):
+    ranked: list[tuple[tuple[int, int], int, Orders]] = []
+    for number, orders in enumerate(_candidates(running, count)):
         peaks = peaks_of(running.uses.facts, orders)
-        if all(peaks[space] <= before.get(space, 0) for space in peaks):
-            ranked.append((sum(peaks.values()), number, orders))
+        if peaks.is_within(before):
+            ranked.append((_rank(peaks), number, orders))
     ranked.sort(key=lambda each: each[:2])
-    for peak, _, orders in ranked:
-        if peak < sum(before.values()):
+    whole, standing = _rank(before)
+    for rank, _, orders in ranked:
+        if rank < (whole, 0 if running.module.is_scheduled else standing):
             unmoved = {computation: in_front("constant", order) for computation, order in orders.items()}
-            if peaks_of(running.uses.facts, unmoved) == peaks_of(running.uses.facts, orders):
+            if _rank(peaks_of(running.uses.facts, unmoved)) <= rank:
                 yield unmoved
             yield orders
 
 
-def _candidates(running: Running) -> list[Orders]:
+def _rank(peaks: Peaks) -> tuple[int, int]:
+    return sum(peaks.whole.values()), sum(peaks.standing.values())
+
+
+def _candidates(running: Running, count: int) -> list[Orders]:
+    """So many orders of the module: the best of each computation, and those that are tried, one after the other."""
     best: dict[Computation, Sequence[Instruction]] = {}
     found: list[dict[Computation, Sequence[Instruction]]] = []
     for flow, graph in running.computations():
         least = running.peaks[flow.computation]
         best[flow.computation] = flow.computation.instructions
-        for number, nodes in enumerate(_tried(flow, graph)):
-            if number == len(found):
-                found.append({})
-            order = found[number][flow.computation] = graph.instructions(nodes)
-            peak = peak_of_order(graph, nodes)
+        lowest: Sequence[int] | None = None
+        for number, (nodes, peak) in enumerate(_tried(flow, graph, _TIGHTENED if count < _LEAST else None)):
             if peak < least:
-                least, best[flow.computation] = peak, order
+                least, lowest = peak, nodes
+            if number + 1 < count:
+                if number == len(found):
+                    found.append({})
+                found[number][flow.computation] = graph.instructions(nodes)
+        if lowest is not None:
+            best[flow.computation] = graph.instructions(lowest)
         running.peaks[flow.computation] = least
     return [best, *found]
 
 
-def _tried(flow: Flow, graph: Graph) -> Iterator[Sequence[int]]:
-    """XLA's orders first, then those made tighter."""
-    orders = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
-    yield from orders
+def _tried(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[Sequence[int], int]]:
+    """XLA's orders first, then those made tighter, if need be not all, each with its peak."""
+    measure = Measure(graph)
+    orders: list[Sequence[int]] = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
     orders.append(by_buffers(graph))
-    yield orders[-1]
-    for order in (*orders, range(len(graph))):
-        yield tightened(graph, order)
+    measured = [measure.of(order) for order in orders]
+    yield from zip(orders, [peak for peak, _ in measured], strict=True)
+    orders.append(range(len(graph)))
+    measured.append(measure.of(orders[-1]))
+    numbers: Sequence[int] = range(len(orders))
+    if most is not None:
+        numbers = sorted(numbers, key=lambda number: measured[number][0])[:most]
+    for number in numbers:
+        tight = tightened(graph, measure, orders[number], measured[number][1])
+        yield tight, measure.of(tight)[0]

@@ -6,13 +6,14 @@ with a lower memory limit as long as the result takes too much.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPair, async_pairs
-from hlo_cli.analysis.peaks import Orders, peaks_of
+from hlo_cli.analysis.peaks import Orders
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.by_latency import Limits, by_latency
 from hlo_cli.transform.scheduling.flights import Times, flights_of, times_by_bytes
 from hlo_cli.transform.scheduling.graph import in_front
@@ -21,25 +22,22 @@ from hlo_cli.transform.scheduling.running import Running
 
 _ROUNDS: Final = 4
 """How often the room for what hides latency is narrowed, when the order takes more memory than it may."""
-_LARGE: Final = 50_000
-"""The number of instructions from which on there is one round."""
+_ORDERED: Final = 100_000
+"""How many instructions are put in order in all; the first round is there in any case."""
 
 
-def latency_orders(
-    running: Running, before: Mapping[int, int], limits: Limits, times: Times | None
-) -> Iterator[Orders]:
-    """Orders that hide latency, each in less room than the one before; `before` are the peaks of the present order."""
-    allowed = {**before, **limits}
-    less: dict[int, int] = {}
-    for _ in range(1 if running.module.instruction_count > _LARGE else _ROUNDS):
-        orders = _orders(running, limits, less, times)
-        yield orders
-        for space, peak in peaks_of(running.uses.facts, orders).items():
-            if peak > allowed.get(space, 0):
-                less[space] = less.get(space, 0) + peak - allowed.get(space, 0)
+def rounds_of(module: Module) -> int:
+    """How often an order is tried, in less and less room.
+
+    >>> from hlo_cli import parse_module
+    >>> rounds_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
+    4
+    """
+    return min(max(_ORDERED // max(module.instruction_count, 1), 1), _ROUNDS)
 
 
-def _orders(running: Running, limits: Limits, less: Limits, times: Times | None) -> Orders:
+def latency_orders(running: Running, limits: Limits, less: Limits, times: Times | None) -> Orders:
+    """An order that hides latency of each computation with asynchronous pairs; `less` are bytes that it may not use."""
     pairs: dict[Computation, list[AsyncPair]] = {}
     for pair in async_pairs(running.module).pairs:
         pairs.setdefault(pair.start.computation, []).append(pair)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.chips import Chip
 from hlo_cli.analysis.memory import Memory, Offsets, Space
-from hlo_cli.commands.memspace_rows import arena_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,13 @@ def fits_of(memory: Memory, limit_bytes: int | None, chip: Chip | None) -> tuple
     return tuple(
         Fit(space.number, space.name, _taken(memory, space), limit, space.offsets) for space, limit in found if limit
     )
+
+
+def arena_bytes(memory: Memory, space: Space) -> int | None:
+    """What the program takes of a space in all: every allocation there; None where the text cannot tell."""
+    if space.offsets == "unknown":
+        return None
+    return sum(a.size for a in memory.allocations if a.space == space.number and a.kind != "thread-local")
 
 
 def _taken(memory: Memory, space: Space) -> int:

@@ -1,0 +1,80 @@
+"""What the rules about costs ask of a whole module, each analysis made once, and only if a rule asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hlo_cli.analysis.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.fusion_heroes import all_fused
+from hlo_cli.analysis.kernels import is_launched, times_run_of
+from hlo_cli.analysis.memory import Memory
+from hlo_cli.analysis.transfers import Transfer, transfers_of
+from hlo_cli.analysis.work import NO_KERNELS
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+
+@dataclass(eq=False)
+class Analyses:
+    """A module with what is known of its memory, its kernels and its transfers.
+
+    >>> from hlo_cli import parse_module
+    >>> analyses = Analyses(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"))
+    >>> analyses.kernels, analyses.memory.spaces[0].peak_bytes
+    ((<negate n>,), 16)
+    """
+
+    module: Module
+    _operations: dict[Instruction, tuple[Instruction, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What fills memory while the module runs."""
+        from hlo_cli.analysis.memory_of import memory_of  # loads numpy, which pages and lists of rules do without
+
+        return memory_of(self.module)
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """What is under way while something else runs."""
+        return overlap_of(self.module)
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """What is moved from one memory space to another."""
+        return transfers_of(self.overlap.sequence)
+
+    @cached_property
+    def times(self) -> Mapping[Computation, int | None]:
+        """How often each computation runs that does so step by step."""
+        return times_run_of(self.module)
+
+    @cached_property
+    def kernels(self) -> tuple[Instruction, ...]:
+        """What is launched by itself, in the order of the text; fusions too."""
+        return tuple(each for computation in self.times for each in computation.instructions if is_launched(each))
+
+    def operations(self, kernel: Instruction) -> tuple[Instruction, ...]:
+        """What a kernel does: the operations that are fused into it, or the one that it is.
+
+        >>> from hlo_cli import parse_module
+        >>> text = '''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
+        ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }'''
+        >>> module = parse_module(text)
+        >>> Analyses(module).operations(module.entry.root)
+        (<negate n>,)
+        """
+        if kernel.opcode != "fusion" or not kernel.called_computations:
+            return (kernel,)
+        if kernel not in self._operations:
+            inner = all_fused(kernel.called_computations[0])
+            self._operations[kernel] = tuple([each for each in inner if each.opcode not in NO_KERNELS])
+        return self._operations[kernel]
+
+    def does_only(self, kernel: Instruction, *opcodes: str) -> bool:
+        """Whether a kernel does nothing but these operations, and does one of them."""
+        operations = self.operations(kernel)
+        return bool(operations) and all(each.opcode in opcodes for each in operations)

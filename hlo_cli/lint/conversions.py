@@ -1,0 +1,52 @@
+"""Conversions of a value to another type and back, with nothing computed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.through import MOVES, origin_of
+
+
+class RoundTrip(NamedTuple):
+    """The conversion away from a type, the one that comes back to it, and both types."""
+
+    first: Instruction
+    last: Instruction
+    outer: PrimitiveType
+    inner: PrimitiveType
+
+
+def element_type(instruction: Instruction) -> PrimitiveType | None:
+    """The type of the first array that an instruction gives; None if it gives none.
+
+    >>> from hlo_cli import parse_module
+    >>> print(element_type(parse_module("r = (token[], bf16[2]) tuple(token[] t, bf16[2] a)").entry.root))
+    bf16
+    """
+    leaves = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
+    return next((leaf.element_type for leaf in leaves), None)
+
+
+def round_trips(subject: Subject, least_bytes: int) -> Iterator[RoundTrip]:
+    """What is converted back to the type that it had, least_bytes and more, be it moved in between.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.lint.settings import Settings
+    >>> text = "ENTRY e { x = bf16[8] parameter(0)  a = f32[8] convert(x)  b = f32[8] copy(a)  c = bf16[8] convert(b) }"
+    >>> [(trip.first.name, trip.last.name) for trip in round_trips(Subject(parse_module(text), Settings()), 16)]
+    [('a', 'c')]
+    """
+    for last in subject.of("convert"):
+        if last.shape.padded_bytes < least_bytes or not last.operands:
+            continue
+        first = origin_of(subject, last.operands[0], MOVES)
+        if first.opcode != "convert" or not first.operands or first is last:
+            continue
+        begun, inner, outer = element_type(first.operands[0]), element_type(first), element_type(last)
+        if outer is not None and inner is not None and begun == outer:
+            yield RoundTrip(first, last, outer, inner)

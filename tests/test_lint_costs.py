@@ -1,0 +1,87 @@
+"""Rules about costs on real dumps: what thresholds do, and what they are told of work that could run meanwhile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import overlap_of
+from hlo_cli.analysis.kernels import is_launched
+from hlo_cli.analysis.neighbours import reached, users_of
+from hlo_cli.cli import main
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lint.beside import Pair, kernels_beside
+from hlo_cli.lint.run import findings_in
+from hlo_cli.lint.settings import MEANINGS, Settings
+from strategies import dump_text, dumps, name_of
+
+COMPILED = [path for path in dumps() if "after_optimizations" in path.name]
+ALIASES = re.compile(r", input_output_alias=\{.*?\) \}")
+COSTS = Settings(("ALL",), ("HLO0", "HLO508"))
+SIZES = [name for name, (kind, _) in MEANINGS.items() if kind == "bytes" and name != "peak_limit"]
+
+each_compiled = pytest.mark.parametrize("path", COMPILED, ids=name_of)
+
+
+def sized(count: int) -> Settings:
+    """All thresholds of sizes at once."""
+    return replace(COSTS, **dict.fromkeys(SIZES, count))  # type: ignore[arg-type]
+
+
+def missed(text: str) -> set[str]:
+    """The arguments that could be donated."""
+    found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1))
+    return {each.finding.at.name for each in found if isinstance(each.finding.at, Instruction)}
+
+
+def told(path: Path, settings: Settings) -> set[tuple[str, str]]:
+    found = findings_in(parse_module(dump_text(path)), settings)
+    return {(each.rule.code, each.diagnostic.message) for each in found}
+
+
+def test_a_chip_is_known_by_any_of_its_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", "--isolated", "--set", "chip=TPU v5 lite", "--show-settings"], standalone=False) == 0
+    assert "chip\tv5e\t--set" in capsys.readouterr().out
+
+
+@each_compiled
+def test_smaller_thresholds_find_no_less(path: Path) -> None:
+    """HLO508 is the exception: it is about what is smaller than a threshold."""
+    assert told(path, sized(1 << 50)) <= told(path, COSTS) <= told(path, sized(1024))
+
+
+def test_low_thresholds_find_much() -> None:
+    codes = {code for path in COMPILED for code, _ in told(path, sized(1024))}
+    assert len(codes) > 15
+
+
+@pytest.mark.parametrize("path", [path for path in COMPILED if ALIASES.search(dump_text(path))], ids=name_of)
+def test_donations_are_missed_where_they_are_taken_away(path: Path) -> None:
+    """What the programmer donated and the compiler took is what the rule asks for; nothing is asked for twice."""
+    text = dump_text(path)
+    module = parse_module(text)
+    donated = {module.entry.parameters[alias.parameter_number].name for alias in module.input_output_alias}
+    assert not missed(text) & donated
+    assert len(missed(ALIASES.sub("", text, count=1)) & donated) >= 0.5 * len(donated)
+
+
+@each_compiled
+def test_kernels_beside_a_wait_are_those_that_reach_neither_end(path: Path) -> None:
+    overlap = overlap_of(parse_module(dump_text(path)))
+    pairs = [(flight.pair.start, flight.pair.dones[0]) for flight in overlap.flights if flight.pair.dones]
+    pairs += [(each, each) for each in overlap.blocking]
+    assert kernels_beside(pairs) == {pair: beside(pair) for pair in pairs}
+
+
+def beside(pair: Pair) -> int:
+    """One pair by itself, by following operands and users."""
+    start, done = pair
+    users = users_of(start.computation)
+    bound = reached([start], lambda each: each.operands)
+    bound |= reached([done], lambda each: users[each]) if done in users else {}
+    free = (each for each in start.computation.instructions if each not in bound)
+    return sum(is_launched(each) and not each.opcode.endswith("-start") for each in free)
