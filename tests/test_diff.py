@@ -244,6 +244,7 @@ def test_passes_change_what_xla_says_they_do(capsys: pytest.CaptureFixture[str])
         (["cpu/softmax"], 2),
         (["cpu/softmax", "cpu/softmax", "--ignore", "layuot"], 2),
         (["cpu/softmax", "cpu/softmax", "--stat", "--text"], 2),
+        (["-", "-"], 2),
     ],
 )
 def test_exit_codes(arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch) -> None:
