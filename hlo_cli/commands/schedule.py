@@ -111,11 +111,11 @@ def command(
     argument = reading.again(inputs)
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
-    overlap = overlap_of(loaded.module)
     given = worded((("--reorder", how), ("--chip", chip), ("--chips", chips), ("--limit", limit)))
     wish = _Wish(sequence, model, how, limit, space, computation, where, throughput, output.asked_columns, given)
     if how is not None and output.is_module:
-        return _write(loaded, overlap, wish, output)
+        return _write(loaded, wish, output)
+    overlap = overlap_of(loaded.module)
     report = _report(loaded, overlap, argument, wish)
     broken = tuple(broken_rules(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
@@ -162,7 +162,7 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     if wish.how is not None:
         from hlo_cli.commands.schedule_reorder import report_of_reordering
 
-        new = _reordered(loaded, overlap, wish.how, wish)
+        new = _reordered(loaded.module, wish.how, wish)
         return report_of_reordering(
             loaded,
             overlap,
@@ -182,14 +182,17 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
     )
 
 
-def _reordered(loaded: Loaded, overlap: Overlap, how: How, wish: _Wish) -> Reordered:
+def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
+    from hlo_cli.analysis.async_overlap import overlap_of
     from hlo_cli.syntax.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.on_chip import times_on_chip
 
     limits = {} if wish.limit is None else {0: parse_size(wish.limit)}
-    times = times_on_chip(overlap, wish.throughput) if wish.throughput is not None and how == "latency" else None
-    return reordered(loaded.module, how, limits=limits, times=times)
+    times = None
+    if wish.throughput is not None and how == "latency":
+        times = times_on_chip(overlap_of(module), wish.throughput)
+    return reordered(module, how, limits=limits, times=times)
 
 
 def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part: bool) -> int:
@@ -206,11 +209,11 @@ def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part
     return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _write(loaded: Loaded, overlap: Overlap, wish: _Wish, output: Output) -> int:
+def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
     """The module in its new order, as canonical text."""
     if wish.how is None or wish.where is not None or wish.computation is not None:
         raise HloError("the module is written whole", hint="leave out --where and --computation")
-    return _write_text(loaded, _reordered(loaded, overlap, wish.how, wish).module, output)
+    return _write_text(loaded, _reordered(loaded.module, wish.how, wish).module, output)
 
 
 def _write_text(loaded: Loaded, module: Module, output: Output) -> int:

@@ -28,8 +28,8 @@ _MEASURED: Final = 150_000
 _LEAST: Final = 5
 """How many orders are measured at least, if any."""
 
-_TIGHTENED: Final = 3
-"""How many orders of a computation of a large module are made tighter: those with the lowest peaks."""
+_TIGHTENED: Final = 100_000
+"""How many instructions of a large module are made tighter in all: each computation's orders with the lowest peaks."""
 
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
@@ -69,13 +69,14 @@ def _rank(peaks: Peaks) -> tuple[int, int]:
 
 def _candidates(running: Running, count: int) -> list[Orders]:
     """So many orders of the module: the best of each computation, and those that are tried, one after the other."""
+    most = max(_TIGHTENED // running.module.instruction_count, 1) if count < _LEAST else None
     best: dict[Computation, Sequence[Instruction]] = {}
     found: list[dict[Computation, Sequence[Instruction]]] = []
     for flow, graph in running.computations():
         least = running.peaks[flow.computation]
         best[flow.computation] = flow.computation.instructions
         lowest: Sequence[int] | None = None
-        for number, (nodes, peak) in enumerate(_tried(flow, graph, _TIGHTENED if count < _LEAST else None)):
+        for number, (nodes, peak) in enumerate(_tried(flow, graph, most)):
             if peak < least:
                 least, lowest = peak, nodes
             if number + 1 < count:
