@@ -8,7 +8,7 @@ from ctypes import c_float, c_void_p
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -316,11 +316,11 @@ def test_calls_with_many_results_are_linear() -> None:
         c = {shape} custom-call(p), custom_call_target="f", output_to_operand_aliasing={{{aliases}}}
         d = {shape} custom-call(p), custom_call_target="f"
         {reads} ROOT r = ({shape}) tuple(c) }}""")
-        start = perf_counter()
+        start = process_time()
         first, second = custom_calls_of(module)
-        took = perf_counter() - start
+        took = process_time() - start
         assert sum(buffer.shares is not None for buffer in first.buffers) == number
         assert len(second.temps) == number
         return took
 
-    assert seconds(16_000) < 60 * max(min(seconds(1000) for _ in range(3)), 0.002)
+    assert seconds(16_000) < 12 * seconds(4_000)  # once each: what was asked before is remembered
