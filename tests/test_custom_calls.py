@@ -298,10 +298,10 @@ def test_configurations_of_any_kind_are_kept(text: str, kind: str) -> None:
 def test_no_dictionary_takes_long(unit: str) -> None:
     def seconds(times: int) -> float:
         texts = [f"{{a = {unit * times}}}", "{" + unit * times]
-        start = perf_counter()
+        start = process_time()
         for text in texts:
             read_dictionary(text)
-        return perf_counter() - start
+        return process_time() - start
 
     seconds(1000)
     assert seconds(80_000) < 80 * max(seconds(4000), 0.002)
