@@ -232,7 +232,7 @@ def test_all_that_is_made_computes_the_same() -> None:
         made = list(fused_by_hand(given, Random(seed)))
         by_hand += len(made)
         groups.append([last, *map(str, (apart, fuse(apart).module, fuse(apart, SEVERAL).module, *made))])
-    assert by_hand >= 50
+    assert by_hand >= 40
     assert same_results(groups, exactly=False) == [[True] * (len(group) - 1) for group in groups]
 
 

@@ -72,6 +72,8 @@ class ShapeReader(dict[bytes, Shape]):
             raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
         elements = tuple([self._read(element, depth + 1) for element in all_bytes(fields, _ELEMENTS)])
         if kind == "tuple":
+            if any(isinstance(element, UnknownShape) for element in elements):
+                raise HloError("an element of a tuple has no type")
             return TupleShape(elements)
         if len(elements) != 1 or not isinstance(elements[0], ArrayShape):
             raise HloError("a buffer shape holds no array")
