@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections import Counter
 from functools import cache
@@ -226,3 +227,12 @@ def test_the_name_of_a_file_says_that_the_module_is_wanted(option: list[str], tm
     assert parse_module(target.read_text(encoding="utf-8")).entry.name == "e"
     assert main(["schedule", str(source), *option, "--format", "json", "-o", str(target)], standalone=False) == 0
     assert target.read_text(encoding="utf-8").startswith("{")
+
+
+@pytest.mark.parametrize("dump", compiled_dumps(), ids=str)
+def test_a_sequence_and_the_memory_of_a_dump_say_the_same(dump: Dump, capsys: pytest.CaptureFixture[str]) -> None:
+    peaks = []
+    for command in (["memspace"], ["schedule", "--sequence"]):
+        main([command[0], str(dump.path), *command[1:], "--format", "json"], standalone=False)
+        peaks.append(json.loads(capsys.readouterr().out)["answer"]["peak_bytes"])
+    assert peaks[0] == peaks[1]

@@ -165,15 +165,10 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
 
 def _memory(module: Module, given: Input) -> Memory:
     """What fills memory: as the compiler itself says, where its buffer assignment lies beside the dump."""
-    from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
-    from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.commands.loading import Loaded
-    from hlo_cli.commands.memspace_compiler import assignment_beside
+    from hlo_cli.commands.memspace_compiler import memory_beside
 
-    assignment = assignment_beside(Loaded(module, given, (given,)))
-    if assignment is None:
-        return memory_of(module)
-    return compiled_memory(memory_of(module, generation=assigned_generation(assignment)), assignment)
+    return memory_beside(Loaded(module, given, (given,)))
 
 
 def _row(stated: Expectation, each: Outcome, dump: str) -> Row:

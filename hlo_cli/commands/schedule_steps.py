@@ -9,13 +9,13 @@ from typing import Final
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.memory import Memory, Space
-from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.step_time import StepTime
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
+from hlo_cli.commands.memspace_compiler import memory_beside
 from hlo_cli.commands.memspace_wish import chosen_spaces
 from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
@@ -51,7 +51,7 @@ def report_of_steps(
 
     `columns` are those that the user names, which may be costs.
     """
-    memory = memory_of(loaded.module)
+    memory = memory_beside(loaded)
     spaces = chosen_spaces(memory, space)
     flown = _Flown(overlap)
     times = _times_of(overlap, throughput)
