@@ -162,6 +162,8 @@ def _bytes(before: int, after: int) -> str:
     if before == after:
         return f"they read and write {bytes_in_words(after)} as before"
     words = "less" if after < before else "more"
+    if bytes_in_words(before) == bytes_in_words(after):
+        return f"they read and write {bytes_in_words(after)}, {bytes_in_words(abs(before - after))} {words} than before"
     change = f", {percent(abs(before - after) / before)}% {words}" if before else ""
     return f"they read and write {bytes_in_words(after)} instead of {bytes_in_words(before)}{change}"
 
