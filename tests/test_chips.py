@@ -22,7 +22,7 @@ def test_every_number_has_a_source_that_people_can_open(chip: Chip) -> None:
 def test_usable_is_less_than_nominal_and_most_of_it(chip: Chip) -> None:
     limit = chip.limit()
     assert limit is not None
-    assert 0.9 * chip.nominal.bytes < limit.bytes <= chip.nominal.bytes
+    assert 0.9 * chip.memories[0].bytes < limit.bytes <= chip.memories[0].bytes
 
 
 @each_chip

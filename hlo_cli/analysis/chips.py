@@ -65,11 +65,6 @@ class Chip:
         bare = self.name.removeprefix("v").removesuffix("-core")
         return next(known for known in get_args(Generation) if known == f"v{bare}")
 
-    @property
-    def nominal(self) -> Capacity:
-        """The main memory as the vendor states it."""
-        return self.memories[0]
-
     def limit(self, space: int = 0) -> Capacity | None:
         """How much a program can have of a memory space; None where the chip has no such space, or nobody says.
 

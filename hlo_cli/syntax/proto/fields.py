@@ -47,12 +47,6 @@ def fields_of(message: str) -> dict[str, FieldType]:
     return fields
 
 
-@cache
-def known_numbers(message: str) -> frozenset[int]:
-    """The numbers of a message's fields."""
-    return frozenset(field.number for field in fields_of(message).values())
-
-
 def word_of(enum: str, number: int) -> str:
     """The word that HLO text has for a value of an enumeration.
 
