@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.analysis.costs.order import callees_first
-from hlo_cli.analysis.matching.said import essential, what_is_said
+from hlo_cli.analysis.matching.said import essential, op_name_in, what_is_said
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -20,9 +20,11 @@ Node = int
 Key = int
 """A number that stands for something compared; equal things have equal numbers in both modules."""
 
-LEVELS: Final = 3
-SAID, MEANT, BARE = range(LEVELS)
-"""Levels of detail: all that an instruction says; without layouts and what is not computed with; without shape."""
+LEVELS: Final = 4
+TOLD, SAID, MEANT, BARE = range(LEVELS)
+"""Levels of detail: all that an instruction says, and where it comes from; without where it comes from; without layouts
+and what is not computed with; without shape.
+"""
 _INLINED: Final = frozenset(("fusion", "call"))
 _DEEPEST: Final = 50
 
@@ -46,17 +48,21 @@ class Keys:
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A computation as a part of a graph, operands before users; `content` is equal for what computes the same."""
+    """A computation as a part of a graph, operands before users; `content` is equal for what computes the same.
+
+    `told` is equal if all its instructions say the same, and come from the same places.
+    """
 
     computation: Computation
     nodes: list[Node] = field(default_factory=list)
     content: Key = -1
+    told: Key = -1
 
 
 class Graph:
     """Nodes, and how they are linked: `operands` and `users` (with the operand's place) of each.
 
-    `keys[level]` says what a node is, at three levels of detail. `expression` is equal for nodes of two modules that
+    `keys[level]` says what a node is, at four levels of detail. `expression` is equal for nodes of two modules that
     are computed alike from the same parameters, `comparable` the same where that makes them the same value, else -1.
     `bodies` are the computations that a single fusion or call runs, with that caller. `value[n]` is the node whose
     value n only hands on: n itself, unless the graph is flattened. `controlled` nodes have control predecessors.
@@ -125,8 +131,8 @@ class Graph:
         self.unit_of[unit.computation] = unit
 
 
-def graph_of(module: Module, numbers: Keys) -> Graph:
-    """The graph of a module, each computation by itself.
+def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True) -> Graph:
+    """The graph of a module, each computation by itself; `same_frames` if both modules have one table of stack frames.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
@@ -135,7 +141,7 @@ def graph_of(module: Module, numbers: Keys) -> Graph:
     ([(), (0,)], [[(1, 0)], []], {1})
     """
     graph = Graph(module, numbers)
-    saying = _Saying(graph)
+    saying = _Saying(graph, same_frames=same_frames)
     for computation in callees_first(module.computations):
         first, unit = graph.taken[computation], Unit(computation)
         for instruction in computation.instructions:
@@ -144,6 +150,7 @@ def graph_of(module: Module, numbers: Keys) -> Graph:
             unit.nodes.append(node)
             graph.link(node, [first + operand.index for operand in instruction.operands])
         graph.finish(unit)
+        unit.told = numbers.of((unit.content, *sorted([graph.keys[TOLD][node] for node in unit.nodes])))
         _say_comparable(graph, unit)
     return graph
 
@@ -202,17 +209,19 @@ def _can_stand_inlined(module: Module, computation: Computation, caller: Instruc
 class _Saying:
     """Finds the keys of instructions; shapes and attributes repeat, and are looked at once."""
 
-    __slots__ = ("_attributes", "_graph", "_shapes")
+    __slots__ = ("_attributes", "_graph", "_same_frames", "_shapes")
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, same_frames: bool) -> None:
         self._graph = graph
+        self._same_frames = same_frames
         self._shapes: dict[int, tuple[Key, Key]] = {}
         self._attributes: dict[str, tuple[Key, Key]] = {}
 
     def say(self, node: Node, instruction: Instruction) -> None:
         """Note what an instruction says of itself and of the computations that it calls."""
         graph, opcode = self._graph, instruction.opcode
-        argument, attributes, graph.metadata[node], is_controlled = what_is_said(instruction)
+        argument, attributes, metadata, is_controlled = what_is_said(instruction)
+        graph.metadata[node] = metadata
         if is_controlled:
             graph.controlled.add(node)
         shape, bare = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
@@ -220,9 +229,10 @@ class _Saying:
         indices = instruction.computation.operand_indices
         taken = indices.get(instruction.index) if indices else None
         called = instruction.called_computations
-        content = tuple([graph.unit_of[c].content for c in called if c in graph.unit_of]) if called else ()
+        units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
+        content = tuple([unit.content for unit in units])
         number = argument.strip() if opcode == "parameter" else argument
-        numbers, (said_key, meant_key, bare_key) = graph.numbers, graph.keys
+        numbers, (told_key, said_key, meant_key, bare_key) = graph.numbers, graph.keys
         key = said_key[node] = numbers.of((opcode, shape, said, number, taken, content))
         if (less := numbers.less.get(key)) is None:
             less = numbers.less[key] = (
@@ -230,6 +240,11 @@ class _Saying:
                 numbers.of((opcode, meant, number if opcode == "parameter" else "")),
             )
         meant_key[node], bare_key[node] = less
+        if metadata or units:
+            if not self._same_frames and "stack_frame_id" in metadata:
+                metadata = op_name_in(metadata)
+            key = numbers.of((key, metadata, *[unit.told for unit in units]))
+        told_key[node] = key
 
     def _shape(self, instruction: Instruction) -> tuple[Key, Key]:
         shape, of = instruction.shape, self._graph.numbers.of

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from hlo_cli.analysis.matching.anchors import anchor
 from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_results
 from hlo_cli.analysis.matching.flattened import flattened
-from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, Graph, Keys, Node, Unit, graph_of
+from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit, graph_of
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
 from hlo_cli.analysis.matching.spreading import Spreading
@@ -60,7 +60,9 @@ def match(before: Module, after: Module) -> Matching:
     [('p', 'x'), ('s', 'y')]
     """
     numbers = Keys()
-    pairs = Pairs(graph_of(before, numbers), graph_of(after, numbers))
+    same_frames = before.stack_tables == after.stack_tables
+    one, two = (graph_of(module, numbers, same_frames=same_frames) for module in (before, after))
+    pairs = Pairs(one, two)
     units = _Units(pairs, numbers)
     units.pair(before.entry, after.entry)
     units.pair_not_inlined()
@@ -207,7 +209,8 @@ def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
     first = len(pairs.found)
     if one.content != two.content:
         pair_by_arguments(pairs, one.computation, two.computation)
-    anchor(pairs, one.nodes, two.nodes, SAID, numbers)
+    for level in (TOLD, SAID):
+        anchor(pairs, one.nodes, two.nodes, level, numbers)
     pair_by_number(pairs, one.computation, two.computation)
     for level in range(MEANT, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
@@ -229,7 +232,7 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
     if one.content != two.content or count != len(two.nodes) or not count:
         return False
     a, b = one.nodes[0], two.nodes[0]
-    if pairs.one.expression[a : a + count] != pairs.two.expression[b : b + count]:
+    if pairs.one.keys[TOLD][a : a + count] != pairs.two.keys[TOLD][b : b + count]:
         return False
     if any(other >= 0 for other in (*pairs.after[a : a + count], *pairs.before[b : b + count])):
         return False

@@ -128,8 +128,7 @@ class Spreading:
         score = said + 2 * taken + 2 * min(users, 1.0) - 2 * (differing > 0) - 1 * (not_used > 0)
         if pairs.one.nodes[a].called_computations:
             score += 2 * pairs.likeness_of_calls(a, b)
-        if said < LEVELS or differing or not_used:
-            score += _SAME_OP_NAME * self._have_one_op_name(a, b)
+        score += _SAME_OP_NAME * (said > LEVELS or self._have_one_op_name(a, b))
         score += _SAME_NAME * pairs.have_one_name(a, b)
         return Likeness(said, agreeing, used, differing + not_used, score)
 
@@ -197,7 +196,7 @@ class Spreading:
 def _is_likely(likeness: Likeness) -> bool:
     """Whether two nodes are taken for one: the less they say the same, the more must be known to agree."""
     agreeing = likeness.taken + likeness.used
-    if likeness.said == LEVELS + 1 - SAID:
+    if likeness.said > LEVELS - SAID:
         return agreeing > 0 and agreeing >= likeness.differing
     if likeness.said > 0:
         return agreeing > likeness.differing
