@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
-from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
-from hlo_cli.analysis.matching.graph import SAID, Graph
+from hlo_cli.analysis.matching.changes import Change
+from hlo_cli.analysis.matching.differences import Differences, is_plumbing
+from hlo_cli.analysis.matching.improving import improve
 from hlo_cli.analysis.matching.matching import Matching, match
-from hlo_cli.analysis.matching.rewiring import Rewiring
+from hlo_cli.analysis.matching.reckoning import Reckoning
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -86,59 +87,22 @@ def compare(before: Module, after: Module) -> Comparison:
     """
     matching = match(before, after)
     pairs = matching.pairs
+    reckoning = Reckoning(pairs, Differences(pairs, matching.computations))
+    improve(pairs, reckoning)
     one, two = pairs.one.nodes, pairs.two.nodes
+    changes = sorted((pairs.after[a], a, changes) for a, changes in reckoning.changes.items())
     return Comparison(
         before,
         after,
         len(pairs.found),
-        tuple(_changed(matching)),
-        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not _is_plumbing(pairs.two, two[b])),
-        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not _is_plumbing(pairs.one, one[a])),
+        tuple(Changed(one[a], two[b], told) for b, a, told in changes),
+        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_plumbing(pairs.two, b)),
+        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_plumbing(pairs.one, a)),
         tuple(_moved(matching)) if before.is_scheduled and after.is_scheduled else (),
         tuple(_header_changes(before, after)),
         matching.computations,
         {one[a]: two[b] for a, b in pairs.found},
     )
-
-
-def _is_plumbing(graph: Graph, instruction: Instruction) -> bool:
-    """Whether an instruction only hands to what is fused what the fusion takes."""
-    return instruction.opcode == "parameter" and instruction.computation in graph.bodies
-
-
-def _changed(matching: Matching) -> Iterator[Changed]:
-    pairs = matching.pairs
-    one, two = pairs.one, pairs.two
-    origins, rewiring = Origins(one.module, two.module), Rewiring(pairs, matching.computations)
-    keys, others = one.keys[SAID], two.keys[SAID]
-    for b, a in enumerate(pairs.before):
-        if a < 0:
-            continue
-        before, after = one.nodes[a], two.nodes[b]
-        changes = list(said_changes(before, after)) if keys[a] != others[b] else []
-        changes += rewiring.changes(a, b)
-        changes += _place_changes(matching, before, after)
-        changes += origins.changes(before, after, one.metadata[a], two.metadata[b])
-        if changes:
-            yield Changed(before, after, tuple(changes))
-
-
-def _place_changes(matching: Matching, before: Instruction, after: Instruction) -> Iterator[Change]:
-    """Whether an instruction stands in another computation now: fused or not, or fused with others."""
-    old, new = before.computation, after.computation
-    if matching.computations.get(old) is new:
-        return
-    was_fused, is_fused = _is_fused(matching.pairs.one, old), _is_fused(matching.pairs.two, new)
-    if not (was_fused or is_fused):
-        yield Change("computation", "", old.name, new.name)
-        return
-    how = "fused with others" if was_fused and is_fused else "fused" if is_fused else "unfused"
-    yield Change("fusion", how, old.name, new.name)
-
-
-def _is_fused(graph: Graph, computation: Computation) -> bool:
-    caller = graph.bodies.get(computation)
-    return caller is not None and caller.opcode == "fusion"
 
 
 def _moved(matching: Matching) -> Iterator[Moved]:

@@ -1,0 +1,173 @@
+"""Other pairs beside the places that differ, wherever they leave less to tell.
+
+Pairs are found from what is known at the time, one after the other; what is right for one can make another wrong, as
+where equal chains lie side by side. So in the end, around every difference, other pairs are tried: what is gained
+decides, as in Kernighan and Lin's "An efficient heuristic procedure for partitioning graphs" (1970).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from hlo_cli.analysis.matching.graph import LEVELS, Graph, Key, Node
+from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
+
+_MOST_WORK: Final = 20_000
+"""How many comparisons are made at most: modules that have little in common stay as they were matched."""
+_MOST_STEPS: Final = 24
+_MOST_TWINS: Final = 8
+_MOST_USERS: Final = 16
+
+
+def improve(pairs: Pairs, reckoning: Reckoning) -> None:
+    """Change pairs as long as that leaves less to tell, looking only beside what is told.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.differences import Differences
+    >>> from hlo_cli.analysis.matching.graph import Keys, graph_of
+    >>> text = "HloModule m  ENTRY e { p = s8[2] parameter(0)  q = s8[2] not(p)  ROOT n = s8[2] negate(q) }"
+    >>> numbers = Keys()
+    >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
+    >>> pairs.add(0, 0), pairs.add(2, 2)
+    (None, None)
+    >>> improve(pairs, Reckoning(pairs, Differences(pairs, {})))
+    >>> pairs.after
+    [0, 1, 2]
+    """
+    _Improving(pairs, reckoning).run()
+    pairs.found[:] = [(a, b) for a, b in enumerate(pairs.after) if b >= 0]
+
+
+class _Improving:
+    """The places still to look at, as nodes of both graphs, one of them NONE where there is no pair."""
+
+    def __init__(self, pairs: Pairs, reckoning: Reckoning) -> None:
+        self._pairs = pairs
+        self._reckoning = reckoning
+        self._waiting: deque[tuple[Node, Node]] = deque()
+        self._twins: dict[tuple[int, Key], list[Node]] = {}
+
+    def run(self) -> None:
+        """Go through all that differs, and again through what has come to differ on the way."""
+        pairs, reckoning = self._pairs, self._reckoning
+        self._waiting.extend((a, pairs.after[a]) for a in sorted(reckoning.changes))
+        self._waiting.extend((a, NONE) for a, b in enumerate(pairs.after) if b < 0)
+        self._waiting.extend((NONE, b) for b, a in enumerate(pairs.before) if a < 0)
+        for _, b in self._waiting:
+            for level in range(LEVELS if b >= 0 else 0):
+                self._twins.setdefault((level, pairs.two.keys[level][b]), []).append(b)
+        while self._waiting and reckoning.work < _MOST_WORK:
+            self._look_at(*self._waiting.popleft())
+
+    def _look_at(self, a: Node, b: Node) -> None:
+        """Take the best of the pairs that may be there instead, if it is better than what is."""
+        pairs, reckoning = self._pairs, self._reckoning
+        if (a >= 0 and pairs.after[a] != b) or (b >= 0 and pairs.before[b] != a):
+            return
+        if a >= 0 and b >= 0 and a not in reckoning.changes:
+            return
+        best, steps = 0, list[tuple[Node, Node]]()
+        mark = reckoning.mark
+        for x, y in dict.fromkeys(self._instead(a, b)):
+            weight, tried = self._try(x, y)
+            reckoning.undo(mark)
+            if weight < best:
+                best, steps = weight, tried
+        for x, y in steps:
+            reckoning.pair(x, y)
+        if steps:
+            self._look_around(steps)
+
+    def _look_around(self, steps: list[tuple[Node, Node]]) -> None:
+        """What was touched may be better still."""
+        pairs, changes = self._pairs, self._reckoning.changes
+        for x, y in steps:
+            for a in (x, *(user for user, _ in pairs.one.users[x][:_MOST_USERS]), *pairs.one.operands[x]):
+                if a in changes or pairs.after[a] < 0:
+                    self._waiting.append((a, pairs.after[a]))
+            for b in (y, *(user for user, _ in pairs.two.users[y][:_MOST_USERS]), *pairs.two.operands[y]):
+                if pairs.before[b] < 0:
+                    self._waiting.append((NONE, b))
+
+    def _try(self, x: Node, y: Node) -> tuple[int, list[tuple[Node, Node]]]:
+        """Pair two, then what that brings out of step beside them, as far as it gets better; the gain and the pairs."""
+        pairs, reckoning = self._pairs, self._reckoning
+        weight = best = 0
+        steps: list[tuple[Node, Node]] = []
+        length, next_ = 0, deque([(x, y)])
+        seen = set[tuple[Node, Node]]()
+        while next_ and len(steps) < _MOST_STEPS:
+            a, b = next_.popleft()
+            if pairs.after[a] == b or (a, b) in seen:
+                continue
+            seen.add((a, b))
+            mark, displaced = reckoning.mark, (pairs.before[b], pairs.after[a])
+            more = reckoning.pair(a, b)
+            if more is None or (steps and more > ONE):
+                reckoning.undo(mark)
+                continue
+            steps.append((a, b))
+            weight += more
+            if weight < best:
+                best, length = weight, len(steps)
+            next_.extend(self._out_of_step(a, b))
+            if min(displaced) >= 0 and pairs.after[displaced[0]] == displaced[1]:
+                next_.extend(self._out_of_step(*displaced))
+        return best, steps[:length]
+
+    def _out_of_step(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
+        """What stands at the same places beside a pair, and is none."""
+        pairs = self._pairs
+        yield from self._operands(a, b)
+        users: dict[tuple[str, int], list[Node]] = {}
+        for v, slot in pairs.two.users[b][:_MOST_USERS]:
+            users.setdefault((pairs.two.nodes[v].opcode, slot), []).append(v)
+        for u, slot in pairs.one.users[a][:_MOST_USERS]:
+            group = users.get((pairs.one.nodes[u].opcode, slot), [])
+            if pairs.after[u] not in group:
+                yield from ((u, v) for v in group)
+
+    def _operands(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
+        pairs = self._pairs
+        for x, y in zip(pairs.one.operands[a], pairs.two.operands[b], strict=False):
+            if pairs.after[x] != y and pairs.one.nodes[x].opcode == pairs.two.nodes[y].opcode:
+                yield x, y
+
+    def _instead(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
+        """Pairs that may be better than this one, or than none."""
+        pairs = self._pairs
+        one, two = pairs.one, pairs.two
+        if a >= 0 and b >= 0:
+            yield from self._out_of_step(a, b)
+        if a >= 0:
+            opcode = one.nodes[a].opcode
+            yield from ((a, y) for y in self._alike(a) if pairs.after[a] != y)
+            places = _places(one, two, a, pairs.after)
+            yield from ((a, y) for y in places if two.nodes[y].opcode == opcode and pairs.after[a] != y)
+        if b >= 0:
+            opcode = two.nodes[b].opcode
+            places = _places(two, one, b, pairs.before)
+            yield from ((x, b) for x in places if one.nodes[x].opcode == opcode and pairs.before[b] != x)
+
+    def _alike(self, a: Node) -> Iterator[Node]:
+        """What differs in the second graph, and says the same."""
+        for level in range(LEVELS):
+            group = self._twins.get((level, self._pairs.one.keys[level][a]), ())
+            if len(group) <= _MOST_TWINS:
+                yield from group
+
+
+def _places(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Iterable[Node]:
+    """Where a node may stand in the opposite graph, by its users and by its operands, new ones between left out."""
+    for user, slot in graph.users[node][:_MOST_USERS]:
+        if (pair := other[user]) >= 0 and slot < len(operands := opposite.operands[pair]):
+            yield operands[slot]
+            yield from opposite.operands[operands[slot]][:1]
+    for operand in graph.operands[node][:_MOST_USERS]:
+        if (pair := other[operand]) >= 0:
+            for user, _ in opposite.users[pair][:_MOST_USERS]:
+                yield user
+                yield from (u for u, _ in opposite.users[user][:2])
