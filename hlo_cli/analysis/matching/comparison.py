@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.differences import Differences, is_plumbing
+from hlo_cli.analysis.matching.differences import is_plumbing
 from hlo_cli.analysis.matching.improving import improve
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.analysis.matching.reckoning import Reckoning
@@ -87,7 +87,7 @@ def compare(before: Module, after: Module) -> Comparison:
     """
     matching = match(before, after)
     pairs = matching.pairs
-    reckoning = Reckoning(pairs, Differences(pairs, matching.computations))
+    reckoning = Reckoning(pairs, matching.computations, matching.pair_nodes)
     improve(pairs, reckoning)
     one, two = pairs.one.nodes, pairs.two.nodes
     changes = sorted((pairs.after[a], a, changes) for a, changes in reckoning.changes.items())

@@ -26,14 +26,13 @@ def improve(pairs: Pairs, reckoning: Reckoning) -> None:
     """Change pairs as long as that leaves less to tell, looking only beside what is told.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.differences import Differences
     >>> from hlo_cli.analysis.matching.graph import Keys, graph_of
     >>> text = "HloModule m  ENTRY e { p = s8[2] parameter(0)  q = s8[2] not(p)  ROOT n = s8[2] negate(q) }"
     >>> numbers = Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0), pairs.add(2, 2)
     (None, None)
-    >>> improve(pairs, Reckoning(pairs, Differences(pairs, {})))
+    >>> improve(pairs, Reckoning(pairs, {}, lambda pairs, one, two: None))
     >>> pairs.after
     [0, 1, 2]
     """
@@ -88,7 +87,8 @@ class _Improving:
             for a in (x, *(user for user, _ in pairs.one.users[x][:_MOST_USERS]), *pairs.one.operands[x]):
                 if a in changes or pairs.after[a] < 0:
                     self._waiting.append((a, pairs.after[a]))
-            for b in (y, *(user for user, _ in pairs.two.users[y][:_MOST_USERS]), *pairs.two.operands[y]):
+            others = (y, *(user for user, _ in pairs.two.users[y][:_MOST_USERS]), *pairs.two.operands[y])
+            for b in others if y >= 0 else ():
                 if pairs.before[b] < 0:
                     self._waiting.append((NONE, b))
 
@@ -104,7 +104,7 @@ class _Improving:
             if pairs.after[a] == b or (a, b) in seen:
                 continue
             seen.add((a, b))
-            mark, displaced = reckoning.mark, (pairs.before[b], pairs.after[a])
+            mark, displaced = reckoning.mark, (pairs.before[b] if b >= 0 else NONE, pairs.after[a])
             more = reckoning.pair(a, b)
             if more is None or (steps and more > ONE):
                 reckoning.undo(mark)
@@ -113,7 +113,8 @@ class _Improving:
             weight += more
             if weight < best:
                 best, length = weight, len(steps)
-            next_.extend(self._out_of_step(a, b))
+            if b >= 0:
+                next_.extend(self._out_of_step(a, b))
             if min(displaced) >= 0 and pairs.after[displaced[0]] == displaced[1]:
                 next_.extend(self._out_of_step(*displaced))
         return best, steps[:length]
@@ -142,6 +143,8 @@ class _Improving:
         one, two = pairs.one, pairs.two
         if a >= 0 and b >= 0:
             yield from self._out_of_step(a, b)
+            strays = (x for x in (a, *one.operands[a][:_MOST_USERS]) if pairs.after[x] >= 0)
+            yield from ((x, NONE) for x in strays if self._reckoning.is_stray(x))
         if a >= 0:
             opcode = one.nodes[a].opcode
             yield from ((a, y) for y in self._alike(a) if pairs.after[a] != y)

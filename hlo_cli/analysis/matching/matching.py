@@ -45,7 +45,8 @@ class Matching:
     """The pairs of instructions that are one in both modules, and of computations."""
 
     pairs: Pairs
-    computations: Mapping[Computation, Computation]
+    computations: dict[Computation, Computation]
+    pair_nodes: Callable[[Pairs, Unit, Unit], None]
 
 
 @no_garbage_collection()
@@ -71,7 +72,7 @@ def match(before: Module, after: Module) -> Matching:
         units.pair_wrappers()
         units.pair_moved()
     _pair_other_opcodes(pairs)
-    return Matching(pairs, units.computations)
+    return Matching(pairs, units.computations, partial(_pair_nodes, numbers))
 
 
 def _have_work_left(pairs: Pairs) -> bool:
@@ -128,7 +129,7 @@ class _Units:
             self.computations[x] = y
             self._taken.add(y)
             first = len(pairs.found)
-            _pair_nodes(pairs, pairs.one.unit_of[x], pairs.two.unit_of[y], self._numbers)
+            _pair_nodes(self._numbers, pairs, pairs.one.unit_of[x], pairs.two.unit_of[y])
             for a, b in reversed(pairs.found[first:]):
                 if called := pairs.one.nodes[a].called_computations:
                     others = pairs.two.nodes[b].called_computations
@@ -200,7 +201,7 @@ def _name_and_parameters(unit: Unit) -> object:
     return unit.computation.name, len(unit.computation.parameters)
 
 
-def _pair_nodes(pairs: Pairs, one: Unit, two: Unit, numbers: Keys) -> None:
+def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
     if _are_copies(pairs, one, two):
         for a, b in zip(one.nodes, two.nodes, strict=True):

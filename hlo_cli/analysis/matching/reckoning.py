@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.differences import Differences, is_plumbing
-from hlo_cli.analysis.matching.graph import Graph, Node
+from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.ir.computation import Computation
 
 ONE: Final = 1 << 20
 """The weight of an instruction that is told as added, removed or changed."""
+_STRAY: Final = ONE // 2
+"""What a pair weighs that nothing of both modules uses in both: it only looks the same."""
 _CHANGE: Final = 1 << 4
 _MOST_CHANGES: Final = 1 << 10
 _OTHER_NAME: Final = 1
 _FARTHEST: Final = 100
 """To how many instructions the news of a pair is carried."""
+_LARGEST: Final = 200
+"""How many instructions a computation has at most that is paired anew with its callers."""
+_MOST_USERS: Final = 16
 
-Mark = tuple[int, int]
+Mark = tuple[int, int, int]
 
 
 class Reckoning:
@@ -28,13 +34,24 @@ class Reckoning:
     `work` counts how often two instructions have been compared.
     """
 
-    __slots__ = ("_differences", "_pairings", "_pairs", "_tellings", "changes", "work")
+    __slots__ = (
+        *("_computations", "_differences", "_pair_nodes", "_pairings", "_pairs", "_tellings", "_units"),
+        *("changes", "work"),
+    )
 
-    def __init__(self, pairs: Pairs, differences: Differences) -> None:
+    def __init__(
+        self,
+        pairs: Pairs,
+        computations: dict[Computation, Computation],
+        pair_nodes: Callable[[Pairs, Unit, Unit], None],
+    ) -> None:
         self._pairs = pairs
-        self._differences = differences
+        self._computations = computations
+        self._pair_nodes = pair_nodes
+        self._differences = differences = Differences(pairs, computations)
         self._pairings: list[tuple[list[Node], Node, Node]] = []
         self._tellings: list[tuple[Node, tuple[Change, ...]]] = []
+        self._units: list[tuple[Computation, Computation | None]] = []
         found = ((a, differences.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
         self.work = 0
@@ -42,7 +59,7 @@ class Reckoning:
     @property
     def mark(self) -> Mark:
         """This state, to come back to."""
-        return len(self._pairings), len(self._tellings)
+        return len(self._pairings), len(self._tellings), len(self._units)
 
     def undo(self, mark: Mark) -> None:
         """Everything as it was."""
@@ -51,27 +68,86 @@ class Reckoning:
             others[node] = other
         while len(self._tellings) > mark[1]:
             self._tell_again(*self._tellings.pop())
+        while len(self._units) > mark[2]:
+            self._put(*self._units.pop())
 
     def pair(self, a: Node, b: Node) -> int | None:
-        """Make one of two, and of what they were with; how much heavier all is then, or None if too much hangs on it."""
+        """Make one of two, and of what they were with; how much heavier all is then, or None if too much hangs on it.
+
+        With NONE for b, what was a pair is parted.
+        """
         pairs = self._pairs
-        other_a, other_b = pairs.before[b], pairs.after[a]
-        ends = [(a, b), (other_a, other_b)]
-        ones, twos = self._concerned(a, b, other_a, other_b)
-        weight = self._weight(ones, twos)
+        other_a, other_b = pairs.before[b] if b >= 0 else NONE, pairs.after[a]
+        called = list(self._called_anew(a, b))
+        ends = [n for n in (a, other_a) if n >= 0], [n for n in (b, other_b) if n >= 0]
+        for x, y in called:
+            ends[0].extend(_nodes(pairs.plain[0], x))
+            ends[1].extend(_nodes(pairs.plain[1], y))
+        if len(ends[0]) + len(ends[1]) > _LARGEST:
+            return None
+        ones, twos = self._concerned(*ends)
+        if len(ones) + len(twos) > _FARTHEST + len(ends[0]) + len(ends[1]):
+            return None
+        weighed = self._taken(ones, twos, ends)
+        weight = self._weight(weighed, twos)
         self._link(a, b)
         may_swap = other_a >= 0 and other_b >= 0 and pairs.one.nodes[other_a].opcode == pairs.two.nodes[other_b].opcode
         for x, y in ((other_a, other_b),) if may_swap else ((other_a, NONE), (NONE, other_b)):
             self._link(x, y)
-        more, others = self._concerned(*(node for end in ends for node in end))
-        weight += self._weight(more - ones, others - twos)
-        ones |= more
-        twos |= others
-        if len(ones) + len(twos) > _FARTHEST:
-            return None
+        if called:
+            self._pair_called(called)
         for node in ones:
             self._compare(node)
-        return self._weight(ones, twos) - weight
+        return self._weight(weighed, twos) - weight
+
+    def is_stray(self, a: Node) -> bool:
+        """Whether what uses one of a pair never uses the other, though all that uses them is in both modules."""
+        pairs = self._pairs
+        one, two = pairs.plain
+        b = pairs.after[a]
+        ones, twos = one.users[a], two.users[b]
+        if not 0 < len(ones) <= _MOST_USERS or not 0 < len(twos) <= _MOST_USERS or a in one.roots or b in two.roots:
+            return False
+        others = [pairs.before[v] for v, _ in twos]
+        return min(others) >= 0 and all(pairs.after[u] >= 0 and u not in others for u, _ in ones)
+
+    def _called_anew(self, a: Node, b: Node) -> Iterable[tuple[Computation, Computation]]:
+        """The computations that two instructions call, those that will be no pairs else."""
+        if b < 0:
+            return
+        one, two = self._pairs.plain
+        for x, y in zip(one.nodes[a].called_computations, two.nodes[b].called_computations, strict=False):
+            if self._computations.get(x) is not y:
+                yield x, y
+                left = next((c for c, d in self._computations.items() if d is y), None)
+                free = self._computations.get(x)
+                if left is not None and free is not None:
+                    yield left, free
+
+    def _pair_called(self, called: list[tuple[Computation, Computation]]) -> None:
+        """Pair computations anew, and all that is in them."""
+        pairs = self._pairs
+        one, two = pairs.plain
+        for x, y in called:
+            for a in _nodes(one, x):
+                self._link(NONE, pairs.after[a])
+                self._link(a, NONE)
+            for b in _nodes(two, y):
+                self._link(pairs.before[b], NONE)
+                self._link(NONE, b)
+        flat = pairs.one, pairs.two
+        pairs.one, pairs.two = one, two
+        for x, y in called:
+            self._units.append((x, self._computations.get(x)))
+            self._put(x, y)
+            self._pair_nodes(pairs, one.unit_of[x], two.unit_of[y])
+        pairs.one, pairs.two = flat
+
+    def _put(self, x: Computation, y: Computation | None) -> None:
+        if y is None:
+            self._computations.pop(x, None)
+        else:
+            self._computations[x] = y
 
     def _link(self, a: Node, b: Node) -> None:
         for others, node, other in ((self._pairs.after, a, b), (self._pairs.before, b, a)):
@@ -101,7 +177,7 @@ class Reckoning:
             if pairs.after[a] < 0:
                 weight += ONE * (not is_plumbing(pairs.one, a))
                 continue
-            weight += _OTHER_NAME * (not pairs.have_one_name(a, pairs.after[a]))
+            weight += _OTHER_NAME * (not pairs.have_one_name(a, pairs.after[a])) + _STRAY * self.is_stray(a)
             if changes := self.changes.get(a):
                 weight += ONE + _CHANGE * min(len(changes), _MOST_CHANGES)
         for b in twos:
@@ -109,31 +185,40 @@ class Reckoning:
                 weight += ONE * (not is_plumbing(pairs.two, b))
         return weight
 
-    def _concerned(self, *ends: Node) -> tuple[set[Node], set[Node]]:
-        """The nodes whose changes depend on these, which are of both graphs in turn: themselves and their users."""
+    def _concerned(self, ones: list[Node], twos: list[Node]) -> tuple[set[Node], set[Node]]:
+        """The nodes whose changes depend on these of both graphs: themselves and their users."""
         pairs = self._pairs
-        ones, twos = set[Node](), set[Node]()
-        for (graph, other), found, start in ((pairs.sides[side], (ones, twos)[side], ends[side::2]) for side in (0, 1)):
-            plain = pairs.plain[0] if found is ones else pairs.plain[1]
-            for node in _with_users({graph, plain}, other, [n for n in start if n >= 0]):
-                found.add(node)
-        ones.update([pairs.before[b] for b in twos if pairs.before[b] >= 0])
-        return ones, twos
+        found = _with_users({pairs.one, pairs.plain[0]}, pairs.after, ones)
+        others = _with_users({pairs.two, pairs.plain[1]}, pairs.before, twos)
+        found.update([pairs.before[b] for b in others if pairs.before[b] >= 0])
+        return found, others
+
+    def _taken(self, ones: set[Node], twos: set[Node], ends: tuple[list[Node], list[Node]]) -> set[Node]:
+        """The same nodes of the first graph, and the operands whose use changes with these ends."""
+        pairs = self._pairs
+        one, two = pairs.plain
+        of_two = [y for b in ends[1] for y in two.operands[b]]
+        operands = {x for a in ends[0] for x in one.operands[a]}
+        return {*ones, *operands, *(pairs.before[y] for y in of_two if pairs.before[y] >= 0)}
+
+
+def _nodes(graph: Graph, computation: Computation) -> range:
+    first = graph.taken[computation]
+    return range(first, first + len(computation.instructions))
 
 
 def _with_users(graphs: Iterable[Graph], other: list[Node], nodes: list[Node]) -> set[Node]:
-    """Nodes, and what takes them or what only they lead to that is in no pair."""
-    found, waiting = set(nodes), list(nodes)
-    starts = set(nodes)
-    while waiting and len(found) <= _FARTHEST:
+    """Nodes, and what takes them, or takes what is in no pair and takes them."""
+    found, waiting, starts = set(nodes), list(nodes), set(nodes)
+    while waiting and len(found) <= _FARTHEST + len(starts):
         node = waiting.pop()
         if node not in starts and other[node] >= 0:
             continue
         for graph in graphs:
             new = [user for user, _ in graph.users[node] if user not in found]
-            caller = graph.bodies.get(graph.nodes[node].computation)
-            if caller is not None and graph.nodes[node].opcode == "parameter":
-                new.append(graph.node(caller))
+            if graph.nodes[node].opcode == "parameter":
+                caller = graph.bodies.get(graph.nodes[node].computation)
+                new += [graph.node(caller)] if caller is not None and graph.node(caller) not in found else []
             found.update(new)
             waiting.extend(new)
     return found
