@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import LEVELS, Graph, Key, Node
+from hlo_cli.analysis.matching.graph import LEVELS, SAID, Graph, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
 
@@ -47,30 +47,41 @@ class _Improving:
         self._pairs = pairs
         self._reckoning = reckoning
         self._waiting: deque[tuple[Node, Node]] = deque()
-        self._twins: dict[tuple[int, Key], list[Node]] = {}
+        self._twins: dict[tuple[int, Key], dict[Node, None]] = {}
+        self._only_same = True
 
     def run(self) -> None:
-        """Go through all that differs, and again through what has come to differ on the way."""
+        """Go through all that differs, and again through what has come to differ on the way.
+
+        First only what says the same is paired: a wrong pair may stand in the way of many right ones.
+        """
         pairs, reckoning = self._pairs, self._reckoning
-        self._waiting.extend((a, pairs.after[a]) for a in sorted(reckoning.changes))
-        self._waiting.extend((a, NONE) for a, b in enumerate(pairs.after) if b < 0)
-        self._waiting.extend((NONE, b) for b, a in enumerate(pairs.before) if a < 0)
-        for _, b in self._waiting:
+        for self._only_same in (True, False):
+            self._wait_for((a, pairs.after[a]) for a in sorted(reckoning.changes))
+            self._wait_for((a, NONE) for a, b in enumerate(pairs.after) if b < 0)
+            self._wait_for((NONE, b) for b, a in enumerate(pairs.before) if a < 0)
+            while self._waiting and reckoning.work < _MOST_WORK:
+                self._look_at(*self._waiting.popleft())
+
+    def _wait_for(self, places: Iterable[tuple[Node, Node]]) -> None:
+        two = self._pairs.two
+        for a, b in places:
+            self._waiting.append((a, b))
             for level in range(LEVELS if b >= 0 else 0):
-                self._twins.setdefault((level, pairs.two.keys[level][b]), []).append(b)
-        while self._waiting and reckoning.work < _MOST_WORK:
-            self._look_at(*self._waiting.popleft())
+                self._twins.setdefault((level, two.keys[level][b]), {})[b] = None
 
     def _look_at(self, a: Node, b: Node) -> None:
         """Take the best of the pairs that may be there instead, if it is better than what is."""
         pairs, reckoning = self._pairs, self._reckoning
         if (a >= 0 and pairs.after[a] != b) or (b >= 0 and pairs.before[b] != a):
             return
-        if a >= 0 and b >= 0 and a not in reckoning.changes:
+        if a >= 0 and b >= 0 and (a not in reckoning.changes or reckoning.join(a)):
             return
         best, steps = 0, list[tuple[Node, Node]]()
         mark = reckoning.mark
         for x, y in dict.fromkeys(self._instead(a, b)):
+            if self._only_same and (y < 0 or pairs.one.keys[SAID][x] != pairs.two.keys[SAID][y]):
+                continue
             weight, tried = self._try(x, y)
             reckoning.undo(mark)
             if weight < best:
@@ -84,13 +95,10 @@ class _Improving:
         """What was touched may be better still."""
         pairs, changes = self._pairs, self._reckoning.changes
         for x, y in steps:
-            for a in (x, *(user for user, _ in pairs.one.users[x][:_MOST_USERS]), *pairs.one.operands[x]):
-                if a in changes or pairs.after[a] < 0:
-                    self._waiting.append((a, pairs.after[a]))
-            others = (y, *(user for user, _ in pairs.two.users[y][:_MOST_USERS]), *pairs.two.operands[y])
-            for b in others if y >= 0 else ():
-                if pairs.before[b] < 0:
-                    self._waiting.append((NONE, b))
+            ones = (x, *(user for user, _ in pairs.one.users[x][:_MOST_USERS]), *pairs.one.operands[x])
+            self._wait_for((a, pairs.after[a]) for a in ones if a in changes or pairs.after[a] < 0)
+            twos = (y, *(user for user, _ in pairs.two.users[y][:_MOST_USERS]), *pairs.two.operands[y])
+            self._wait_for((NONE, b) for b in twos if y >= 0 and pairs.before[b] < 0)
 
     def _try(self, x: Node, y: Node) -> tuple[int, list[tuple[Node, Node]]]:
         """Pair two, then what that brings out of step beside them, as far as it gets better; the gain and the pairs."""
@@ -132,10 +140,16 @@ class _Improving:
                 yield from ((u, v) for v in group)
 
     def _operands(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
+        """Operands at one place, also behind one that is in no pair."""
         pairs = self._pairs
-        for x, y in zip(pairs.one.operands[a], pairs.two.operands[b], strict=False):
-            if pairs.after[x] != y and pairs.one.nodes[x].opcode == pairs.two.nodes[y].opcode:
-                yield x, y
+        one, two = pairs.one, pairs.two
+        for x, y in zip(one.operands[a], two.operands[b], strict=False):
+            if pairs.after[x] == y:
+                continue
+            both = [(x, y)]
+            both += [(x, z) for z in two.operands[y][:1] if pairs.before[y] < 0]
+            both += [(z, y) for z in one.operands[x][:1] if pairs.after[x] < 0]
+            yield from (pair for pair in both if one.nodes[pair[0]].opcode == two.nodes[pair[1]].opcode)
 
     def _instead(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
         """Pairs that may be better than this one, or than none."""

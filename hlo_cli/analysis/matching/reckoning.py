@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.differences import Differences, is_plumbing
+from hlo_cli.analysis.matching.ends import pair_by_number
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir.computation import Computation
@@ -92,13 +93,32 @@ class Reckoning:
         weight = self._weight(weighed, twos)
         self._link(a, b)
         may_swap = other_a >= 0 and other_b >= 0 and pairs.one.nodes[other_a].opcode == pairs.two.nodes[other_b].opcode
-        for x, y in ((other_a, other_b),) if may_swap else ((other_a, NONE), (NONE, other_b)):
-            self._link(x, y)
+        for other, another in ((other_a, other_b),) if may_swap else ((other_a, NONE), (NONE, other_b)):
+            self._link(other, another)
         if called:
             self._pair_called(called)
         for node in ones:
             self._compare(node)
         return self._weight(weighed, twos) - weight
+
+    def join(self, a: Node) -> int | None:
+        """Make one of the computations of a pair that are in no pair, if half of the smaller one is in both.
+
+        Not to be undone. How many instructions there were to compare again, or None if it is not so.
+        """
+        pairs, (one, two) = self._pairs, self._pairs.plain
+        x, y = one.nodes[a].computation, two.nodes[pairs.after[a]].computation
+        if x in self._computations or y in self._computations.values():
+            return None
+        ones, twos = _nodes(one, x), _nodes(two, y)
+        if 2 * sum(pairs.after[node] in twos for node in ones) < min(len(ones), len(twos)):
+            return None
+        self._computations[x] = y
+        pair_by_number(pairs, x, y)
+        found, _ = self._concerned(list(ones), list(twos))
+        for node in found:
+            self._compare(node)
+        return len(found)
 
     def is_stray(self, a: Node) -> bool:
         """Whether what uses one of a pair never uses the other, though all that uses them is in both modules."""
@@ -111,36 +131,35 @@ class Reckoning:
         others = [pairs.before[v] for v, _ in twos]
         return min(others) >= 0 and all(pairs.after[u] >= 0 and u not in others for u, _ in ones)
 
-    def _called_anew(self, a: Node, b: Node) -> Iterable[tuple[Computation, Computation]]:
-        """The computations that two instructions call, those that will be no pairs else."""
+    def _called_anew(self, a: Node, b: Node) -> Iterator[tuple[Computation | None, Computation | None]]:
+        """The computations that two instructions call, and what these are paired with: to be paired anew."""
         if b < 0:
             return
         one, two = self._pairs.plain
         for x, y in zip(one.nodes[a].called_computations, two.nodes[b].called_computations, strict=False):
-            if self._computations.get(x) is not y:
+            if (other := self._computations.get(x)) is not y:
                 yield x, y
-                left = next((c for c, d in self._computations.items() if d is y), None)
-                free = self._computations.get(x)
-                if left is not None and free is not None:
-                    yield left, free
+                yield next((c for c, d in self._computations.items() if d is y), None), other
 
-    def _pair_called(self, called: list[tuple[Computation, Computation]]) -> None:
-        """Pair computations anew, and all that is in them."""
+    def _pair_called(self, called: list[tuple[Computation | None, Computation | None]]) -> None:
+        """Pair computations anew, and what is in them with nothing else."""
         pairs = self._pairs
         one, two = pairs.plain
         for x, y in called:
-            for a in _nodes(one, x):
-                self._link(NONE, pairs.after[a])
+            ones, twos = _nodes(one, x), _nodes(two, y)
+            outside = [(a, pairs.after[a]) for a in ones if twos and pairs.after[a] not in twos]
+            outside += [(pairs.before[b], b) for b in twos if ones and pairs.before[b] not in ones]
+            for a, b in outside:
                 self._link(a, NONE)
-            for b in _nodes(two, y):
-                self._link(pairs.before[b], NONE)
                 self._link(NONE, b)
         flat = pairs.one, pairs.two
         pairs.one, pairs.two = one, two
         for x, y in called:
-            self._units.append((x, self._computations.get(x)))
-            self._put(x, y)
-            self._pair_nodes(pairs, one.unit_of[x], two.unit_of[y])
+            if x is not None:
+                self._units.append((x, self._computations.get(x)))
+                self._put(x, y)
+            if x is not None and y is not None:
+                self._pair_nodes(pairs, one.unit_of[x], two.unit_of[y])
         pairs.one, pairs.two = flat
 
     def _put(self, x: Computation, y: Computation | None) -> None:
@@ -202,7 +221,9 @@ class Reckoning:
         return {*ones, *operands, *(pairs.before[y] for y in of_two if pairs.before[y] >= 0)}
 
 
-def _nodes(graph: Graph, computation: Computation) -> range:
+def _nodes(graph: Graph, computation: Computation | None) -> range:
+    if computation is None:
+        return range(0)
     first = graph.taken[computation]
     return range(first, first + len(computation.instructions))
 
