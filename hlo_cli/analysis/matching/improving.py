@@ -18,6 +18,8 @@ from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
 _MOST_WORK: Final = 20_000
 """How many comparisons are made at most: modules that have little in common stay as they were matched."""
 _MOST_STEPS: Final = 24
+_TOO_MUCH: Final = 3 * ONE
+"""A step that makes so much worse is left out: it is no part of what was swapped."""
 _MOST_TWINS: Final = 8
 _MOST_USERS: Final = 16
 
@@ -109,12 +111,12 @@ class _Improving:
         seen = set[tuple[Node, Node]]()
         while next_ and len(steps) < _MOST_STEPS:
             a, b = next_.popleft()
-            if pairs.after[a] == b or (a, b) in seen:
+            if (a, b) in seen or (steps and pairs.after[a] == b):
                 continue
             seen.add((a, b))
             mark, displaced = reckoning.mark, (pairs.before[b] if b >= 0 else NONE, pairs.after[a])
             more = reckoning.pair(a, b)
-            if more is None or (steps and more > ONE):
+            if more is None or (steps and more >= _TOO_MUCH):
                 reckoning.undo(mark)
                 continue
             steps.append((a, b))
@@ -157,8 +159,10 @@ class _Improving:
         one, two = pairs.one, pairs.two
         if a >= 0 and b >= 0:
             yield from self._out_of_step(a, b)
-            strays = (x for x in (a, *one.operands[a][:_MOST_USERS]) if pairs.after[x] >= 0)
-            yield from ((x, NONE) for x in strays if self._reckoning.is_stray(x))
+            yield from ((x, NONE) for x in one.operands[a][:_MOST_USERS] if pairs.after[x] >= 0 and self._is_odd(x))
+            yield a, NONE
+            if one.nodes[a].called_computations:
+                yield a, b
         if a >= 0:
             opcode = one.nodes[a].opcode
             yield from ((a, y) for y in self._alike(a) if pairs.after[a] != y)
@@ -168,6 +172,10 @@ class _Improving:
             opcode = two.nodes[b].opcode
             places = _places(two, one, b, pairs.before)
             yield from ((x, b) for x in places if one.nodes[x].opcode == opcode and pairs.before[b] != x)
+
+    def _is_odd(self, a: Node) -> bool:
+        """Whether a pair may be none at all: it differs, or is used nowhere the same."""
+        return a in self._reckoning.changes or self._reckoning.is_stray(a)
 
     def _alike(self, a: Node) -> Iterator[Node]:
         """What differs in the second graph, and says the same."""

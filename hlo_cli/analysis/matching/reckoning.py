@@ -139,7 +139,14 @@ class Reckoning:
         for x, y in zip(one.nodes[a].called_computations, two.nodes[b].called_computations, strict=False):
             if (other := self._computations.get(x)) is not y:
                 yield x, y
-                yield next((c for c, d in self._computations.items() if d is y), None), other
+                left = next((c for c, d in self._computations.items() if d is y), None)
+                yield left, other if left is None or self._is_only_in(left, y) else None
+
+    def _is_only_in(self, x: Computation, y: Computation) -> bool:
+        """Whether what is in a computation is paired with nothing but what is in this one."""
+        one, two = self._pairs.plain
+        others = [self._pairs.after[a] for a in _nodes(one, x)]
+        return all(b in _nodes(two, y) for b in others if b >= 0)
 
     def _pair_called(self, called: list[tuple[Computation | None, Computation | None]]) -> None:
         """Pair computations anew, and what is in them with nothing else."""
