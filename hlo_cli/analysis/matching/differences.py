@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
-from hlo_cli.analysis.matching.graph import SAID, Graph, Node
+from hlo_cli.analysis.matching.graph import SAID, TOLD, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.rewiring import Rewiring
 from hlo_cli.ir.computation import Computation
@@ -24,11 +24,12 @@ class Differences:
     ['opcode add → subtract']
     """
 
-    __slots__ = ("_computations", "_origins", "_pairs", "_rewiring")
+    __slots__ = ("_computations", "_origins", "_pairs", "_rewiring", "_same_frames")
 
     def __init__(self, pairs: Pairs, computations: Mapping[Computation, Computation]) -> None:
         self._pairs = pairs
         self._computations = computations
+        self._same_frames = pairs.one.module.stack_tables == pairs.two.module.stack_tables
         self._origins = Origins(pairs.one.module, pairs.two.module)
         self._rewiring = Rewiring(pairs, computations)
 
@@ -36,6 +37,13 @@ class Differences:
         """All that changed of an instruction."""
         one, two = self._pairs.one, self._pairs.two
         before, after = one.nodes[a], two.nodes[b]
+        if (
+            self._same_frames
+            and one.keys[TOLD][a] == two.keys[TOLD][b]
+            and self._computations.get(before.computation) is after.computation
+            and self._rewiring.is_plain(a, b)
+        ):
+            return ()
         changes = list(said_changes(before, after)) if one.keys[SAID][a] != two.keys[SAID][b] else []
         changes += self._rewiring.changes(a, b)
         changes += self._place_changes(before, after)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.costs.order import callees_first
 from hlo_cli.analysis.matching.said import essential, op_name_in, what_is_said
@@ -206,31 +206,42 @@ def _can_stand_inlined(module: Module, computation: Computation, caller: Instruc
     )
 
 
+class _Text(NamedTuple):
+    """What attributes say: all of them, the essential ones, the metadata, and what of it can be compared."""
+
+    said: Key
+    meant: Key
+    metadata: str
+    origin: str
+    is_controlled: bool
+
+
 class _Saying:
     """Finds the keys of instructions; shapes and attributes repeat, and are looked at once."""
 
-    __slots__ = ("_attributes", "_graph", "_same_frames", "_shapes")
+    __slots__ = ("_calling", "_graph", "_plain", "_same_frames", "_shapes")
 
     def __init__(self, graph: Graph, *, same_frames: bool) -> None:
         self._graph = graph
         self._same_frames = same_frames
         self._shapes: dict[int, tuple[Key, Key]] = {}
-        self._attributes: dict[str, tuple[Key, Key]] = {}
+        self._plain: dict[str, _Text] = {}
+        self._calling: dict[str, _Text] = {}
 
     def say(self, node: Node, instruction: Instruction) -> None:
         """Note what an instruction says of itself and of the computations that it calls."""
-        graph, opcode = self._graph, instruction.opcode
-        argument, attributes, metadata, is_controlled = what_is_said(instruction)
+        graph, opcode, called = self._graph, instruction.opcode, instruction.called_computations
+        argument, attributes = instruction.raw
+        texts = self._calling if called else self._plain
+        said, meant, metadata, origin, is_controlled = texts.get(attributes) or self._text(instruction, texts)
         graph.metadata[node] = metadata
         if is_controlled:
             graph.controlled.add(node)
         shape, bare = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
-        said, meant = self._attributes.get(attributes) or self._attribute(attributes)
         indices = instruction.computation.operand_indices
         taken = indices.get(instruction.index) if indices else None
-        called = instruction.called_computations
         units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
-        content = tuple([unit.content for unit in units])
+        content = tuple([unit.content for unit in units]) if units else ()
         number = argument.strip() if opcode == "parameter" else argument
         numbers, (told_key, said_key, meant_key, bare_key) = graph.numbers, graph.keys
         key = said_key[node] = numbers.of((opcode, shape, said, number, taken, content))
@@ -240,10 +251,8 @@ class _Saying:
                 numbers.of((opcode, meant, number if opcode == "parameter" else "")),
             )
         meant_key[node], bare_key[node] = less
-        if metadata or units:
-            if not self._same_frames and "stack_frame_id" in metadata:
-                metadata = op_name_in(metadata)
-            key = numbers.of((key, metadata, *[unit.told for unit in units]))
+        if origin or units:
+            key = numbers.of((key, origin, *[unit.told for unit in units]))
         told_key[node] = key
 
     def _shape(self, instruction: Instruction) -> tuple[Key, Key]:
@@ -251,7 +260,11 @@ class _Saying:
         found = self._shapes[id(shape)] = of(str(shape)), of(shape.to_string(layout=False))
         return found
 
-    def _attribute(self, attributes: str) -> tuple[Key, Key]:
+    def _text(self, instruction: Instruction, texts: dict[str, _Text]) -> _Text:
         of = self._graph.numbers.of
-        found = self._attributes[attributes] = of(attributes), of(essential(attributes))
+        _, attributes, metadata, is_controlled = what_is_said(instruction)
+        is_own = not self._same_frames and "stack_frame_id" in metadata
+        origin = op_name_in(metadata) if is_own else metadata
+        found = _Text(of(attributes), of(essential(attributes)), metadata, origin, is_controlled)
+        texts[instruction.raw[1]] = found
         return found

@@ -15,7 +15,7 @@ from hlo_cli.analysis.matching.graph import LEVELS, SAID, Graph, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
 
-_MOST_WORK: Final = 20_000
+_MOST_WORK: Final = 6_000
 """How many comparisons are made at most: modules that have little in common stay as they were matched."""
 _MOST_STEPS: Final = 24
 _TOO_MUCH: Final = 3 * ONE

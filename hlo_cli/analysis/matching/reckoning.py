@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.differences import Differences, is_plumbing
+from hlo_cli.analysis.matching.differences import Differences
 from hlo_cli.analysis.matching.ends import pair_by_number
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
@@ -201,15 +201,12 @@ class Reckoning:
         pairs, weight = self._pairs, 0
         for a in ones:
             if pairs.after[a] < 0:
-                weight += ONE * (not is_plumbing(pairs.one, a))
+                weight += ONE
                 continue
             weight += _OTHER_NAME * (not pairs.have_one_name(a, pairs.after[a])) + _STRAY * self.is_stray(a)
             if changes := self.changes.get(a):
                 weight += ONE + _CHANGE * min(len(changes), _MOST_CHANGES)
-        for b in twos:
-            if pairs.before[b] < 0:
-                weight += ONE * (not is_plumbing(pairs.two, b))
-        return weight
+        return weight + ONE * sum(pairs.before[b] < 0 for b in twos)
 
     def _concerned(self, ones: list[Node], twos: list[Node]) -> tuple[set[Node], set[Node]]:
         """The nodes whose changes depend on these of both graphs: themselves and their users."""

@@ -29,7 +29,7 @@ class Rewiring:
 
     def changes(self, a: Node, b: Node) -> Iterator[Change]:
         """How the operands of a pair differ, its control predecessors and the computations that it calls."""
-        if self._is_plain(a, b):
+        if self.is_plain(a, b):
             return
         pairs = self.pairs
         one, two = pairs.one.nodes[a], pairs.two.nodes[b]
@@ -39,15 +39,14 @@ class Rewiring:
         if a in pairs.one.controlled or b in pairs.two.controlled:
             yield from self._control_changes(one, two)
 
-    def _is_plain(self, a: Node, b: Node) -> bool:
-        """Whether all operands are pairs at the same places, and nothing is called: most are so."""
+    def is_plain(self, a: Node, b: Node) -> bool:
+        """Whether all operands are pairs at the same places, and nothing is called: most instructions are so."""
         pairs, (one, two) = self.pairs, self.pairs.plain
-        ones, twos, after = one.operands[a], two.operands[b], pairs.after
-        if len(ones) != len(twos) or one.nodes[a].called_computations or two.nodes[b].called_computations:
+        if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
             return False
-        if a in one.controlled or b in two.controlled:
+        if one.nodes[a].called_computations or two.nodes[b].called_computations:
             return False
-        return all(after[x] == y for x, y in zip(ones, twos, strict=True))
+        return a not in one.controlled and b not in two.controlled
 
     def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
         handed = self._handed(one, two)
