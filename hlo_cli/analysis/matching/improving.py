@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import LEVELS, SAID, Graph, Key, Node
+from hlo_cli.analysis.matching.beside import Beside
+from hlo_cli.analysis.matching.graph import LEVELS, SAID, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
 
@@ -48,6 +49,9 @@ class _Improving:
     def __init__(self, pairs: Pairs, reckoning: Reckoning) -> None:
         self._pairs = pairs
         self._reckoning = reckoning
+        self._views = [Beside(pairs, *pairs.plain)]
+        if pairs.one is not pairs.plain[0]:
+            self._views.append(Beside(pairs, pairs.one, pairs.two))
         self._waiting: deque[tuple[Node, Node]] = deque()
         self._twins: dict[tuple[int, Key], dict[Node, None]] = {}
         self._only_same = True
@@ -111,7 +115,7 @@ class _Improving:
         seen = set[tuple[Node, Node]]()
         while next_ and len(steps) < _MOST_STEPS:
             a, b = next_.popleft()
-            if (a, b) in seen or (steps and pairs.after[a] == b):
+            if (a, b) in seen or (steps and pairs.after[a] == b) or not self._views[0].may_pair(a, b):
                 continue
             seen.add((a, b))
             mark, displaced = reckoning.mark, (pairs.before[b] if b >= 0 else NONE, pairs.after[a])
@@ -123,76 +127,37 @@ class _Improving:
             weight += more
             if weight < best:
                 best, length = weight, len(steps)
-            if b >= 0:
-                next_.extend(self._out_of_step(a, b))
-            if min(displaced) >= 0 and pairs.after[displaced[0]] == displaced[1]:
-                next_.extend(self._out_of_step(*displaced))
+            for beside in self._views:
+                if b >= 0:
+                    next_.extend(beside.out_of_step(a, b))
+                if min(displaced) >= 0 and pairs.after[displaced[0]] == displaced[1]:
+                    next_.extend(beside.out_of_step(*displaced))
         return best, steps[:length]
-
-    def _out_of_step(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
-        """What stands at the same places beside a pair, and is none."""
-        pairs = self._pairs
-        yield from self._operands(a, b)
-        users: dict[tuple[str, int], list[Node]] = {}
-        for v, slot in pairs.two.users[b][:_MOST_USERS]:
-            users.setdefault((pairs.two.nodes[v].opcode, slot), []).append(v)
-        for u, slot in pairs.one.users[a][:_MOST_USERS]:
-            group = users.get((pairs.one.nodes[u].opcode, slot), [])
-            if pairs.after[u] not in group:
-                yield from ((u, v) for v in group)
-
-    def _operands(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
-        """Operands at one place, also behind one that is in no pair."""
-        pairs = self._pairs
-        one, two = pairs.one, pairs.two
-        for x, y in zip(one.operands[a], two.operands[b], strict=False):
-            if pairs.after[x] == y:
-                continue
-            both = [(x, y)]
-            both += [(x, z) for z in two.operands[y][:1] if pairs.before[y] < 0]
-            both += [(z, y) for z in one.operands[x][:1] if pairs.after[x] < 0]
-            yield from (pair for pair in both if one.nodes[pair[0]].opcode == two.nodes[pair[1]].opcode)
 
     def _instead(self, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
         """Pairs that may be better than this one, or than none."""
-        pairs = self._pairs
-        one, two = pairs.one, pairs.two
         if a >= 0 and b >= 0:
-            yield from self._out_of_step(a, b)
-            yield from ((x, NONE) for x in one.operands[a][:_MOST_USERS] if pairs.after[x] >= 0 and self._is_odd(x))
+            for beside in self._views:
+                yield from beside.out_of_step(a, b)
+                yield from ((x, NONE) for x in beside.wrong(a, b))
+            yield from ((x, NONE) for x in self._strays(a))
             yield a, NONE
-            if one.nodes[a].called_computations:
+            if self._pairs.one.nodes[a].called_computations:
                 yield a, b
         if a >= 0:
-            opcode = one.nodes[a].opcode
-            yield from ((a, y) for y in self._alike(a) if pairs.after[a] != y)
-            places = _places(one, two, a, pairs.after)
-            yield from ((a, y) for y in places if two.nodes[y].opcode == opcode and pairs.after[a] != y)
-        if b >= 0:
-            opcode = two.nodes[b].opcode
-            places = _places(two, one, b, pairs.before)
-            yield from ((x, b) for x in places if one.nodes[x].opcode == opcode and pairs.before[b] != x)
+            yield from ((a, y) for y in self._alike(a))
+        for beside in self._views:
+            yield from beside.places(a, b)
 
-    def _is_odd(self, a: Node) -> bool:
-        """Whether a pair may be none at all: it differs, or is used nowhere the same."""
-        return a in self._reckoning.changes or self._reckoning.is_stray(a)
+    def _strays(self, a: Node) -> Iterator[Node]:
+        pairs = self._pairs
+        operands = pairs.plain[0].operands[a][:_MOST_USERS]
+        return (x for x in operands if pairs.after[x] >= 0 and self._reckoning.is_stray(x))
 
     def _alike(self, a: Node) -> Iterator[Node]:
         """What differs in the second graph, and says the same."""
+        pairs = self._pairs
         for level in range(LEVELS):
-            group = self._twins.get((level, self._pairs.one.keys[level][a]), ())
+            group = self._twins.get((level, pairs.one.keys[level][a]), ())
             if len(group) <= _MOST_TWINS:
-                yield from group
-
-
-def _places(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Iterable[Node]:
-    """Where a node may stand in the opposite graph, by its users and by its operands, new ones between left out."""
-    for user, slot in graph.users[node][:_MOST_USERS]:
-        if (pair := other[user]) >= 0 and slot < len(operands := opposite.operands[pair]):
-            yield operands[slot]
-            yield from opposite.operands[operands[slot]][:1]
-    for operand in graph.operands[node][:_MOST_USERS]:
-        if (pair := other[operand]) >= 0:
-            for user, _ in opposite.users[pair][:_MOST_USERS]:
-                yield user
-                yield from (u for u, _ in opposite.users[user][:2])
+                yield from (b for b in group if pairs.after[a] != b)

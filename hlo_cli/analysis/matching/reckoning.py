@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
@@ -16,9 +17,11 @@ ONE: Final = 1 << 20
 """The weight of an instruction that is told as added, removed or changed."""
 _STRAY: Final = ONE // 2
 """What a pair weighs that nothing of both modules uses in both: it only looks the same."""
-_CHANGE: Final = 1 << 4
+_CHANGE: Final = 1 << 6
 _MOST_CHANGES: Final = 1 << 10
-_OTHER_NAME: Final = 1
+_OTHER_NAME: Final = 8
+_USED: Final = 3
+_BESIDE: Final = 2
 _FARTHEST: Final = 100
 """To how many instructions the news of a pair is carried."""
 _LARGEST: Final = 200
@@ -31,13 +34,14 @@ Mark = tuple[int, int, int]
 class Reckoning:
     """The changes of every pair, and what they weigh: first how many instructions differ, then in how many ways.
 
-    Names weigh least. `pair` returns by how much a new pair makes the whole heavier; `undo` leads back to a mark.
-    `work` counts how often two instructions have been compared.
+    Names weigh little, then by whom it is used, and what stands beside it in the text least. `pair` returns by how much
+    a new pair makes the whole heavier; `undo` leads back to a mark. `work` counts how often two instructions have been
+    compared.
     """
 
     __slots__ = (
         *("_computations", "_differences", "_pair_nodes", "_pairings", "_pairs", "_tellings", "_units"),
-        *("changes", "work"),
+        *("__dict__", "changes", "work"),
     )
 
     def __init__(
@@ -56,6 +60,10 @@ class Reckoning:
         found = ((a, differences.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
         self.work = 0
+
+    @cached_property
+    def _held(self) -> tuple[dict[Node, list[Node]], ...]:
+        return tuple(map(_held_back, self._pairs.plain))
 
     @property
     def mark(self) -> Mark:
@@ -90,7 +98,7 @@ class Reckoning:
         if len(ones) + len(twos) > _FARTHEST + len(ends[0]) + len(ends[1]):
             return None
         weighed = self._taken(ones, twos, ends)
-        weight = self._weight(weighed, twos)
+        weight = self._weight(weighed, twos) - _USED * sum(map(self._is_used_alike, ends[0]))
         self._link(a, b)
         may_swap = other_a >= 0 and other_b >= 0 and pairs.one.nodes[other_a].opcode == pairs.two.nodes[other_b].opcode
         for other, another in ((other_a, other_b),) if may_swap else ((other_a, NONE), (NONE, other_b)):
@@ -99,7 +107,7 @@ class Reckoning:
             self._pair_called(called)
         for node in ones:
             self._compare(node)
-        return self._weight(weighed, twos) - weight
+        return self._weight(weighed, twos) - _USED * sum(map(self._is_used_alike, ends[0])) - weight
 
     def join(self, a: Node) -> int | None:
         """Make one of the computations of a pair that are in no pair, if half of the smaller one is in both.
@@ -130,6 +138,15 @@ class Reckoning:
             return False
         others = [pairs.before[v] for v, _ in twos]
         return min(others) >= 0 and all(pairs.after[u] >= 0 and u not in others for u, _ in ones)
+
+    def _is_used_alike(self, a: Node) -> bool:
+        """Whether some pair takes both of a pair, or both are results."""
+        pairs = self._pairs
+        one, two = pairs.plain
+        if a in one.roots and pairs.after[a] in two.roots:
+            return True
+        users = [pairs.after[user] for user, _ in one.users[a][:_MOST_USERS]]
+        return any(pairs.after[a] in two.operands[user] for user in users if user >= 0)
 
     def _called_anew(self, a: Node, b: Node) -> Iterator[tuple[Computation | None, Computation | None]]:
         """The computations that two instructions call, and what these are paired with: to be paired anew."""
@@ -203,16 +220,21 @@ class Reckoning:
             if pairs.after[a] < 0:
                 weight += ONE
                 continue
-            weight += _OTHER_NAME * (not pairs.have_one_name(a, pairs.after[a])) + _STRAY * self.is_stray(a)
+            weight += _OTHER_NAME * (not pairs.have_one_name(a, pairs.after[a]))
+            weight += _STRAY * self.is_stray(a)
             if changes := self.changes.get(a):
                 weight += ONE + _CHANGE * min(len(changes), _MOST_CHANGES)
-        return weight + ONE * sum(pairs.before[b] < 0 for b in twos)
+        weight += ONE * sum(pairs.before[b] < 0 for b in twos)
+        places = {place for a in ones for place in (a - 1, a) if 0 <= place < len(pairs.after) - 1}
+        return weight - _BESIDE * sum(0 < pairs.after[place] + 1 == pairs.after[place + 1] for place in places)
 
     def _concerned(self, ones: list[Node], twos: list[Node]) -> tuple[set[Node], set[Node]]:
         """The nodes whose changes depend on these of both graphs: themselves and their users."""
         pairs = self._pairs
         found = _with_users({pairs.one, pairs.plain[0]}, pairs.after, ones)
         others = _with_users({pairs.two, pairs.plain[1]}, pairs.before, twos)
+        for held, nodes, ends in zip(self._held, (found, others), (ones, twos), strict=True):
+            nodes.update(node for end in ends for node in held.get(end, ()))
         found.update([pairs.before[b] for b in others if pairs.before[b] >= 0])
         return found, others
 
@@ -223,6 +245,18 @@ class Reckoning:
         of_two = [y for b in ends[1] for y in two.operands[b]]
         operands = {x for a in ends[0] for x in one.operands[a]}
         return {*ones, *operands, *(pairs.before[y] for y in of_two if pairs.before[y] >= 0)}
+
+
+def _held_back(graph: Graph) -> dict[Node, list[Node]]:
+    """What each node is a control predecessor of."""
+    held: dict[Node, list[Node]] = {}
+    for computation in {graph.nodes[node].computation for node in graph.controlled}:
+        named = {i.name: graph.node(i) for i in computation.instructions}
+        for i in computation.instructions:
+            for name in i.control_predecessors if graph.node(i) in graph.controlled else ():
+                if name in named:
+                    held.setdefault(named[name], []).append(graph.node(i))
+    return held
 
 
 def _nodes(graph: Graph, computation: Computation | None) -> range:
