@@ -21,7 +21,7 @@ class Beside:
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0)
-    >>> list(Beside(pairs, *pairs.plain).places(1, NONE))
+    >>> list(Beside(pairs, *pairs.plain).places(1, -1))
     [(1, 1)]
     """
 

@@ -5,8 +5,10 @@ Everything is a number, so that two modules are compared by comparing numbers. F
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.costs.order import callees_first
@@ -32,18 +34,15 @@ _DEEPEST: Final = 50
 class Keys:
     """Numbers for whatever can be compared, equal for what is equal; one numbering serves both modules.
 
-    `less` leads from the key of all that an instruction says to the keys that say less.
+    `of` is the number of something, a new one if it has not been seen. `less` leads from the key of all that an
+    instruction says to the keys that say less.
     """
 
-    __slots__ = ("_numbers", "less")
+    __slots__ = ("less", "of")
 
     def __init__(self) -> None:
-        self._numbers: dict[object, Key] = {}
+        self.of: Callable[[object], Key] = defaultdict[object, Key](count().__next__).__getitem__
         self.less: dict[Key, tuple[Key, Key]] = {}
-
-    def of(self, what: object) -> Key:
-        """The number of something; a new one if it has not been seen."""
-        return self._numbers.setdefault(what, len(self._numbers))
 
 
 @dataclass(slots=True, eq=False)
@@ -88,9 +87,9 @@ class Graph:
         self.module = module
         self.numbers = numbers
         self.nodes: list[Instruction] = list(module.instructions)
-        count = len(self.nodes)
-        self.keys: list[list[Key]] = [[-1] * count for _ in range(LEVELS)]
-        self.metadata: list[str] = [""] * count
+        size = len(self.nodes)
+        self.keys: list[list[Key]] = [[-1] * size for _ in range(LEVELS)]
+        self.metadata: list[str] = [""] * size
         self.controlled: set[Node] = set()
         self.taken = _first_nodes(module)
         self.bodies = _bodies(module)
@@ -98,12 +97,12 @@ class Graph:
 
     def unlink(self) -> None:
         """Take all links away, to make others."""
-        count = len(self.nodes)
-        self.operands: list[tuple[Node, ...]] = [()] * count
-        self.users: list[list[tuple[Node, int]]] = [[] for _ in range(count)]
-        self.value: list[Node] = list(range(count))
-        self.expression: list[Key] = [-1] * count
-        self.comparable: list[Key] = [-1] * count
+        size = len(self.nodes)
+        self.operands: list[tuple[Node, ...]] = [()] * size
+        self.users: list[list[tuple[Node, int]]] = [[] for _ in range(size)]
+        self.value: list[Node] = list(range(size))
+        self.expression: list[Key] = [-1] * size
+        self.comparable: list[Key] = [-1] * size
         self.roots: set[Node] = set()
         self.unit_of: dict[Computation, Unit] = {}
 
@@ -114,9 +113,9 @@ class Graph:
     def link(self, node: Node, operands: list[Node]) -> None:
         """These are the operands of a node, which are linked themselves already."""
         self.operands[node] = tuple(operands)
+        expression, users = self.expression, self.users
         for slot, operand in enumerate(operands):
-            self.users[operand].append((node, slot))
-        expression = self.expression
+            users[operand].append((node, slot))
         expression[node] = self.numbers.of((self.keys[SAID][node], *[expression[operand] for operand in operands]))
 
     def finish(self, unit: Unit) -> None:

@@ -67,19 +67,26 @@ def match(before: Module, after: Module) -> Matching:
     units = _Units(pairs, numbers)
     units.pair(before.entry, after.entry)
     units.pair_not_inlined()
-    if _have_work_left(pairs):
+    left, fused = _left_of_one_opcode(pairs)
+    if fused:
         _pair_across_fusions(pairs, units.computations, numbers)
         units.pair_wrappers()
+    if left:
         units.pair_moved()
     _pair_other_opcodes(pairs)
     return Matching(pairs, units.computations, partial(_pair_nodes, numbers))
 
 
-def _have_work_left(pairs: Pairs) -> bool:
-    """Whether both modules have instructions that are in no pair, and some of them of one opcode."""
-    left = ({graph.nodes[n].opcode for n, other in enumerate(others) if other < 0} for graph, others in pairs.sides)
-    ones, twos = ({_SAME_OPERATION.get(opcode, opcode) for opcode in opcodes} for opcodes in left)
-    return not ones.isdisjoint(twos)
+def _left_of_one_opcode(pairs: Pairs) -> tuple[bool, bool]:
+    """Whether both modules have instructions of one opcode that are in no pair, and whether some of these are fused."""
+    left: list[set[str]] = []
+    inlined: list[set[str]] = []
+    for graph, others in pairs.sides:
+        free = [graph.nodes[node] for node, other in enumerate(others) if other < 0]
+        left.append({_SAME_OPERATION.get(i.opcode, i.opcode) for i in free})
+        inlined.append({_SAME_OPERATION.get(i.opcode, i.opcode) for i in free if i.computation in graph.bodies})
+    common = left[0] & left[1]
+    return bool(common), not common.isdisjoint(inlined[0] | inlined[1])
 
 
 def _pair_other_opcodes(pairs: Pairs) -> None:
