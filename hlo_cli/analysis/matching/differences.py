@@ -24,13 +24,14 @@ class Differences:
     ['opcode add → subtract']
     """
 
-    __slots__ = ("_computations", "_origins", "_pairs", "_rewiring", "_same_frames")
+    __slots__ = ("_computations", "_origins", "_pairs", "_rewiring", "_said", "_same_frames")
 
     def __init__(self, pairs: Pairs, computations: Mapping[Computation, Computation]) -> None:
         self._pairs = pairs
         self._computations = computations
         self._same_frames = pairs.one.module.stack_tables == pairs.two.module.stack_tables
         self._origins = Origins(pairs.one.module, pairs.two.module)
+        self._said: dict[tuple[Node, Node], tuple[Change, ...]] = {}
         self._rewiring = Rewiring(pairs, computations)
 
     def changes(self, a: Node, b: Node) -> tuple[Change, ...]:
@@ -44,11 +45,18 @@ class Differences:
             and self._rewiring.is_plain(a, b)
         ):
             return ()
-        changes = list(said_changes(before, after)) if one.keys[SAID][a] != two.keys[SAID][b] else []
+        changes = list(self._said_changes(a, b)) if one.keys[SAID][a] != two.keys[SAID][b] else []
         changes += self._rewiring.changes(a, b)
         changes += self._place_changes(before, after)
         changes += self._origins.changes(before, after, one.metadata[a], two.metadata[b])
         return tuple(changes)
+
+    def _said_changes(self, a: Node, b: Node) -> tuple[Change, ...]:
+        """What two say otherwise: the same whatever is paired, and asked for again and again."""
+        if (found := self._said.get((a, b))) is None:
+            one, two = self._pairs.one.nodes[a], self._pairs.two.nodes[b]
+            found = self._said[a, b] = tuple(said_changes(one, two))
+        return found
 
     def _place_changes(self, before: Instruction, after: Instruction) -> Iterator[Change]:
         """Whether an instruction stands in another computation now: fused or not, or fused with others."""

@@ -16,8 +16,11 @@ from hlo_cli.analysis.matching.graph import LEVELS, SAID, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
 
-_MOST_WORK: Final = 6_000
-"""How many comparisons are made at most: modules that have little in common stay as they were matched."""
+_MOST_PLACES: Final = 200
+"""Up to how many differences other pairs are tried: modules that have little in common stay as they were matched."""
+_LEAST_WORK: Final = 500
+_WORK: Final = 25
+"""How many instructions are compared at most, on average for each difference."""
 _MOST_STEPS: Final = 24
 _TOO_MUCH: Final = 3 * ONE
 """A step that makes so much worse is left out: it is no part of what was swapped."""
@@ -61,13 +64,26 @@ class _Improving:
 
         First only what says the same is paired: a wrong pair may stand in the way of many right ones.
         """
-        pairs, reckoning = self._pairs, self._reckoning
+        work = 0
         for self._only_same in (True, False):
-            self._wait_for((a, pairs.after[a]) for a in sorted(reckoning.changes))
-            self._wait_for((a, NONE) for a, b in enumerate(pairs.after) if b < 0)
-            self._wait_for((NONE, b) for b, a in enumerate(pairs.before) if a < 0)
-            while self._waiting and reckoning.work < _MOST_WORK:
+            places = self._places()
+            if len(places) > _MOST_PLACES:
+                return
+            self._wait_for(places)
+            work += _LEAST_WORK + _WORK * len(places)
+            while self._waiting and self._reckoning.work < work:
                 self._look_at(*self._waiting.popleft())
+            self._waiting.clear()
+        for a in sorted(self._reckoning.changes):
+            if a in self._reckoning.changes:
+                self._reckoning.join(a)
+
+    def _places(self) -> list[tuple[Node, Node]]:
+        """What differs: changed, removed, added."""
+        pairs = self._pairs
+        changed = [(a, pairs.after[a]) for a in sorted(self._reckoning.changes)]
+        removed = [(a, NONE) for a, b in enumerate(pairs.after) if b < 0]
+        return changed + removed + [(NONE, b) for b, a in enumerate(pairs.before) if a < 0]
 
     def _wait_for(self, places: Iterable[tuple[Node, Node]]) -> None:
         two = self._pairs.two
