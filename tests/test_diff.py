@@ -20,7 +20,6 @@ from judge import ask_xla
 from strategies import FIXTURES, dump_text, dumps, name_of
 
 PASSES = FIXTURES / "cpu/softmax/passes"
-EDITS = 6
 
 
 def told(comparison: Comparison) -> set[tuple[str, str]]:
@@ -55,24 +54,58 @@ def test_names_and_order_are_no_difference(path: Path) -> None:
     assert str(normalized(module)) == str(normalized(other))
 
 
-def test_edits_are_found_and_nothing_else() -> None:
-    """Edits of every kind in every dump: nearly all are told as what they are, most of the time nothing else is."""
-    edits = found = modules = exact = 0
+@pytest.mark.parametrize(("edits", "renamed", "shuffled"), [(10, False, False), (3, True, False), (6, True, True)])
+def test_edits_are_found_and_nothing_else(edits: int, *, renamed: bool, shuffled: bool) -> None:
+    """Edits of every kind in every dump: nearly always all are told as what they are, and nothing else is.
+
+    What is left has two explanations: a copy before a copy, or one that is dropped where another is inserted.
+    """
+    made = found = modules = exact = 0
     for path in dumps():
         draft = Draft(module := parse_module(dump_text(path)))
-        random = Random(name_of(path))
-        for _ in range(EDITS):
+        random = Random(f"{name_of(path)} {edits}")
+        if shuffled:
+            draft.shuffle(random)
+        for _ in range(edits):
             draft.edit(random)
-        got, expected = told(compare(module, parse_module(draft.text()))), draft.expected
+        names = draft.names(random) if renamed else {}
+        got, expected = told(compare(module, parse_module(draft.text(names)))), draft.expected
         wanted = {
             *(("~", name) for name in expected.changed),
-            *(("+", name) for name in expected.added),
+            *(("+", names.get(name, name)) for name in expected.added),
             *(("-", name) for name in expected.removed),
         }
-        edits, found = edits + len(wanted), found + len(wanted & got)
+        made, found = made + len(wanted), found + len(wanted & got)
         modules, exact = modules + 1, exact + (wanted == got)
-    assert found >= 0.97 * edits
-    assert exact >= 0.9 * modules
+    assert found >= 0.985 * made
+    assert exact >= 0.95 * modules
+
+
+def test_of_equal_chains_the_edited_one_is_told() -> None:
+    """Two chains that say the same: what their ends are told apart by, the middle follows."""
+    lines = ["p = s8[4]{0} parameter(0)", "q = s8[4]{0} parameter(1)"]
+    for name, operand in (("a", "p"), ("b", "q")):
+        lines += [f"{name}1 = s8[4]{{0}} not({operand})", f"{name}2 = s8[4]{{0}} negate({name}1)"]
+    lines.append("ROOT t = (s8[4]{0}, s8[4]{0}) tuple(a2, b2)")
+    edited = [line.replace("a1 = s8[4]{0}", "a1 = s8[4]{0:S(1)}") for line in lines]
+    others = [edited[i].replace("a2", "b_2").replace("b2", "a2") for i in (1, 0, 4, 2, 5, 3, 6)]
+    assert changes(entry(*lines), entry(*others)) == [("a1", "memory space S(0) → S(1)")]
+
+
+def test_what_comes_from_elsewhere_is_another() -> None:
+    """Twins are told apart by where they come from, whatever they are called and however they stand."""
+    line = 's8[4]{{0}} not(p), metadata={{op_name="{}"}}'
+    before = entry(
+        "p = s8[4]{0} parameter(0)",
+        *(f"n{i} = {line.format(i)}" for i in range(3)),
+        "ROOT t = (s8[4]{0}, s8[4]{0}, s8[4]{0}) tuple(n0, n1, n2)",
+    )
+    after = entry(
+        "p = s8[4]{0} parameter(0)",
+        *(f"m{i} = {line.format(2 - i)}" for i in range(3)),
+        "ROOT t = (s8[4]{0}, s8[4]{0}, s8[4]{0}) tuple(m0, m1, m2)",
+    )
+    assert compare(before, after).is_empty
 
 
 def test_normalized_text_is_a_fixed_point_that_xla_reads() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hlo_cli.analysis.matching.differences import is_plumbing
-from hlo_cli.analysis.matching.graph import Graph, Node
+from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.ir.instruction import Instruction
 
 _MOST_USERS = 16
 
@@ -60,8 +61,10 @@ class Beside:
             yield from ((x, b) for x in around if before[b] != x and self.one.nodes[x].opcode == opcode)
 
     def may_pair(self, a: Node, b: Node) -> bool:
-        """Parameters are what their numbers say, but for those of what is fused; with NONE, whether one may be none."""
+        """Whether two have one shape, and one number where that counts; with NONE, whether one may be in no pair."""
         one, two = self.one, self.two
+        if b >= 0 and one.keys[MEANT][a] != two.keys[MEANT][b] and not _have_one_shape(one.nodes[a], two.nodes[b]):
+            return False
         if one.nodes[a].opcode != "parameter" or (is_plumbing(one, a) and (b < 0 or is_plumbing(two, b))):
             return True
         return b >= 0 and one.nodes[a].parameter_number == two.nodes[b].parameter_number
@@ -76,6 +79,10 @@ class Beside:
             both += [(x, z) for z in two.operands[y][:1] if pairs.before[y] < 0]
             both += [(z, y) for z in one.operands[x][:1] if pairs.after[x] < 0]
             yield from (pair for pair in both if one.nodes[pair[0]].opcode == two.nodes[pair[1]].opcode)
+
+
+def _have_one_shape(one: Instruction, two: Instruction) -> bool:
+    return one.shape.to_string(layout=False) == two.shape.to_string(layout=False)
 
 
 def _around(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Iterator[Node]:
