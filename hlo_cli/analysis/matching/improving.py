@@ -108,17 +108,18 @@ class _Improving:
             reckoning.undo(mark)
             if weight < best:
                 best, steps = weight, tried
+        touched = list(steps)
         for x, y in steps:
+            touched.append((pairs.before[y] if y >= 0 else NONE, pairs.after[x]))
             reckoning.pair(x, y)
-        if steps:
-            self._look_around(steps)
+        self._look_around(touched)
 
     def _look_around(self, steps: list[tuple[Node, Node]]) -> None:
         """What was touched may be better still."""
         pairs, changes = self._pairs, self._reckoning.changes
         for x, y in steps:
             ones = (x, *(user for user, _ in pairs.one.users[x][:_MOST_USERS]), *pairs.one.operands[x])
-            self._wait_for((a, pairs.after[a]) for a in ones if a in changes or pairs.after[a] < 0)
+            self._wait_for((a, pairs.after[a]) for a in ones if x >= 0 and (a in changes or pairs.after[a] < 0))
             twos = (y, *(user for user, _ in pairs.two.users[y][:_MOST_USERS]), *pairs.two.operands[y])
             self._wait_for((NONE, b) for b in twos if y >= 0 and pairs.before[b] < 0)
 

@@ -17,6 +17,10 @@ ONE: Final = 1 << 20
 """The weight of an instruction that is told as added, removed or changed."""
 _STRAY: Final = ONE // 2
 """What a pair weighs that nothing of both modules uses in both: it only looks the same."""
+_REWIRED: Final = ONE * 5 // 8
+"""What it weighs more if an instruction only takes others than before: with a stray pair, more than one new and one
+gone. Mostly it is these that changed then, and not who takes them.
+"""
 _CHANGE: Final = 1 << 6
 _MOST_CHANGES: Final = 1 << 10
 _OTHER_NAME: Final = 8
@@ -224,6 +228,7 @@ class Reckoning:
             weight += _STRAY * self.is_stray(a)
             if changes := self.changes.get(a):
                 weight += ONE + _CHANGE * min(len(changes), _MOST_CHANGES)
+                weight += _REWIRED * all(change.kind == "operands" for change in changes)
         weight += ONE * sum(pairs.before[b] < 0 for b in twos)
         places = {place for a in ones for place in (a - 1, a) if 0 <= place < len(pairs.after) - 1}
         return weight - _BESIDE * sum(0 < pairs.after[place] + 1 == pairs.after[place + 1] for place in places)
