@@ -18,7 +18,7 @@ from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
 
 _MOST_PLACES: Final = 200
 """Up to how many differences other pairs are tried: modules that have little in common stay as they were matched."""
-_LEAST_WORK: Final = 500
+_LEAST_WORK: Final = 1000
 _WORK: Final = 25
 """How many instructions are compared at most, on average for each difference."""
 _MOST_STEPS: Final = 24
@@ -79,11 +79,12 @@ class _Improving:
                 self._reckoning.join(a)
 
     def _places(self) -> list[tuple[Node, Node]]:
-        """What differs: changed, removed, added."""
-        pairs = self._pairs
-        changed = [(a, pairs.after[a]) for a in sorted(self._reckoning.changes)]
+        """What differs: removed, added and changed, callers first, for all that they call may differ by them."""
+        pairs, nodes = self._pairs, self._pairs.one.nodes
         removed = [(a, NONE) for a, b in enumerate(pairs.after) if b < 0]
-        return changed + removed + [(NONE, b) for b, a in enumerate(pairs.before) if a < 0]
+        added = [(NONE, b) for b, a in enumerate(pairs.before) if a < 0]
+        changed = sorted(self._reckoning.changes, key=lambda a: (not nodes[a].called_computations, a))
+        return [*removed, *added, *((a, pairs.after[a]) for a in changed)]
 
     def _wait_for(self, places: Iterable[tuple[Node, Node]]) -> None:
         two = self._pairs.two
