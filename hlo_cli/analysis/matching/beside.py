@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from hlo_cli.analysis.matching.differences import is_plumbing
 from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir.instruction import Instruction
 
-_MOST_USERS = 16
+_MOST_USERS: Final = 16
+_FEW: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,8 @@ class Beside:
             if pairs.after[x] == y:
                 continue
             both = [(x, y)]
-            both += [(x, z) for z in two.operands[y][:1] if pairs.before[y] < 0]
-            both += [(z, y) for z in one.operands[x][:1] if pairs.after[x] < 0]
+            both += [(x, z) for z in two.operands[y][:_FEW] if pairs.before[y] < 0]
+            both += [(z, y) for z in one.operands[x][:_FEW] if pairs.after[x] < 0]
             yield from (pair for pair in both if one.nodes[pair[0]].opcode == two.nodes[pair[1]].opcode)
 
 

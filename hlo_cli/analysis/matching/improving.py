@@ -159,7 +159,8 @@ class _Improving:
                 yield from beside.out_of_step(a, b)
                 yield from ((x, NONE) for x in beside.wrong(a, b))
             yield from ((x, NONE) for x in self._strays(a))
-            yield a, NONE
+            if any(change.kind != "operands" for change in self._reckoning.changes[a]):
+                yield a, NONE
             if self._pairs.one.nodes[a].called_computations:
                 yield a, b
         if a >= 0:

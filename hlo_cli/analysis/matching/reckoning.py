@@ -138,10 +138,10 @@ class Reckoning:
         one, two = pairs.plain
         b = pairs.after[a]
         ones, twos = one.users[a], two.users[b]
-        if not 0 < len(ones) <= _MOST_USERS or not 0 < len(twos) <= _MOST_USERS or a in one.roots or b in two.roots:
+        if not 0 < len(ones) + len(twos) <= _MOST_USERS or a in one.roots or b in two.roots:
             return False
         others = [pairs.before[v] for v, _ in twos]
-        return min(others) >= 0 and all(pairs.after[u] >= 0 and u not in others for u, _ in ones)
+        return NONE not in others and all(pairs.after[u] >= 0 and u not in others for u, _ in ones)
 
     def _is_used_alike(self, a: Node) -> bool:
         """Whether some pair takes both of a pair, or both are results."""
