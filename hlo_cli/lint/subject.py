@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -52,6 +52,16 @@ class Subject:
         """The instructions with one of these opcodes."""
         for opcode in opcodes:
             yield from self.by_opcode.get(opcode, ())
+
+    def shaped(self, is_meant: Callable[[Shape], bool]) -> Iterator[Instruction]:
+        """The instructions whose shape is one of those meant, in the order of the text; each shape is asked of once."""
+        meant = {key for key, shape in self.shapes.items() if is_meant(shape)}
+        return (each for each in self.module.instructions if id(each.shape) in meant) if meant else iter(())
+
+    @cached_property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The shapes of all instructions by their identity: those that are written alike are one object."""
+        return {id(instruction.shape): instruction.shape for instruction in self.module.instructions}
 
     @property
     def left_out(self) -> tuple[Diagnostic, ...]:

@@ -100,8 +100,8 @@ def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
     names = [name for name, _ in pairs]
     found: list[_Problem] = [
         ("", "missing-attribute", f"{opcode} needs the attribute {name}")
-        for name in rules.keys() - names
-        if rules[name].required and rules.keys() >= set(names)
+        for name, rule in rules.items()
+        if rule.required and name not in names and rules.keys() >= set(names)
     ]
     found += [
         problem
@@ -111,7 +111,7 @@ def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
     ]
     return found + [
         (name, "second-attribute", f"attribute {name} of {opcode} stands there twice; the first is taken")
-        for name, times in Counter(names).items()
+        for name, times in (Counter(names).items() if len(set(names)) < len(names) else ())
         if times > 1
     ]
 

@@ -74,13 +74,12 @@ _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 class RowReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
-    __slots__ = ("_breaks", "_cuts", "_end", "_last", "_pairs", "_read", "_source", "_start")
+    __slots__ = ("_cuts", "_end", "_last", "_pairs", "_read", "_source", "_start")
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
         self._start = start
         self._end = end
-        self._breaks: array[int] | None = None
         self._cuts: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
         self._pairs: tuple[int, Pairs] | None = None
@@ -115,11 +114,11 @@ class RowReader:
 
     def span(self, index: int) -> Span:
         """The line without its indentation."""
-        text, (start, end) = self._source.text, self._line(index)
-        start += 1
+        text, cuts = self._source.text, self._cuts or self._line_breaks()
+        start = cuts[3 * index] + 1
         while text[start] == " ":
             start += 1
-        return Span(start, end)
+        return Span(start, cuts[3 * index + 3])
 
     def operands(self, index: int) -> Scanner:
         """A scanner before the parenthesis that opens the operands."""
@@ -173,27 +172,29 @@ class RowReader:
 
         The argument of an opcode that has none is empty. A line is cut once: many rules ask for the same.
         """
-        _, end = self._line(index)
-        if self._cuts is None:
-            assert self._breaks is not None
-            self._cuts = array("Q", bytes(2 * self._breaks.itemsize * len(self._breaks)))
-        if not self._cuts[2 * index]:
+        cuts, at = self._cuts or self._line_breaks(), 3 * index
+        if not cuts[at + 2]:
             match = self._match(index)
-            close = match.end(5)
-            self._cuts[2 * index] = match.start(5) if match[4] in ARGUMENT_OPCODES else close
-            self._cuts[2 * index + 1] = close
-        return self._cuts[2 * index], self._cuts[2 * index + 1], end
+            cuts[at + 2] = match.end(5)
+            cuts[at + 1] = match.start(5) if match[4] in ARGUMENT_OPCODES else match.end(5)
+        return cuts[at + 1], cuts[at + 2], cuts[at + 3]
 
     def _match(self, index: int) -> re.Match[str]:
-        match = _ROW.match(self._source.text, self._line(index)[0])
+        cuts = self._cuts or self._line_breaks()
+        match = _ROW.match(self._source.text, cuts[3 * index])
         assert match is not None
         return match
 
-    def _line(self, index: int) -> tuple[int, int]:
-        """The line breaks before and behind an instruction."""
-        if self._breaks is None:
-            self._breaks = _line_breaks(self._source.text, self._start, self._end)
-        return self._breaks[index], self._breaks[index + 1]
+    def _line_breaks(self) -> array[int]:
+        """For each line the break before it, and two places that are found when somebody asks; then the last break."""
+        text, end = self._source.text, self._end
+        self._cuts = found = array("Q")
+        at = text.find("\n", self._start, end)
+        while at >= 0:
+            found.extend((at, 0, 0))
+            at = text.find("\n", at + 1, end)
+        found.append(end)
+        return found
 
 
 def _is_outside(text: str, start: int, at: int) -> bool:
@@ -202,13 +203,3 @@ def _is_outside(text: str, start: int, at: int) -> bool:
         return False
     quotes = text.count('"', start, at)
     return quotes % 2 == 0 and text.count("{", start, at) == text.count("}", start, at)
-
-
-def _line_breaks(text: str, start: int, end: int) -> array[int]:
-    found = array("Q")
-    at = text.find("\n", start, end)
-    while at >= 0:
-        found.append(at)
-        at = text.find("\n", at + 1, end)
-    found.append(end)
-    return found
