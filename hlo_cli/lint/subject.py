@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.contexts import Contexts, contexts_of
-from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.neighbours import Users, users_among
 from hlo_cli.analysis.target import Target, target_of
@@ -23,6 +22,9 @@ from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.expectations import Verdict
 
 Located = tuple[Instruction | None, Diagnostic]
 """Something that is told of an instruction; None where the module was not read from text."""
