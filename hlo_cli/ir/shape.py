@@ -49,9 +49,8 @@ class ArrayShape:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The dimensions with unbounded ones as 1, for arithmetic."""
-        if UNBOUNDED not in self.dimensions:  # as nearly always
-            return self.dimensions
-        return tuple(1 if d == UNBOUNDED else d for d in self.dimensions)
+        dimensions = self.dimensions
+        return tuple(1 if d == UNBOUNDED else d for d in dimensions) if UNBOUNDED in dimensions else dimensions
 
     @property
     def is_dynamic(self) -> bool:
@@ -76,7 +75,9 @@ class ArrayShape:
     @property
     def problem(self) -> str | None:
         """Why no buffer can hold this array, or None (`ShapeUtil::ValidateShape`)."""
-        return _array_problem(self)
+        if max(self.logical_bytes, self.elements) > _INT64_MAX:
+            return "the array has more than 2^63 - 1 elements or bytes"
+        return self.layout.problem(self.sizes)
 
     @property
     def tiling(self) -> Tiling:
@@ -281,13 +282,6 @@ def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
             return None
         shape = shape.elements[i]
     return shape
-
-
-@lru_cache(maxsize=8192)
-def _array_problem(shape: ArrayShape) -> str | None:
-    if max(shape.logical_bytes, shape.elements) > _INT64_MAX:
-        return "the array has more than 2^63 - 1 elements or bytes"
-    return shape.layout.problem(shape.sizes)
 
 
 @lru_cache(maxsize=8192)
