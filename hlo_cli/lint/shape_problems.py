@@ -44,22 +44,20 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
     """
     right: set[Hashable] = set()
     for instruction in module.instructions:
-        question = shape_question(instruction)
-        if question is not None:
-            question = (question, instruction.computation in strictness.fused)
-            if question in right:
-                continue
+        question = shape_question(instruction), instruction.computation in strictness.fused
+        if question in right:
+            continue
         try:
             message = _difference(module, instruction, strictness, any_precision=strictness.allow_mixed_precision)
         except HloError as error:
             yield ShapeProblem(instruction, error.diagnostic.message, is_of_shape=False)
             continue
-        if message is None:
-            right.add(question)
-        else:
+        if message is not None:
             allowed = strictness.allow_mixed_precision
             is_precision = not allowed and _difference(module, instruction, strictness, any_precision=True) is None
             yield ShapeProblem(instruction, f"{instruction.name}: {message}", True, is_precision)
+        elif question[0] is not None:
+            right.add(question)
 
 
 def _difference(module: Module, instruction: Instruction, strictness: Strictness, *, any_precision: bool) -> str | None:
