@@ -11,7 +11,6 @@ from hlo_cli.commands.each import asked_of_each
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.expectation import Expectation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
@@ -24,6 +23,7 @@ from hlo_cli.source import Diagnostic
 if TYPE_CHECKING:
     from hlo_cli.analysis.expectations import Verdict
     from hlo_cli.commands.lint_expect import Outcome
+    from hlo_cli.ir.expectation import Expectation
 
 
 @dataclass(frozen=True, slots=True)
