@@ -14,7 +14,8 @@ from typing import Final
 from hlo_cli.analysis.matching.beside import Beside
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
-from hlo_cli.analysis.matching.reckoning import ONE, Reckoning
+from hlo_cli.analysis.matching.reckoning import Reckoning
+from hlo_cli.analysis.matching.weights import ONE
 
 _MOST_PLACES: Final = 200
 """Up to how many differences other pairs are tried: modules that have little in common stay as they were matched."""
@@ -171,7 +172,7 @@ class _Improving:
     def _strays(self, a: Node) -> Iterator[Node]:
         pairs = self._pairs
         operands = pairs.plain[0].operands[a][:_MOST_USERS]
-        return (x for x in operands if pairs.after[x] >= 0 and self._reckoning.is_stray(x))
+        return (x for x in operands if pairs.after[x] >= 0 and self._reckoning.weights.is_stray(x))
 
     def _alike(self, a: Node) -> Iterator[Node]:
         """What differs in the second graph, and says the same."""

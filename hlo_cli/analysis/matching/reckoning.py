@@ -11,41 +11,35 @@ from hlo_cli.analysis.matching.differences import Differences
 from hlo_cli.analysis.matching.ends import pair_by_number
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.analysis.matching.weights import Weights
 from hlo_cli.ir.computation import Computation
 
-ONE: Final = 1 << 20
-"""The weight of an instruction that is told as added, removed or changed."""
-_STRAY: Final = ONE // 2
-"""What a pair weighs that nothing of both modules uses in both: it only looks the same."""
-_REWIRED: Final = ONE * 5 // 8
-"""What it weighs more if an instruction only takes others than before: with a stray pair, more than one new and one
-gone. Mostly it is these that changed then, and not who takes them.
-"""
-_CHANGE: Final = 1 << 6
-_MOST_CHANGES: Final = 1 << 10
-_OTHER_NAME: Final = 8
-_USED: Final = 3
-_BESIDE: Final = 2
 _FARTHEST: Final = 100
 """To how many instructions the news of a pair is carried."""
 _LARGEST: Final = 200
 """How many instructions a computation has at most that is paired anew with its callers."""
-_MOST_USERS: Final = 16
 
 Mark = tuple[int, int, int]
 
 
 class Reckoning:
-    """The changes of every pair, and what they weigh: first how many instructions differ, then in how many ways.
+    """The changes of every pair, and what they weigh.
 
-    Names weigh little, then by whom it is used, and what stands beside it in the text least. `pair` returns by how much
-    a new pair makes the whole heavier; `undo` leads back to a mark. `work` counts how often two instructions have been
-    compared.
+    `pair` returns by how much a new pair makes the whole heavier; `undo` leads back to a mark. `work` counts how often
+    two instructions have been compared.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.matching import match
+    >>> texts = (f"HloModule m  ENTRY e {{ p = s8[2] parameter(0)  ROOT n = s8[2] {op}(p) }}" for op in ("not", "abs"))
+    >>> matching = match(*map(parse_module, texts))
+    >>> reckoning = Reckoning(matching.pairs, matching.computations, matching.pair_nodes)
+    >>> reckoning.changes
+    {1: (Change(kind='opcode', name='', before='not', after='abs'),)}
     """
 
     __slots__ = (
         *("_computations", "_differences", "_pair_nodes", "_pairings", "_pairs", "_tellings", "_units"),
-        *("__dict__", "changes", "work"),
+        *("__dict__", "changes", "weights", "work"),
     )
 
     def __init__(
@@ -63,6 +57,7 @@ class Reckoning:
         self._units: list[tuple[Computation, Computation | None]] = []
         found = ((a, differences.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
+        self.weights = Weights(pairs, self.changes)
         self.work = 0
 
     @cached_property
@@ -102,16 +97,13 @@ class Reckoning:
         if len(ones) + len(twos) > _FARTHEST + len(ends[0]) + len(ends[1]):
             return None
         weighed = self._taken(ones, twos, ends)
-        weight = self._weight(weighed, twos) - _USED * sum(map(self._is_used_alike, ends[0]))
-        self._link(a, b)
-        may_swap = other_a >= 0 and other_b >= 0 and pairs.one.nodes[other_a].opcode == pairs.two.nodes[other_b].opcode
-        for other, another in ((other_a, other_b),) if may_swap else ((other_a, NONE), (NONE, other_b)):
-            self._link(other, another)
+        weight = self.weights.of(weighed, twos, ends[0])
+        self._swap(a, b, other_a, other_b)
         if called:
             self._pair_called(called)
         for node in ones:
             self._compare(node)
-        return self._weight(weighed, twos) - _USED * sum(map(self._is_used_alike, ends[0])) - weight
+        return self.weights.of(weighed, twos, ends[0]) - weight
 
     def join(self, a: Node) -> int | None:
         """Make one of the computations of a pair that are in no pair, if half of the smaller one is in both.
@@ -132,25 +124,15 @@ class Reckoning:
             self._compare(node)
         return len(found)
 
-    def is_stray(self, a: Node) -> bool:
-        """Whether what uses one of a pair never uses the other, though all that uses them is in both modules."""
+    def _swap(self, a: Node, b: Node, other_a: Node, other_b: Node) -> None:
+        """Pair two, and what they were paired with if that is of one opcode."""
         pairs = self._pairs
-        one, two = pairs.plain
-        b = pairs.after[a]
-        ones, twos = one.users[a], two.users[b]
-        if not 0 < len(ones) + len(twos) <= _MOST_USERS or a in one.roots or b in two.roots:
-            return False
-        others = [pairs.before[v] for v, _ in twos]
-        return NONE not in others and all(pairs.after[u] >= 0 and u not in others for u, _ in ones)
-
-    def _is_used_alike(self, a: Node) -> bool:
-        """Whether some pair takes both of a pair, or both are results."""
-        pairs = self._pairs
-        one, two = pairs.plain
-        if a in one.roots and pairs.after[a] in two.roots:
-            return True
-        users = [pairs.after[user] for user, _ in one.users[a][:_MOST_USERS]]
-        return any(pairs.after[a] in two.operands[user] for user in users if user >= 0)
+        self._link(a, b)
+        if min(other_a, other_b) >= 0 and pairs.one.nodes[other_a].opcode == pairs.two.nodes[other_b].opcode:
+            self._link(other_a, other_b)
+        else:
+            self._link(other_a, NONE)
+            self._link(NONE, other_b)
 
     def _called_anew(self, a: Node, b: Node) -> Iterator[tuple[Computation | None, Computation | None]]:
         """The computations that two instructions call, and what these are paired with: to be paired anew."""
@@ -216,22 +198,6 @@ class Reckoning:
             self.changes[a] = changes
         else:
             self.changes.pop(a, None)
-
-    def _weight(self, ones: Iterable[Node], twos: Iterable[Node]) -> int:
-        """What some nodes weigh; those of the second graph only if they are in no pair."""
-        pairs, weight = self._pairs, 0
-        for a in ones:
-            if pairs.after[a] < 0:
-                weight += ONE
-                continue
-            weight += _OTHER_NAME * (not pairs.have_one_name(a, pairs.after[a]))
-            weight += _STRAY * self.is_stray(a)
-            if changes := self.changes.get(a):
-                weight += ONE + _CHANGE * min(len(changes), _MOST_CHANGES)
-                weight += _REWIRED * all(change.kind == "operands" for change in changes)
-        weight += ONE * sum(pairs.before[b] < 0 for b in twos)
-        places = {place for a in ones for place in (a - 1, a) if 0 <= place < len(pairs.after) - 1}
-        return weight - _BESIDE * sum(0 < pairs.after[place] + 1 == pairs.after[place + 1] for place in places)
 
     def _concerned(self, ones: list[Node], twos: list[Node]) -> tuple[set[Node], set[Node]]:
         """The nodes whose changes depend on these of both graphs: themselves and their users."""
