@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +19,12 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.beside import Pair, kernels_beside
 from hlo_cli.lint.run import findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.lint.words import size
 from strategies import dump_text, dumps, name_of
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+ASSIGNED = sorted(FIXTURES.glob("*/*/after_optimizations-buffer-assignment.txt"))
+ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(?:, color (\d+))?(.*):$", re.MULTILINE)
 COMPILED = [path for path in dumps() if "after_optimizations" in path.name]
 ALIASES = re.compile(r", input_output_alias=\{.*?\) \}")
 COSTS = Settings(("ALL",), ("HLO0", "HLO508"))
@@ -67,6 +73,28 @@ def test_donations_are_missed_where_they_are_taken_away(path: Path) -> None:
     donated = {module.entry.parameters[alias.parameter_number].name for alias in module.input_output_alias}
     assert not missed(text) & donated
     assert len(missed(ALIASES.sub("", text, count=1)) & donated) >= 0.5 * len(donated)
+
+
+def messages(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What is said of a limit that everything breaks."""
+    given = ["--isolated", "--select", "HLO201", "--set", "peak_limit=1", "--format", "jsonl"]
+    assert main(["lint", str(folder), *given], standalone=False) == 1
+    return [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("path", ASSIGNED, ids=lambda path: path.parent.name)
+def test_what_a_module_takes_is_what_the_compiler_says(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = ALLOCATION.findall(path.read_text())
+    taken = sum(int(count) for count, color, more in found if color in ("", "0") and "thread-local" not in more)
+    [message] = messages(path.parent, capsys)
+    assert message.endswith(f" takes {size(taken)} of 1 B, by the compiler's buffer assignment")
+
+
+def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(FIXTURES / "tpu" / "v5e_conv" / "after_optimizations.txt", tmp_path)
+    assert messages(tmp_path, capsys) == ["HBM takes about 199.9 MiB of 1 B, computed from the text"]
 
 
 @each_compiled

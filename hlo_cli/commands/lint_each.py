@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from hlo_cli.commands.each import asked_of_each
 from hlo_cli.commands.lint_expect import Outcome, judge
+from hlo_cli.commands.memspace_compiler import take_assignment_beside
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.computation import Computation
@@ -90,6 +91,7 @@ class _Look:
             from hlo_cli.syntax.strict.module import check_strictly
 
             rejections = check_strictly(given.source)
+        take_assignment_beside(module, given)
         verdicts, outcomes = judge(module, given, self.expectations)
         found = findings_in(module, self.settings, rejections=rejections, verdicts=verdicts)
         return _Seen(tuple(map(_reported, found)), outcomes, given.notes, module.instruction_count)
