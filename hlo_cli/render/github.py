@@ -26,7 +26,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for part in report.parts:
         if isinstance(part, Findings):
             names = {rule.code: f"{rule.code} {rule.name}" for rule in part.rules}
-            for each in part.found:
+            for each in part.first(style.top):
                 code = each.diagnostic.code
                 yield _command(each.diagnostic, {"title": names.get(code, code), "file": each.path}) + "\n"
     for error in report.errors:

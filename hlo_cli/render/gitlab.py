@@ -26,7 +26,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     '[]\n'
     """
     before = "["
-    found = (each for part in report.parts if isinstance(part, Findings) for each in part.found)
+    found = (each for part in report.parts if isinstance(part, Findings) for each in part.first(style.top))
     for issue in chain(map(_issue, found), map(_unread, report.errors)):
         yield f"{before}\n {dumps(issue)}"
         before = ","

@@ -27,7 +27,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
       </testsuite>
     </testsuites>
     """
-    suites = _suites(part for part in report.parts if isinstance(part, Findings))
+    suites = _suites((part for part in report.parts if isinstance(part, Findings)), style.top)
     errors = report.errors
     tests = sum(suite.tests for suite in suites) + len(errors)
     failures = sum(suite.failures for suite in suites)
@@ -73,13 +73,14 @@ class _Suite:
         yield "  </testsuite>\n"
 
 
-def _suites(parts: Iterator[Findings]) -> Sequence[_Suite]:
+def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
     """One suite a path, in the order in which the inputs were read."""
     suites: dict[str, _Suite] = {}
     for part in parts:
-        for path in (*part.paths, *(each.path for each in part.found)):
+        found = part.first(most)
+        for path in (*part.paths, *(each.path for each in found)):
             suites.setdefault(path, _Suite(path))
-        for each in part.found:
+        for each in found:
             suites[each.path].found.append(each)
         for check in part.checks:
             suites.setdefault(check.path, _Suite(check.path)).checks.append(check)

@@ -98,6 +98,14 @@ class Findings:
     title: str = ""
     checks: tuple[Check, ...] = ()
 
+    def first(self, most: int | None) -> tuple[ReportedFinding, ...]:
+        """The first so many findings; all of them for 0 and None.
+
+        >>> len(Findings("findings", (ReportedFinding(Diagnostic("note", ""), ""),) * 3, ()).first(2))
+        2
+        """
+        return self.found[:most] if most else self.found
+
     @property
     def summary(self) -> str:
         """How many there are of each severity, and of the rules that have most."""
