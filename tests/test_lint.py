@@ -357,6 +357,8 @@ def test_every_page_is_shown(rule: object, capsys: Capture) -> None:
     page = capsys.readouterr().out
     assert page.startswith(f"{code}: ")
     assert all(word in page for word in ("Why:", "Mend:", "Reference:"))
+    assert lint("--explain", code) == 0
+    assert "".join(capsys.readouterr().out.split()) == "".join(page.split()), "a pipe gets the same words"
     assert max(map(len, page.splitlines())) <= 80
 
 

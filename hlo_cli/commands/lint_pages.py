@@ -19,12 +19,21 @@ def report_of_rule(code: str) -> Report:
     rule = rule_of(code)
     page = rule.page
     after = [(label, text) for label, text in (("Mend", page.mend), ("Reference", page.reference)) if text]
-    parts: list[Part] = [Passage("what", (page.what,)), Passage("why", ((Run("Why: ", "quiet"), page.why),))]
+    parts: list[Part] = [
+        Passage("what", (page.what,), is_answer=True),
+        Passage("why", ((Run("Why: ", "quiet"), page.why),), is_answer=True),
+    ]
     if page.example:
         parts.append(Figure("example", fixed(*(f"  {line}" for line in page.example.splitlines()))))
-    parts.append(Passage("mend", tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)))
+    mend = tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)
+    parts.append(Passage("mend", mend, is_answer=True))
     is_off = "" if rule.is_default else ", off unless it is selected"
-    return Report("lint-rule", f"{rule.code}: {rule.name} ({rule.severity}{is_off})", parts=tuple(parts))
+    return Report(
+        "lint-rule",
+        f"{rule.code}: {rule.name} ({rule.severity}{is_off})",
+        numbers={"code": rule.code, "name": rule.name, "severity": rule.severity, "on": rule.is_default},
+        parts=tuple(parts),
+    )
 
 
 def report_of_rules() -> Report:
