@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from textwrap import wrap
+
 from hlo_cli.lint.catalog import RULES, rule_of
 from hlo_cli.report.column import Column
-from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, Run
+from hlo_cli.report.text import Line, Passage, Run, line_of
 
 
 def report_of_rule(code: str) -> Report:
@@ -24,7 +27,7 @@ def report_of_rule(code: str) -> Report:
         Passage("why", ((Run("Why: ", "quiet"), page.why),), is_answer=True),
     ]
     if page.example:
-        parts.append(Figure("example", fixed(*(f"  {line}" for line in page.example.splitlines()))))
+        parts.append(Figure("example", partial(_example, page.example)))
     mend = tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)
     parts.append(Passage("mend", mend, is_answer=True))
     is_off = "" if rule.is_default else ", off unless it is selected"
@@ -34,6 +37,30 @@ def report_of_rule(code: str) -> Report:
         numbers={"code": rule.code, "name": rule.name, "severity": rule.severity, "on": rule.is_default},
         parts=tuple(parts),
     )
+
+
+def _example(text: str, room: int) -> tuple[Line, ...]:
+    """The lines of an example as wide as there is room; a longer one goes on in the next, as HLO may.
+
+    >>> from hlo_cli.report.text import plain_text
+    >>> for line in _example("y = f32[8] custom-call(x), custom_call_target=\\"f\\"", 40): print(plain_text(line))
+      y = f32[8] custom-call(x),
+          custom_call_target="f"
+    """
+    lines = (
+        part
+        for line in text.splitlines()
+        for part in wrap(
+            line,
+            room,
+            initial_indent="  ",
+            subsequent_indent=" " * (6 + len(line) - len(line.lstrip())),
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=False,
+        )
+    )
+    return tuple(line_of(line.rstrip()) for line in lines)
 
 
 def report_of_rules() -> Report:

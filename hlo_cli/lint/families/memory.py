@@ -35,7 +35,10 @@ def over_limit(subject: Subject) -> Iterator[Finding]:
 
     Example:
         HloModule m, is_scheduled=true
-        ENTRY main { x = f32[4194304,1024] parameter(0)  y = f32[4194304,1024] negate(x) }
+        ENTRY main {
+          x = f32[4194304,1024] parameter(0)
+          ROOT y = f32[4194304,1024] negate(x)
+        }
 
     Mend: the hint names the value that is largest at the fullest moment. Donate arguments, compute values again
     instead of keeping them, spread arrays over more devices, or split the batch.
