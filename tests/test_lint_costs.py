@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli import parse_module
+from hlo_cli import memory_of, parse_module
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.kernels import is_launched
 from hlo_cli.analysis.neighbours import reached, users_of
@@ -40,7 +40,7 @@ def sized(count: int) -> Settings:
 
 def missed(text: str) -> set[str]:
     """The arguments that could be donated."""
-    found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1))
+    found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=0))
     return {each.finding.at.name for each in found if isinstance(each.finding.at, Instruction)}
 
 
@@ -95,6 +95,51 @@ def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(
 ) -> None:
     shutil.copy(FIXTURES / "tpu" / "v5e_conv" / "after_optimizations.txt", tmp_path)
     assert messages(tmp_path, capsys) == ["HBM takes about 199.9 MiB of 1 B, computed from the text"]
+
+
+STEP = """HloModule step, is_scheduled=true
+{1}ENTRY e {{
+  w = f32[64,64]{{1,0:T(8,128)}} parameter(0)
+  x = f32[512,512]{{1,0:T(8,128)}} parameter(1)
+  {0}
+  d = f32[64,64]{{1,0:T(8,128)S(1)}} negate(v)
+  n = f32[64,64]{{1,0:T(8,128)}} add(v, d)
+  ROOT r = (f32[64,64]{{1,0:T(8,128)}}, f32[512,512]{{1,0:T(8,128)}}) tuple(n, x)
+}}
+"""
+FETCHED = """s = ((f32[64,64]{1,0:T(8,128)}), f32[32,64]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) async-start(w), calls=first
+  t = ((f32[64,64]{1,0:T(8,128)}), f32[32,64]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) async-start(OTHER), calls=second
+  f = f32[32,64]{1,0:T(8,128)S(1)} async-done(s)
+  g = f32[32,64]{1,0:T(8,128)S(1)} async-done(t)
+  v = f32[64,64]{1,0:T(8,128)S(1)} custom-call(f, g), custom_call_target="ConcatBitcast\""""
+HALVES = "".join(
+    f"{name} {{ p = f32[64,64]{{1,0:T(8,128)}} parameter(0)  "
+    f"ROOT s = f32[32,64]{{1,0:T(8,128)S(1)}} slice(p), slice={{[{start}:{start + 32}], [0:64]}} }}\n"
+    for name, start in (("first", 0), ("second", 32))
+)
+
+
+def test_a_donation_is_missed_where_the_argument_is_fetched_in_pieces() -> None:
+    """As TPU compilers write it: slices under way at once, and a call that joins them."""
+    assert missed(STEP.format(FETCHED.replace("OTHER", "w"), HALVES)) == {"w"}
+    other = "u = f32[64,64]{1,0:T(8,128)} negate(w)\n  "
+    assert not missed(STEP.format(other + FETCHED.replace("OTHER", "u"), HALVES)), "half of it is of another array"
+
+
+def test_a_donation_is_missed_where_a_copy_of_the_argument_is_updated() -> None:
+    text = "HloModule m, is_scheduled=true\nENTRY e { c = f32[64,8]{1,0} parameter(0)  i = s32[] parameter(1)\n"
+    text += "x = f32[1,8]{1,0} parameter(2)  k = f32[64,8]{1,0} copy(c)  z = s32[] constant(0)\n"
+    assert missed(text + "ROOT n = f32[64,8]{1,0} dynamic-update-slice(k, x, i, z) }") == {"c"}
+
+
+def test_a_donation_is_worth_a_share_of_what_the_module_takes() -> None:
+    """All of them together: many small ones are as good as a large one."""
+    line = "v = f32[64,64]{1,0:T(8,128)S(1)} copy(w)"
+    text = STEP.format(line, "")
+    taken = sum(each.size for each in memory_of(parse_module(text)).allocations if each.space == 0)
+    for share, is_told in ((31 * 1024 / taken, True), (33 * 1024 / taken, False)):
+        found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=share))
+        assert bool(found) is is_told
 
 
 @each_compiled

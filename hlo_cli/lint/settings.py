@@ -37,6 +37,7 @@ class Settings:
     peak_limit: int | None = None
     value_bytes: int = 2 * 1024**3
     donation_bytes: int = 1024**2
+    donation_fraction: float = 0.01
     argument_bytes: int = 1024**2
     constant_bytes: int = 1024**2
     prefetch_bytes: int = 1024**2
@@ -68,6 +69,10 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "peak_limit": ("bytes", "HLO201: how much main memory the module may take, in place of the chip's"),
         "value_bytes": ("bytes", "HLO202: how large a single value may be"),
         "donation_bytes": ("bytes", "HLO203: how large an argument is worth giving away"),
+        "donation_fraction": (
+            "fraction",
+            "HLO203: how much of the main memory that the module takes all of them must be together",
+        ),
         "argument_bytes": ("bytes", "HLO206: how large an argument that nobody reads is worth a word"),
         "constant_bytes": ("bytes", "HLO205: how large a constant may be"),
         "prefetch_bytes": (
