@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from textwrap import wrap
 
 from hlo_cli.lint.catalog import RULES, rule_of
+from hlo_cli.lint.registry import Page
+from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.lint.words import amount
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Part, Report
@@ -21,7 +25,8 @@ def report_of_rule(code: str) -> Report:
     """
     rule = rule_of(code)
     page = rule.page
-    after = [(label, text) for label, text in (("Mend", page.mend), ("Reference", page.reference)) if text]
+    said = (("Mend", page.mend), ("Settings", _settings(page)), ("Reference", page.reference))
+    after = [(label, text) for label, text in said if text]
     parts: list[Part] = [
         Passage("what", (page.what,), is_answer=True),
         Passage("why", ((Run("Why: ", "quiet"), page.why),), is_answer=True),
@@ -37,6 +42,21 @@ def report_of_rule(code: str) -> Report:
         numbers={"code": rule.code, "name": rule.name, "severity": rule.severity, "on": rule.is_default},
         parts=tuple(parts),
     )
+
+
+def _settings(page: Page) -> str:
+    """The settings that a page speaks of, with their defaults."""
+    named = set(re.findall(r"\w+", f"{page.what} {page.why}"))
+    asked = {name for name in named if "_" in name} | set(re.findall(r"\b(\w+)\)", page.what))
+    shown = [f"{name}={_default(name)}" for name in MEANINGS if name in asked]
+    return f"{', '.join(shown)}; --set {shown[0].partition('=')[0]}=… changes it" if shown else ""
+
+
+def _default(name: str) -> str:
+    kind, value = MEANINGS[name][0], getattr(Settings(), name)
+    if value is None:
+        return "(not given)"
+    return amount(value, kind).replace(" ", "") if kind == "bytes" else str(value)
 
 
 def _example(text: str, room: int) -> tuple[Line, ...]:

@@ -61,7 +61,7 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "num_partitions": ("count", "how many partitions there are, where the header does not say"),
         "padding_fraction": ("fraction", "HLO101: how much of a buffer may be padding"),
         "padding_bytes": ("bytes", "HLO101: how many bytes of padding are worth a word"),
-        "copy_bytes": ("bytes", "HLO102 to HLO106, HLO204: how large a copy is worth a word"),
+        "copy_bytes": ("bytes", "HLO102, HLO103, HLO105, HLO106, HLO204: how large a copy is worth a word"),
         "chip": (
             "chip",
             "the chip that the module is for, as v5e: for HLO104, HLO701, HLO705 and as the limit of HLO201",
