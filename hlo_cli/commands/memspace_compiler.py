@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from hlo_cli.analysis.compiled_memory import memory_as_assigned
 from hlo_cli.analysis.memory import Memory
 from hlo_cli.commands.loading import Loaded
 from hlo_cli.inputs.input import Input
@@ -32,6 +31,8 @@ def take_assignment_beside(module: Module, dump: Input) -> None:
 
 def memory_beside(loaded: Loaded) -> Memory:
     """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
+    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads numpy, which a linter may do without
+
     return memory_as_assigned(loaded.module, assignment_beside(loaded))
 
 
