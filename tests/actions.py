@@ -29,6 +29,7 @@ class Done:
     log: str
     outputs: dict[str, str]
     summary: str
+    path: str
 
 
 def inputs() -> dict[str, str]:
@@ -52,7 +53,8 @@ def run_step(name: str, given: Mapping[str, str], folder: Path, workspace: Path)
     """Run the script of a step in a workspace, with files of the runner and a command `hlo` in a folder."""
     script, variables = scripts()[name]
     values = {f"inputs.{key}": value for key, value in {**inputs(), **given}.items()}
-    files = {key: folder / key.lower() for key in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    values["github.action_path"] = str(folder / "the action")
+    files = {key: folder / key.lower() for key in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH")}
     for file in files.values():
         file.touch()
     hlo = folder / "hlo"
@@ -62,9 +64,11 @@ def run_step(name: str, given: Mapping[str, str], folder: Path, workspace: Path)
         **os.environ,
         **{key: str(file) for key, file in files.items()},
         **{key: values[value] for key, value in variables.items()},
+        "RUNNER_TEMP": str(folder / "runner"),
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     done = subprocess.run(command, cwd=workspace, env=environment, capture_output=True, text=True, check=False)
     outputs = dict(line.split("=", 1) for line in files["GITHUB_OUTPUT"].read_text().splitlines())
-    return Done(done.returncode, done.stdout, outputs, files["GITHUB_STEP_SUMMARY"].read_text())
+    summary, path = (files[key].read_text() for key in ("GITHUB_STEP_SUMMARY", "GITHUB_PATH"))
+    return Done(done.returncode, done.stdout, outputs, summary, path)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,55 @@ def test_findings_become_annotations_and_fail(workspace: Path, tmp_path: Path) -
     results = json.loads((workspace / "found.sarif").read_text())["runs"][0]["results"]
     assert len(results) == len(lines)
     assert "| HLO901 |" in done.summary
+
+
+@needs_bash
+def test_paths_and_files_with_spaces(workspace: Path, tmp_path: Path) -> None:
+    """Directories, globs, an expectation and a baseline whose names have spaces; empty lines are nothing."""
+    folder = workspace / "some dumps"
+    folder.mkdir()
+    shutil.copy(WRONG, folder / "module_0001.jit_f.cpu_after_optimizations.txt")
+    shutil.copy(workspace / "expect.toml", workspace / "what we expect.toml")
+    subprocess.run(
+        [sys.executable, "-m", "hlo_cli", "lint", "a dump.hlo", "--write-baseline", "known ones.json"],
+        cwd=workspace, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True,
+    )  # fmt: skip
+    given = {"paths": "\nsome dumps/\n\n*.hlo\n", "baseline": "known ones.json", "expect": "what we expect.toml"}
+    done = run_step("hlo lint", given, tmp_path, workspace)
+    found = [re.search(r"title=(HLO\d+)[^:]*?,file=([^,:]+)", line) for line in done.log.splitlines()]
+    told = {(match[1], match[2]) for match in found if match is not None}
+    named = ("some dumps/module_0001.jit_f.cpu_after_optimizations.txt", "a dump.hlo", "well.hlo")
+    assert {pair for pair in told if pair[0] == "HLO901"} == {("HLO901", path) for path in named}
+    assert {path for code, path in told if code != "HLO901"} == {"a dump.hlo"}, "one of two alike is known"
+    assert done.code == 1
+
+
+@needs_bash
+def test_what_cannot_be_read_is_an_annotation_and_in_the_summary(workspace: Path, tmp_path: Path) -> None:
+    given = {"paths": "well.hlo\ngone dump.hlo", "sarif": "found here.sarif"}
+    done = run_step("hlo lint", given, tmp_path, workspace)
+    assert (done.code, done.outputs) == (2, {"exit-code": "2"})
+    assert done.log.startswith("::error title=cannot be read,file=gone dump.hlo::")
+    assert "1 input cannot be read" in done.summary
+    [invocation] = json.loads((workspace / "found here.sarif").read_text())["runs"][0]["invocations"]
+    assert not invocation["executionSuccessful"]
+
+
+@needs_bash
+@pytest.mark.parametrize("folder", ["bin", "Scripts"])
+def test_what_is_installed_is_the_action_itself(folder: str, workspace: Path, tmp_path: Path) -> None:
+    """In an environment of its own, whose programs later steps find; on Windows they lie elsewhere."""
+    programs = {
+        "recorder": f'#!/bin/sh\nfor each in "$@"; do echo "$each"; done > "{tmp_path}/asked"\n',
+        "python": f'#!/bin/sh\nmkdir -p "$3/{folder}" && cp "{tmp_path}/recorder" "$3/{folder}/python"\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    done = run_step("Install hlo", {}, tmp_path, workspace)
+    assert (done.code, done.path) == (0, f"{tmp_path}/runner/hlo/{folder}\n")
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert (asked[:3], asked[-1]) == (["-m", "pip", "install"], f"{tmp_path}/the action")
 
 
 @needs_bash

@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 from random import Random
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
 
+import sarif_shape
 from hlo_cli import parse_module
 from hlo_cli.cli import main
 from hlo_cli.lint.catalog import RULES
@@ -203,28 +205,48 @@ def test_fingerprints_tell_findings_apart() -> None:
 
 
 def test_sarif(capsys: Capture) -> None:
-    """What the schema of SARIF 2.1.0 asks of the parts that are used; the place is that of the concise format."""
+    """The rules are those that ran, the places those of the concise format."""
     lint(WRONG, "--format", "sarif")
-    log = json.loads(capsys.readouterr().out)
-    assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
-    run = log["runs"][0]
-    assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
+    run = sarif_shape.checked(capsys.readouterr().out)
     rules = run["tool"]["driver"]["rules"]
-    assert len({rule["id"] for rule in rules}) == len(rules) == sum(rule.is_default for rule in RULES)
-    for rule in rules:
-        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
-        assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
+    assert len(rules) == sum(rule.is_default for rule in RULES)
+    assert all(rule["help"]["text"] for rule in rules)
     lines = concise(capsys, WRONG)
     for result, line in zip(run["results"], lines, strict=True):
-        assert result["ruleId"] == rules[result["ruleIndex"]]["id"] == line["code"]
+        assert result["ruleId"] == line["code"]
         assert result["message"]["text"].startswith(line["message"])
         physical = result["locations"][0]["physicalLocation"]
         region = physical["region"]
         assert (region["startLine"], region["startColumn"]) == (int(line["line"]), int(line["column"]))
-        assert (region["endLine"], region["endColumn"]) > (region["startLine"], region["startColumn"])
         assert physical["artifactLocation"]["uri"] == f"file://{WRONG}"
-    prints = [result["partialFingerprints"]["hloStructure/v1"] for result in run["results"]]
-    assert len(set(prints)) == len(prints)
+
+
+def test_sarif_is_well_formed_whatever_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Odd names, texts with errors, findings without a place, expectations, what cannot be read, and all rules."""
+    monkeypatch.chdir(tmp_path)
+    names = ["a b.hlo", "a%20b#c?d.hlo", "ä:é.hlo", '"<&\x1b.hlo']
+    for name in names:
+        Path(name).write_text(WRONG.read_text())
+    Path("half.hlo").write_text("HloModule m\nENTRY e { ROOT p = f32[2] negate(q) }\n")
+    Path("binary.hlo").write_bytes(bytes(range(256)))
+    Path("expect.toml").write_text('max_peak.hbm = "1GiB"\nexpect = ["exists(opcode == dot)"]\n')
+    given = [*names, "half.hlo", "binary.hlo", "gone.hlo", "--expect", "expect.toml", "--select", "ALL"]
+    assert lint(*given, "--format", "sarif") == 2
+    run = sarif_shape.checked(capsys.readouterr().out)
+    uris = {
+        place["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"] for place in each["locations"]
+    }
+    assert {unquote(uri, errors="surrogateescape") for uri in uris} == {*names, "half.hlo"}
+    assert {each["ruleId"] for each in run["results"]} >= {"HLO901", "HLO001", *CODES}
+    assert len(run["invocations"][0]["toolExecutionNotifications"]) == 2
+
+
+@pytest.mark.parametrize("path", dumps(), ids=name_of)
+def test_sarif_of_real_dumps(path: Path, capsys: Capture) -> None:
+    lint(path, "--select", "ALL", "--set", "chip=v5e", "--format", "sarif")
+    sarif_shape.checked(capsys.readouterr().out)
 
 
 def test_a_file_name_asks_for_sarif(tmp_path: Path) -> None:
@@ -248,17 +270,76 @@ def test_what_cannot_be_read_is_told_in_every_format_of_a_server(tmp_path: Path,
     assert lint(WRONG, broken, "--format", "junit") == 2
     suites = ElementTree.fromstring(capsys.readouterr().out)
     assert [suites.get(name) for name in ("tests", "failures", "errors")] == ["7", "6", "1"]
-    assert [str(broken) in (error.get("message") or "") for error in suites.iter("error")] == [True]
+    [case] = (case for case in suites.iter("testcase") if case.find("error") is not None)
+    assert (case.get("classname"), case.get("name")) == (str(broken), "cannot be read")
     assert lint(WRONG, broken, "--format", "github") == 2
     *commands, last = capsys.readouterr().out.splitlines()
     assert len(commands) == len(CODES)
-    assert last.startswith("::error title=cannot be read::")
+    assert last.startswith(f"::error title=cannot be read,file={broken}::")
+    assert lint(WRONG, broken, "--format", "gitlab") == 2
+    *issues, last = json.loads(capsys.readouterr().out)
+    assert (len(issues), last["severity"], last["location"]["path"]) == (len(CODES), "blocker", str(broken))
+    assert last["fingerprint"] not in {issue["fingerprint"] for issue in issues}
     for inputs, is_whole in (((WRONG, broken), False), ((WRONG,), True)):
         lint(*inputs, "--format", "sarif")
         run = json.loads(capsys.readouterr().out)["runs"][0]
         assert len(run["results"]) == len(CODES)
         assert run["invocations"][0]["executionSuccessful"] == is_whole
-        assert len(run["invocations"][0].get("toolExecutionNotifications", ())) == len(inputs) - 1
+        told = run["invocations"][0].get("toolExecutionNotifications", ())
+        uris = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in told]
+        assert uris == [] if is_whole else [f"file://{broken}"]
+
+
+@pytest.mark.parametrize("format_", ["github", "gitlab", "junit", "sarif"])
+@pytest.mark.parametrize("arguments", [("empty",), ("empty", WRONG), (WRONG, "--hlep"), ("--module", "no", WRONG)])
+def test_a_server_is_told_that_nothing_was_done(
+    format_: str, arguments: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    assert main(["lint", *map(str, arguments), "--format", format_], standalone=False) == 2
+    out, err = capsys.readouterr()
+    message = err.splitlines()[0].removeprefix("error: ")
+    match format_:
+        case "github":
+            assert out.startswith(f"::error title=not looked through::{message}")
+        case "gitlab":
+            assert [issue["severity"] for issue in json.loads(out)] == ["blocker"]
+        case "junit":
+            assert [each.get("message") for each in ElementTree.fromstring(out).iter("error")] == [message]
+        case "sarif":
+            [invocation] = json.loads(out)["runs"][0]["invocations"]
+            assert not invocation["executionSuccessful"]
+            assert invocation["toolExecutionNotifications"][0]["message"]["text"].startswith(message)
+
+
+@pytest.mark.parametrize("format_", ["table", "screen", "md", "html", "summary", "full", "json"])
+def test_an_answer_says_that_something_cannot_be_read(format_: str, tmp_path: Path, capsys: Capture) -> None:
+    lint(WRONG, tmp_path / "gone.hlo", "--format", format_)
+    said = '"unread_inputs": 1' if format_ == "json" else "1 input cannot be read"
+    assert (said in " ".join(capsys.readouterr().out.split())) is (format_ != "table")
+
+
+def test_junit_has_a_case_for_every_expectation(tmp_path: Path, capsys: Capture) -> None:
+    """Under one name, be it met or not; what nobody can tell of a module is skipped."""
+    stated = tmp_path / "expect.toml"
+    stated.write_text('max_peak.hbm = "1GiB"\nexpect = ["none(opcode == copy)", "count(opcode == add) <= 9"]\n')
+    well = tmp_path / "well.hlo"
+    well.write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }\n")
+    assert lint(WRONG, well, "--expect", stated, "--select", "HLO9", "--format", "junit") == 1
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    outcomes = {
+        str(suite.get("name")): {str(case.get("name")): [part.tag for part in case] for case in suite}
+        for suite in suites
+    }
+    first: dict[str, list[str]] = {"expected none(opcode == copy)": [], "expected count(opcode == add) <= 9": []}
+    both = {**first, "expected max_peak.hbm <= 1GiB": ["skipped"]}
+    assert outcomes[str(well)] == {"no findings": [], **both}
+    assert outcomes[str(WRONG)] == {**both, "expected none(opcode == copy)": ["failure"]}
+    for suite in suites:
+        counted = [len(list(suite)), len(list(suite.iter("failure"))), len(list(suite.iter("skipped")))]
+        assert [int(suite.get(name) or 0) for name in ("tests", "failures", "skipped")] == counted
+    assert suites.get("tests") == str(len(list(suites.iter("testcase"))))
 
 
 def test_notes_are_no_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -298,6 +379,8 @@ def test_every_page_is_shown(rule: object, capsys: Capture) -> None:
     page = capsys.readouterr().out
     assert page.startswith(f"{code}: ")
     assert all(word in page for word in ("Why:", "Mend:", "Reference:"))
+    assert lint("--explain", code) == 0
+    assert "".join(capsys.readouterr().out.split()) == "".join(page.split()), "a pipe gets the same words"
     assert max(map(len, page.splitlines())) <= 80
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hlo_cli import parse_module
+from hlo_cli import memory_of, parse_module
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.kernels import is_launched
 from hlo_cli.analysis.neighbours import reached, users_of
@@ -17,8 +19,12 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.beside import Pair, kernels_beside
 from hlo_cli.lint.run import findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.lint.words import size
 from strategies import dump_text, dumps, name_of
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+ASSIGNED = sorted(FIXTURES.glob("*/*/after_optimizations-buffer-assignment.txt"))
+ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(?:, color (\d+))?(.*):$", re.MULTILINE)
 COMPILED = [path for path in dumps() if "after_optimizations" in path.name]
 ALIASES = re.compile(r", input_output_alias=\{.*?\) \}")
 COSTS = Settings(("ALL",), ("HLO0", "HLO508"))
@@ -34,7 +40,7 @@ def sized(count: int) -> Settings:
 
 def missed(text: str) -> set[str]:
     """The arguments that could be donated."""
-    found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1))
+    found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=0))
     return {each.finding.at.name for each in found if isinstance(each.finding.at, Instruction)}
 
 
@@ -67,6 +73,73 @@ def test_donations_are_missed_where_they_are_taken_away(path: Path) -> None:
     donated = {module.entry.parameters[alias.parameter_number].name for alias in module.input_output_alias}
     assert not missed(text) & donated
     assert len(missed(ALIASES.sub("", text, count=1)) & donated) >= 0.5 * len(donated)
+
+
+def messages(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What is said of a limit that everything breaks."""
+    given = ["--isolated", "--select", "HLO201", "--set", "peak_limit=1", "--format", "jsonl"]
+    assert main(["lint", str(folder), *given], standalone=False) == 1
+    return [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("path", ASSIGNED, ids=lambda path: path.parent.name)
+def test_what_a_module_takes_is_what_the_compiler_says(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = ALLOCATION.findall(path.read_text())
+    taken = sum(int(count) for count, color, more in found if color in ("", "0") and "thread-local" not in more)
+    [message] = messages(path.parent, capsys)
+    assert message.endswith(f" takes {size(taken)} of 1 B, by the compiler's buffer assignment")
+
+
+def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(FIXTURES / "tpu" / "v5e_conv" / "after_optimizations.txt", tmp_path)
+    assert messages(tmp_path, capsys) == ["HBM takes about 199.9 MiB of 1 B, computed from the text"]
+
+
+STEP = """HloModule step, is_scheduled=true
+{1}ENTRY e {{
+  w = f32[64,64]{{1,0:T(8,128)}} parameter(0)
+  x = f32[512,512]{{1,0:T(8,128)}} parameter(1)
+  {0}
+  d = f32[64,64]{{1,0:T(8,128)S(1)}} negate(v)
+  n = f32[64,64]{{1,0:T(8,128)}} add(v, d)
+  ROOT r = (f32[64,64]{{1,0:T(8,128)}}, f32[512,512]{{1,0:T(8,128)}}) tuple(n, x)
+}}
+"""
+FETCHED = """s = ((f32[64,64]{1,0:T(8,128)}), f32[32,64]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) async-start(w), calls=first
+  t = ((f32[64,64]{1,0:T(8,128)}), f32[32,64]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) async-start(OTHER), calls=second
+  f = f32[32,64]{1,0:T(8,128)S(1)} async-done(s)
+  g = f32[32,64]{1,0:T(8,128)S(1)} async-done(t)
+  v = f32[64,64]{1,0:T(8,128)S(1)} custom-call(f, g), custom_call_target="ConcatBitcast\""""
+HALVES = "".join(
+    f"{name} {{ p = f32[64,64]{{1,0:T(8,128)}} parameter(0)  "
+    f"ROOT s = f32[32,64]{{1,0:T(8,128)S(1)}} slice(p), slice={{[{start}:{start + 32}], [0:64]}} }}\n"
+    for name, start in (("first", 0), ("second", 32))
+)
+
+
+def test_a_donation_is_missed_where_the_argument_is_fetched_in_pieces() -> None:
+    """As TPU compilers write it: slices under way at once, and a call that joins them."""
+    assert missed(STEP.format(FETCHED.replace("OTHER", "w"), HALVES)) == {"w"}
+    other = "u = f32[64,64]{1,0:T(8,128)} negate(w)\n  "
+    assert not missed(STEP.format(other + FETCHED.replace("OTHER", "u"), HALVES)), "half of it is of another array"
+
+
+def test_a_donation_is_missed_where_a_copy_of_the_argument_is_updated() -> None:
+    text = "HloModule m, is_scheduled=true\nENTRY e { c = f32[64,8]{1,0} parameter(0)  i = s32[] parameter(1)\n"
+    text += "x = f32[1,8]{1,0} parameter(2)  k = f32[64,8]{1,0} copy(c)  z = s32[] constant(0)\n"
+    assert missed(text + "ROOT n = f32[64,8]{1,0} dynamic-update-slice(k, x, i, z) }") == {"c"}
+
+
+def test_a_donation_is_worth_a_share_of_what_the_module_takes() -> None:
+    """All of them together: many small ones are as good as a large one."""
+    line = "v = f32[64,64]{1,0:T(8,128)S(1)} copy(w)"
+    text = STEP.format(line, "")
+    taken = sum(each.size for each in memory_of(parse_module(text)).allocations if each.space == 0)
+    for share, is_told in ((31 * 1024 / taken, True), (33 * 1024 / taken, False)):
+        found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=share))
+        assert bool(found) is is_told
 
 
 @each_compiled

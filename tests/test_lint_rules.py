@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.commands.lint_pages import report_of_rule
 from hlo_cli.lint.catalog import RULES, chosen_rules, rule_of
 from hlo_cli.lint.registry import Rule
 from hlo_cli.lint.run import Found, findings_in
@@ -16,6 +18,7 @@ from hlo_cli.syntax.strict.module import check_strictly
 from lint_cases import CASES as FORM_CASES
 from lint_cases import Case, X, entry
 from lint_cost_cases import COST_CASES
+from lint_examples import CONTEXTS
 from strategies import dump_text, dumps, name_of
 
 CASES = (*FORM_CASES, *COST_CASES)
@@ -83,6 +86,19 @@ def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
     assert rule_of(rule.code.lower()) is rule
 
 
+@pytest.mark.parametrize("code", CONTEXTS)
+def test_the_example_of_a_page_breaks_the_rule(code: str) -> None:
+    rule, around = rule_of(code), CONTEXTS[code]
+    text = around.text(rule.page.example)
+    assert rule.page.example in text.replace("\n}\nENTRY", "}\nENTRY") or "}" in rule.page.example
+    assert of_rule(code, text, around.settings), text
+
+
+def test_every_example_is_tried() -> None:
+    """But for those of what is no module: of the text alone, of a file of expectations, and with a part left out."""
+    assert {rule.code for rule in RULES} - set(CONTEXTS) == {"HLO002", "HLO023", "HLO024", "HLO901"}
+
+
 def test_codes_are_given_once() -> None:
     assert len({rule.code for rule in RULES}) == len(RULES)
 
@@ -134,3 +150,20 @@ def test_severities_are_set_and_shown() -> None:
 
 def test_every_setting_says_what_it_is_for() -> None:
     assert MEANINGS.keys() == set(Settings.__dataclass_fields__)
+
+
+def codes_in(meaning: str) -> set[str]:
+    """The rules that a setting is for, as its meaning lists them: some, and some from one to another."""
+    found: set[str] = set()
+    for first, last in re.findall(r"HLO(\d{3})(?: to HLO(\d{3}))?", meaning):
+        span = range(int(first), int(last or first) + 1)
+        found |= {rule.code for rule in RULES if int(rule.code[3:]) in span}
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (kind, meaning) in MEANINGS.items() if kind not in ("codes", "flag") and codes_in(meaning)]
+)
+def test_the_page_of_a_rule_names_its_settings(name: str) -> None:
+    shown = {code: str(report_of_rule(code).parts) for code in codes_in(MEANINGS[name][1])}
+    assert [code for code, page in shown.items() if name not in page] == []

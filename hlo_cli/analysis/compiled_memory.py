@@ -8,9 +8,10 @@ from typing import Final
 
 from hlo_cli.analysis.buffer_sizes import Generation, table_bytes
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Space
-from hlo_cli.analysis.memory_of import timeline_of
+from hlo_cli.analysis.memory_of import memory_of, timeline_of
 from hlo_cli.ir.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape
 
 _GENERATIONS: Final[tuple[Generation, ...]] = ("v5e", "v5p", "v2")
@@ -26,6 +27,19 @@ class Assigned:
     allocation: int
     offset: int
     bytes: int
+
+
+def memory_as_assigned(module: Module, assignment: BufferAssignment | None) -> Memory:
+    """What fills memory: as the compiler itself says where its assignment is at hand, else as the text tells.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, is_scheduled=true  ENTRY e { ROOT p = f32[8] parameter(0) }")
+    >>> memory_as_assigned(module, None).spaces[0].peak_bytes
+    32
+    """
+    if assignment is None:
+        return memory_of(module)
+    return compiled_memory(memory_of(module, generation=assigned_generation(assignment)), assignment)
 
 
 def compiled_memory(memory: Memory, assignment: BufferAssignment) -> Memory:

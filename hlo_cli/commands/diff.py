@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from hlo_cli.commands.each_options import jobs_option
-from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of, write
+from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.source import HloError, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options import Output, Reading
+    from hlo_cli.commands.options import Output
 
 KINDS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
     *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
 )
+
+_NOTHING_TO: Final[Mapping[str, tuple[str, ...]]] = {
+    "--passes": ("--jobs", "--stage"),
+    "--normalize": ("--schedule", "--exit-code", "--jobs", "--top", "--sort", "--columns"),
+    "--text": ("--sort", "--columns"),
+    "--stat": ("--schedule",),
+    "--name-only": ("--columns",),
+}
+"""For every way of looking at it the options that change nothing there."""
+_WHY: Final = {
+    "--passes": "it compares the dumps of one directory one after the other; --stage A..B compares two of them",
+    "--normalize": "it writes one module, and compares nothing",
+    "--text": "it shows lines in their order",
+    "--stat": "it counts what moved without that",
+    "--name-only": "it shows no other column",
+}
 
 HELP = """What differs between two dumps, whatever the names.
 
@@ -38,6 +55,7 @@ Examples:
   hlo diff dump/ --stage before_optimizations..after_optimizations
   hlo diff dump/ --passes
   hlo diff dump/ --normalize > golden.hlo
+  hlo diff dump/ --normalize --format json
 """
 
 
@@ -73,8 +91,21 @@ def command(
     if len(two := [name for name, given in views.items() if given]) > 1:
         raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
     ignored = _ignored(ignore)
+    if schedule and "schedule" in ignored:
+        raise HloError("--schedule asks for what --ignore schedule leaves out", hint="leave out one of them")
+    others = {
+        "--schedule": schedule,
+        "--exit-code": exit_code,
+        "--jobs": jobs is not None,
+        "--stage": bool(reading.stage),
+    }
+    for name in two:
+        _refuse(name, others, output)
     if normalize:
-        return _normalize(inputs, reading, ignored, output)
+        from hlo_cli.commands.diff_normalize import refuse_kinds, write_normalized
+
+        refuse_kinds(ignored, KINDS)
+        return write_normalized(inputs, reading, ignored, output)
     from hlo_cli.commands.diff_view import View
 
     view = View(two[0].removeprefix("--") if two else "changes", ignored, with_schedule=schedule)
@@ -101,13 +132,9 @@ def _ignored(words: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _normalize(inputs: tuple[str, ...], reading: Reading, ignored: tuple[str, ...], output: Output) -> int:
-    from hlo_cli.commands.loading import load_one, notes_of
-    from hlo_cli.commands.options import complain
-    from hlo_cli.ir.printer import module_chunks
-    from hlo_cli.transform.normalized import normalized
-
-    loaded = load_one(inputs, reading)
-    if not loaded.module.errors:
-        write(module_chunks(normalized(loaded.module, ignored)), output.path)
-    return complain(notes_of(loaded), loaded.module.errors, output)
+def _refuse(view: str, given: Mapping[str, bool], output: Output) -> None:
+    """HloError for an option that would change nothing in the way of looking that is asked for."""
+    rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
+    for option, is_given in {**given, **rows}.items():
+        if is_given and option in _NOTHING_TO[view]:
+            raise HloError(f"{view} and {option} do not go together", hint=_WHY[view])

@@ -73,6 +73,8 @@ def report_of_many(
     ones: Pieces, twos: Pieces, view: View, *, jobs: int | None, strict: bool, arguments: Sequence[str]
 ) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
     """One row a module; HloError if there is none in both."""
+    if view.name == "text":
+        raise HloError("--text shows two modules, and there are more", hint="--module chooses one")
     both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
     if not both:
         raise HloError(
@@ -91,11 +93,12 @@ def report_of_many(
     modules = counted(len(found), "modules")
     verb = "differs" if len(differing) == 1 else "differ"
     words = f"{len(differing):,} of {modules} {verb}" if differing else f"No difference in {modules}"
+    table = Table("modules", _COLUMNS, tuple(rows), noun="modules")
     report = Report(
         "diff",
         words + (f"; {len(alone):,} on one side only" if alone else ""),
         numbers={"modules": len(found), "differing": len(differing), "alone": len(alone), "problems": len(problems)},
-        parts=(Table("modules", _COLUMNS, tuple(rows), noun="modules"),),
+        parts=(table.select(["module"]) if view.name == "name-only" else table,),
         next=tuple(f"hlo diff {ones[each.name].path} {twos[each.name].path}" for each in differing[:1]),
     )
     return report, bool(rows), problems

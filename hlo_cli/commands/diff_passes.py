@@ -63,7 +63,13 @@ def report_of_passes(arguments: Sequence[str], reading: Reading, view: View) -> 
         last = side.module, dump.stage
     changing = [step for step in steps if view.differs(step.comparison)]
     numbers = {"passes": len(steps), "changing": len(changing)}
-    table = Table("passes", _COLUMNS, tuple(map(_row, changing)), noun="passes", footnote=_still(steps, changing))
+    table = Table(
+        "passes",
+        _COLUMNS,
+        tuple(_row(step, view) for step in changing),
+        noun="passes",
+        footnote=_still(steps, changing),
+    )
     report = Report(
         "diff", _answer(steps, changing), numbers=numbers, parts=(table,), next=_next(arguments[0], changing)
     )
@@ -88,10 +94,11 @@ def _dumps(folder: str, reading: Reading) -> list[tuple[str, DumpName]]:
     return found
 
 
-def _row(step: _Step) -> Row:
+def _row(step: _Step, view: View) -> Row:
     comparison = step.comparison
     number, name, pipeline = _named(step)
     kinds = dict.fromkeys(change.kind.replace("_", " ") for each in comparison.changed for change in each.changes)
+    schedule = ["schedule"] if view.with_schedule and comparison.moved else []
     header = [f"header {change.name}" for change in comparison.header]
     return (
         number,
@@ -101,7 +108,7 @@ def _row(step: _Step) -> Row:
         len(comparison.changed),
         len(comparison.added),
         len(comparison.removed),
-        ", ".join((*kinds, *header)) or None,
+        ", ".join((*kinds, *schedule, *header)) or None,
         pipeline,
         step.stage,
     )

@@ -78,7 +78,7 @@ def _in_brief(comparison: Comparison, before: Side, after: Side, view: View) -> 
             return change_table(comparison, view).select(["name"])
     from hlo_cli.commands.diff_text import text_diff
 
-    return text_diff(comparison, before.path, after.path)
+    return text_diff(comparison, before.path, after.path, with_schedule=view.with_schedule)
 
 
 def answer_of(comparison: Comparison) -> str:

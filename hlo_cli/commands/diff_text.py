@@ -12,28 +12,33 @@ from hlo_cli.analysis.matching.said import NAMING, renamed_value
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.diff import Diff, DiffLine, Hunk
+from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign
 
 _AROUND = 1
 
 
-def text_diff(comparison: Comparison, before: str, after: str) -> Diff:
-    """One hunk a computation with differences: its lines as they are now, and before each what was removed there."""
-    return _TextDiff(comparison).diff(before, after)
+def text_diff(comparison: Comparison, before: str, after: str, *, with_schedule: bool = False) -> Diff:
+    """One hunk a computation with differences: its lines as they are now, and before each what was removed there.
+
+    What stands elsewhere in the schedule is shown in both places if that is asked for.
+    """
+    return _TextDiff(comparison, with_schedule=with_schedule).diff(before, after)
 
 
 class _TextDiff:
     """Writes instructions, those of the old module under the names that their pairs have."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, *, with_schedule: bool) -> None:
         self._comparison = comparison
         self._changed = {each.after: each for each in comparison.changed}
         self._added = frozenset(comparison.added)
         self._names = {old.name: new.name for old, new in comparison.pairs.items()}
         self._names |= {old.name: new.name for old, new in comparison.computations.items()}
         self._before: dict[Instruction, Instruction] = {new: old for old, new in comparison.pairs.items()}
+        self._moved = {each.before: each.after for each in comparison.moved} if with_schedule else {}
+        self._moved_to = frozenset(self._moved.values())
         self._removed: dict[Computation, list[Instruction]] = {}
-        for instruction in comparison.removed:
+        for instruction in sorted((*comparison.removed, *self._moved), key=lambda each: each.index):
             self._removed.setdefault(instruction.computation, []).append(instruction)
 
     def diff(self, before: str, after: str) -> Diff:
@@ -47,7 +52,7 @@ class _TextDiff:
             folded = _add(hunks, list(self._lines(computation, old_of.get(computation))), computation.name, folded)
         for computation, gone in self._removed.items():
             if computation not in self._comparison.computations:
-                folded = _add(hunks, [self._line_removed(i) for i in gone], computation.name, folded)
+                folded = _add(hunks, [self._line_gone(i) for i in gone], computation.name, folded)
         return Diff("text", tuple(hunks), folded=folded, old_name=before, new_name=after)
 
     def _lines(self, computation: Computation, old: Computation | None) -> Iterator[DiffLine]:
@@ -55,27 +60,37 @@ class _TextDiff:
         gone = self._removed.get(old, []) if old is not None else []
         at = 0
         for instruction in computation.instructions:
-            pair = self._before.get(instruction)
+            pair = self._before.get(instruction) if instruction not in self._moved_to else None
             while at < len(gone) and pair is not None and pair.computation is old and gone[at].index < pair.index:
-                yield self._line_removed(gone[at])
+                yield self._line_gone(gone[at])
                 at += 1
             yield self._line(instruction)
-        yield from map(self._line_removed, gone[at:])
+        yield from map(self._line_gone, gone[at:])
 
     def _line(self, instruction: Instruction) -> DiffLine:
         number = _line_number(self._comparison.after, instruction)
         if instruction in self._added:
             return DiffLine("+", None, _text(instruction, {}), None, number)
-        if (changed := self._changed.get(instruction)) is None:
-            return DiffLine(" ", _text(instruction, {}), _text(instruction, {}), number, number)
-        with_metadata = any(change.kind == "metadata" for change in changed.changes)
-        old = _text(changed.before, self._names, with_metadata=with_metadata)
-        new = _text(instruction, {}, with_metadata=with_metadata)
-        return DiffLine("~", old, new, _line_number(self._comparison.before, changed.before), number)
+        if instruction in self._moved_to:
+            return self._line_of_both(">", self._before[instruction], instruction)
+        if instruction in self._changed:
+            return self._line_of_both("~", self._before[instruction], instruction)
+        return DiffLine(" ", _text(instruction, {}), _text(instruction, {}), number, number)
 
-    def _line_removed(self, instruction: Instruction) -> DiffLine:
+    def _line_gone(self, instruction: Instruction) -> DiffLine:
+        """The place of what was removed, or from which it moved away."""
+        if (new := self._moved.get(instruction)) is not None:
+            return self._line_of_both("<", instruction, new)
         text = _text(instruction, self._names)
         return DiffLine("-", text, None, _line_number(self._comparison.before, instruction), None)
+
+    def _line_of_both(self, sign: Sign, before: Instruction, after: Instruction) -> DiffLine:
+        changed = self._changed.get(after)
+        with_metadata = changed is not None and any(change.kind == "metadata" for change in changed.changes)
+        old = _text(before, self._names, with_metadata=with_metadata)
+        new = _text(after, {}, with_metadata=with_metadata)
+        numbers = _line_number(self._comparison.before, before), _line_number(self._comparison.after, after)
+        return DiffLine(sign, old, new, *numbers)
 
 
 def _line_number(module: Module, instruction: Instruction) -> int | None:

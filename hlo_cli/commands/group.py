@@ -6,11 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
+from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from hlo_cli.source import HloError, nearest
+
+_TOLD: Final = ("json", "github", "gitlab", "junit", "sarif")
+"""The formats in which an error is told that leaves no report: programs read them, which see no standard error."""
 
 
 class CommandTable(click.Group):
@@ -74,12 +78,26 @@ def error_of(error: click.ClickException) -> HloError:
 def show(error: HloError, arguments: Sequence[str]) -> None:
     """Write an error to standard error, with the quoted lines of the text that it is about.
 
-    Who asked for JSON gets it as JSON too, on standard output.
+    Who asked for JSON gets it as JSON too, on standard output, and a server its own format.
     """
     from hlo_cli.commands.options import Output, complain
 
-    if "--format=json" in arguments or ("--format", "json") in pairwise(arguments):
+    asked = next((name for name in _TOLD if _asks_for(name, arguments)), None)
+    if asked == "json":
         from hlo_cli.render.json import errors_object
 
         click.echo(errors_object(error.diagnostics), nl=False)
+    elif asked is not None and arguments[0] == "lint":
+        from hlo_cli.render.formats import renderer
+        from hlo_cli.render.style import Style
+        from hlo_cli.report.findings import Findings
+        from hlo_cli.report.report import Report
+
+        report = Report("lint", "", parts=(Findings("findings", (), ()),), errors=tuple(error.diagnostics))
+        for chunk in renderer(asked, person=False, findings=True)(report, Style()):
+            click.echo(chunk, nl=False)
     complain((), error.diagnostics, Output())
+
+
+def _asks_for(name: str, arguments: Sequence[str]) -> bool:
+    return f"--format={name}" in arguments or ("--format", name) in pairwise(arguments)

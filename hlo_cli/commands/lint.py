@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.each_options import jobs_option
+from hlo_cli.commands.lint_together import refuse_together
 from hlo_cli.commands.options import finish, input_options, output_of, output_options_of, reading_of, write
-from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options import Output, Reading
@@ -80,6 +80,26 @@ def command(
 ) -> int:
     """Pages and settings need no input; everything else reads and looks."""
     output, reading = output_of(options), reading_of(options)
+    refuse_together(
+        {
+            "--select": bool(select),
+            "--ignore": bool(ignore),
+            "--severity": severity is not None,
+            "--set": bool(assignments),
+            "--baseline": baseline is not None,
+            "--write-baseline": write_baseline is not None,
+            "--expect": bool(expect),
+            "--jobs": jobs is not None,
+            "--statistics": statistics,
+            "--exit-zero": exit_zero,
+            "--isolated": isolated,
+            "--strict": reading.strict,
+            "--show-settings": show_settings,
+            "--list-rules": list_rules,
+            "--explain": explain is not None,
+        },
+        output,
+    )
     if explain is not None or list_rules:
         from hlo_cli.commands.lint_pages import report_of_rule, report_of_rules
 
@@ -90,8 +110,6 @@ def command(
     found = configured(given, assignments, isolated=isolated)
     if show_settings:
         return finish(report_of_settings(found), output)
-    if baseline is not None and write_baseline is not None:
-        raise HloError("a baseline is either written or read", hint="write it without --baseline")
     wanted = Wanted(baseline or found.baseline, write_baseline, expect or _only(found.expect), jobs, statistics)
     code = _lint(inputs, reading, found.settings, output, wanted)
     return 0 if exit_zero and code == 1 else code

@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.each import asked_of_each
+from hlo_cli.commands.memspace_compiler import take_assignment_beside
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.families.expectations import not_met
 from hlo_cli.lint.fingerprint import fingerprint
 from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import Settings
 from hlo_cli.report.findings import ReportedFinding
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.expectations import Verdict
@@ -36,6 +38,11 @@ class Looked:
     notes: tuple[Diagnostic, ...]
     paths: tuple[str, ...]
     instructions: int
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The inputs that could not be read."""
+        return frozenset(error.source.name for error in self.errors if error.source is not None)
 
 
 def look_through(
@@ -57,7 +64,8 @@ def look_through(
     look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
     for each in asked_of_each(arguments, replace(reading, strict=False), jobs, look):
         if each.answer is None:
-            errors.extend(each.errors)
+            named = Source(each.path, "")
+            errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
             continue
         paths[each.path] = None
         seen = each.answer
@@ -94,6 +102,7 @@ class _Look:
             from hlo_cli.syntax.strict.module import check_strictly
 
             rejections = check_strictly(given.source)
+        take_assignment_beside(module, given)
         verdicts: tuple[Verdict, ...] = ()
         outcomes: tuple[Outcome, ...] = ()
         if self.expectations:
@@ -107,6 +116,7 @@ class _Look:
 def _reported(found: Found) -> ReportedFinding:
     at, module = found.finding.at, found.module
     diagnostic, print_ = found.diagnostic.excerpt(), fingerprint(found)
+    stated = found.finding.subject if found.rule is not_met else None
     match at:
         case Instruction():
             location = module.location(at)
@@ -117,7 +127,8 @@ def _reported(found: Found) -> ReportedFinding:
                 computation=at.computation.name,
                 op_name=at.metadata.op_name or None,
                 location=str(location) if location is not None else None,
+                expectation=stated,
             )
         case Computation():
             return ReportedFinding(diagnostic, print_, computation=at.name)
-    return ReportedFinding(diagnostic, print_)
+    return ReportedFinding(diagnostic, print_, expectation=stated)

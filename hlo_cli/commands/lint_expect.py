@@ -17,6 +17,7 @@ from hlo_cli.lint.words import amount
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.findings import Check
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
@@ -117,6 +118,15 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -
     short = short_paths([each.path for each in rows])
     cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
     return Table("expectations", columns, cells, noun="expectations", main=False)
+
+
+def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> tuple[Check, ...]:
+    """What is met, and what was not asked of a module, for the formats that name every expectation."""
+    return tuple(
+        Check(str(expectations[each.expectation]), each.path, bool(each.is_met), each.remark)
+        for each in outcomes
+        if each.is_met is not False
+    )
 
 
 def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> str:

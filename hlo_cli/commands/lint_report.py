@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.lint_baseline import NEVER_KNOWN
@@ -42,15 +43,17 @@ def report_of(
         "rules": len(rules),
         "inputs": len(looked.paths),
         "instructions": looked.instructions,
+        "unread_inputs": len(looked.unread),
     }
     answer = _answer(looked, findings, rules, known)
     parts: tuple[Part, ...] = (findings,)
     notes = looked.notes
     if expectations:
-        from hlo_cli.commands.lint_expect import answer_of, never_asked, numbers_of, table_of
+        from hlo_cli.commands.lint_expect import answer_of, checks_of, never_asked, numbers_of, table_of
 
         answer = f"{answer_of(expectations, looked.outcomes)}; {answer[:1].lower()}{answer[1:]}"
         numbers |= numbers_of(expectations, looked.outcomes)
+        findings = replace(findings, checks=checks_of(expectations, looked.outcomes))
         parts = (findings, table_of(expectations, looked.outcomes))
         notes = (*notes, *never_asked(expectations, looked.outcomes))
     return Report(
@@ -78,6 +81,7 @@ def words_of(rule: Rule) -> RuleWords:
 
 def _answer(looked: Looked, findings: Findings, rules: Sequence[Rule], known: int) -> str:
     besides = f"; {counted(known, 'known findings')} left out" if known else ""
+    besides += f"; {counted(len(looked.unread), 'inputs')} cannot be read" if looked.unread else ""
     if findings.found:
         return f"{findings.summary}{besides}"
     nothing = "Nothing new" if known else "Nothing found"

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
+from functools import partial
+from typing import Final
+
 from hlo_cli.analysis.memory import Memory
-from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.commands.loading import Loaded
-from hlo_cli.inputs.siblings import read_sibling
+from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.siblings import read_plain, read_sibling
 from hlo_cli.ir.buffers import BufferAssignment
 from hlo_cli.ir.live_ranges import DumpedLiveRanges
+from hlo_cli.ir.module import Module
+
+_ASSIGNMENT: Final = "buffer-assignment"
 
 
 def assignment_beside(loaded: Loaded) -> BufferAssignment | None:
     """The buffer assignment that XLA dumped beside the module or within the same proto, or None."""
-    if loaded.module.buffer_assignment is not None:
-        return loaded.module.buffer_assignment
-    source = read_sibling(loaded.input, "buffer-assignment")
-    if source is None:
-        return None
-    from hlo_cli.syntax.siblings.buffer_assignment import parse_buffer_assignment
+    take_assignment_beside(loaded.module, loaded.input)
+    return loaded.module.buffer_assignment
 
-    return parse_buffer_assignment(source, loaded.module)
+
+def take_assignment_beside(module: Module, dump: Input) -> None:
+    """Let a module answer with the buffer assignment beside its dump, read once asked for, unless it has one."""
+    path = dump.siblings.get(_ASSIGNMENT)
+    if module.read_buffer_assignment is None and path is not None:
+        module.read_buffer_assignment = partial(_read_assignment, path)
 
 
 def memory_beside(loaded: Loaded) -> Memory:
     """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
-    assignment = assignment_beside(loaded)
-    if assignment is None:
-        return memory_of(loaded.module)
-    return compiled_memory(memory_of(loaded.module, generation=assigned_generation(assignment)), assignment)
+    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads numpy, which a linter may do without
+
+    return memory_as_assigned(loaded.module, assignment_beside(loaded))
 
 
 def live_ranges_beside(loaded: Loaded) -> DumpedLiveRanges | None:
@@ -39,3 +44,9 @@ def live_ranges_beside(loaded: Loaded) -> DumpedLiveRanges | None:
     from hlo_cli.syntax.siblings.live_ranges import parse_live_ranges
 
     return parse_live_ranges(source, loaded.module)
+
+
+def _read_assignment(path: str, module: Module) -> BufferAssignment:
+    from hlo_cli.syntax.siblings.buffer_assignment import parse_buffer_assignment
+
+    return parse_buffer_assignment(read_plain(path), module)

@@ -37,6 +37,7 @@ class Settings:
     peak_limit: int | None = None
     value_bytes: int = 2 * 1024**3
     donation_bytes: int = 1024**2
+    donation_fraction: float = 0.01
     argument_bytes: int = 1024**2
     constant_bytes: int = 1024**2
     prefetch_bytes: int = 1024**2
@@ -60,7 +61,7 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "num_partitions": ("count", "how many partitions there are, where the header does not say"),
         "padding_fraction": ("fraction", "HLO101: how much of a buffer may be padding"),
         "padding_bytes": ("bytes", "HLO101: how many bytes of padding are worth a word"),
-        "copy_bytes": ("bytes", "HLO102 to HLO106, HLO204: how large a copy is worth a word"),
+        "copy_bytes": ("bytes", "HLO102, HLO103, HLO105, HLO106, HLO204: how large a copy is worth a word"),
         "chip": (
             "chip",
             "the chip that the module is for, as v5e: for HLO104, HLO701, HLO705 and as the limit of HLO201",
@@ -68,6 +69,10 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "peak_limit": ("bytes", "HLO201: how much main memory the module may take, in place of the chip's"),
         "value_bytes": ("bytes", "HLO202: how large a single value may be"),
         "donation_bytes": ("bytes", "HLO203: how large an argument is worth giving away"),
+        "donation_fraction": (
+            "fraction",
+            "HLO203: how much of the main memory that the module takes all of them must be together",
+        ),
         "argument_bytes": ("bytes", "HLO206: how large an argument that nobody reads is worth a word"),
         "constant_bytes": ("bytes", "HLO205: how large a constant may be"),
         "prefetch_bytes": (

@@ -20,8 +20,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     >>> list(render(report, Style()))
     ['a.txt:2:1: HLO101 warning mostly padding\n']
     """
-    found = [each for part in report.parts if isinstance(part, Findings) for each in part.found]
-    for each in found[: style.top] if style.top else found:
+    for each in (each for part in report.parts if isinstance(part, Findings) for each in part.first(style.top)):
         diagnostic = each.diagnostic
         place = diagnostic.position
         where = f"{each.path}:{place.line}:{place.column}" if place else each.path

@@ -85,7 +85,7 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
     yield from fill(message, style.room, whole=True)
     source, span = diagnostic.source, diagnostic.span
-    if source is not None and source.name:
+    if source is not None and source.name and (span is not None or source.name not in diagnostic.message):
         place = diagnostic.position
         where = f":{place.line}:{place.column}" if place else ""
         yield (Run(f"  {style.show(source.name)}{where}"),)

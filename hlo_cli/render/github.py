@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.render.style import Style
-from hlo_cli.report.findings import Findings
+from hlo_cli.report.findings import Findings, stopped_by
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, Severity
 
@@ -26,12 +26,12 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for part in report.parts:
         if isinstance(part, Findings):
             names = {rule.code: f"{rule.code} {rule.name}" for rule in part.rules}
-            for each in part.found:
+            for each in part.first(style.top):
                 code = each.diagnostic.code
                 yield _command(each.diagnostic, {"title": names.get(code, code), "file": each.path}) + "\n"
     for error in report.errors:
         file = {"file": error.source.name} if error.source is not None else {}
-        yield _command(error, {"title": "cannot be read", **file}) + "\n"
+        yield _command(error, {"title": stopped_by(error), **file}) + "\n"
 
 
 def _command(diagnostic: Diagnostic, properties: dict[str, str]) -> str:

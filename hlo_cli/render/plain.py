@@ -12,7 +12,7 @@ from hlo_cli.report.diff import Diff
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import plain_text
+from hlo_cli.report.text import Passage, line_of, plain_text
 
 FIGURE_ROOM = 80
 
@@ -21,7 +21,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
     r"""The tables; of several, each line begins with the name of its table. `-` does not apply, `?` is not known.
 
     Figures are drawn only if there is no table, so that every line of a table's output is a record. A report of
-    words alone gives its answer. A diff alone is written as programs write diffs; beside tables it is one of them.
+    words alone gives its answer, and the words if those are what was asked for. A diff alone is written as programs
+    write diffs; beside tables it is one of them.
 
     >>> from hlo_cli.report.column import Column
     >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
@@ -35,11 +36,28 @@ def render(report: Report, style: Style) -> Iterator[str]:
         for table in report.tables:
             yield from _records(table, style, named=len(report.tables) > 1)
         return
+    if any(isinstance(part, Passage) and part.is_answer for part in report.parts):
+        yield from _page(report, style)
+        return
     written = [line for diff in diffs for line in unified_lines(diff.first(style.top or diff.changes))]
-    figures = [part for part in report.parts if isinstance(part, Figure)]
-    drawn = [style.show_figure(plain_text(line)).rstrip() for each in figures for line in each.draw(FIGURE_ROOM)]
+    drawn = [line for part in report.parts if isinstance(part, Figure) for line in _drawn(part, style)]
     answer = [clean(report.answer)] if report.answer else []
     yield from (line + "\n" for line in written or drawn or answer)
+
+
+def _page(report: Report, style: Style) -> Iterator[str]:
+    """The answer, then words and drawings in their order, a blank line between them."""
+    yield clean(report.answer) + "\n"
+    for part in report.parts:
+        match part:
+            case Passage():
+                yield from ("\n" + clean(plain_text(line_of(text))) + "\n" for text in part.paragraphs)
+            case Figure():
+                yield from ("\n", *(line + "\n" for line in _drawn(part, style)))
+
+
+def _drawn(figure: Figure, style: Style) -> Iterator[str]:
+    return (style.show_figure(plain_text(line)).rstrip() for line in figure.draw(FIGURE_ROOM))
 
 
 def _records(table: Table, style: Style, *, named: bool) -> Iterator[str]:

@@ -34,7 +34,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield f'  "invocations": [{dumps(_invocation(report.errors))}],\n  "results": ['
     before = "\n   "
     for part in report.parts:
-        for each in part.found if isinstance(part, Findings) else ():
+        for each in part.first(style.top) if isinstance(part, Findings) else ():
             yield before + dumps(_result(each, index))
             before = ",\n   "
     yield "]}]}\n"

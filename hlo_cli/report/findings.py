@@ -43,7 +43,8 @@ class RuleWords:
 class ReportedFinding:
     """One finding: where and what, and a fingerprint by which it is known again when names and lines have changed.
 
-    `nth` counts findings of the same fingerprint; `op_name` and `location` say what in the user's program is meant.
+    `nth` counts findings of the same fingerprint; `op_name` and `location` say what in the user's program is meant;
+    `expectation` is what a team stated, where that is what is not met.
     """
 
     diagnostic: Diagnostic
@@ -54,6 +55,7 @@ class ReportedFinding:
     computation: str | None = None
     op_name: str | None = None
     location: str | None = None
+    expectation: str | None = None
 
     @property
     def path(self) -> str:
@@ -68,8 +70,20 @@ class ReportedFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Something a team states of an input that there is no finding of: it is met, or `remark` says why nobody asked."""
+
+    expectation: str
+    path: str
+    is_met: bool
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """All findings in the order of the text, the rules they break, and the inputs that were looked through.
+
+    `checks` are those expectations that are no findings.
 
     >>> found = ReportedFinding(Diagnostic("warning", "97% is padding", code="HLO101"), "c0ffee")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
@@ -82,6 +96,15 @@ class Findings:
     rules: tuple[RuleWords, ...]
     paths: tuple[str, ...] = ()
     title: str = ""
+    checks: tuple[Check, ...] = ()
+
+    def first(self, most: int | None) -> tuple[ReportedFinding, ...]:
+        """The first so many findings; all of them for 0 and None.
+
+        >>> len(Findings("findings", (ReportedFinding(Diagnostic("note", ""), ""),) * 3, ()).first(2))
+        2
+        """
+        return self.found[:most] if most else self.found
 
     @property
     def summary(self) -> str:
@@ -117,6 +140,15 @@ class Findings:
     def _by_rule(self) -> Sequence[tuple[str, int]]:
         counts = Counter(each.diagnostic.code for each in self.found)
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def stopped_by(error: Diagnostic) -> str:
+    """What an error means for what was asked, in a few words: an input is not read, or nothing is done at all.
+
+    >>> stopped_by(Diagnostic("error", "no option --hlep"))
+    'not looked through'
+    """
+    return "cannot be read" if error.source is not None else "not looked through"
 
 
 def _row(each: ReportedFinding) -> Row:

@@ -52,6 +52,8 @@ def plain_text(line: Iterable[Run]) -> str:
 class Passage:
     """Prose for a person: what the numbers mean, or what to do. One text a paragraph, each begins a line.
 
+    `is_answer` says that the prose is what was asked for, so that a pipe gets it too.
+
     >>> Passage("advice", ("copy.12 copies it into that order four steps later.",)).name
     'advice'
     """
@@ -59,6 +61,7 @@ class Passage:
     name: str
     paragraphs: tuple[Text, ...]
     title: str = ""
+    is_answer: bool = False
 
     def as_table(self) -> None:
         """Nothing: prose has no rows."""

@@ -88,7 +88,7 @@ def other_layout(subject: Subject) -> Iterator[Finding]:
     Asked of scheduled modules (layout_sensitive).
 
     Example:
-        y = f32[4,8]{0,1} fusion(x), kind=kLoop, calls=f
+        y = f32[4,8]{0,1} call(x), to_apply=f
 
     Mend: write the same layout on both sides, or put a copy between them.
 

@@ -27,8 +27,10 @@ def uncombined(subject: Subject) -> Iterator[Finding]:
     (combined_count and more operations, each smaller than transfer_bytes). One could carry all of it.
 
     Example:
-        a = f32[8] all-reduce(x), replica_groups={}, to_apply=add
-        b = f32[8] all-reduce(y), replica_groups={}, to_apply=add
+        a = f32[8] all-reduce(w), replica_groups={}, to_apply=add
+        b = f32[8] all-reduce(x), replica_groups={}, to_apply=add
+        c = f32[8] all-reduce(y), replica_groups={}, to_apply=add
+        d = f32[8] all-reduce(z), replica_groups={}, to_apply=add
 
     Mend: reduce a tuple, or one array that holds all; or raise the size up to which the compiler combines them, as
     xla_gpu_all_reduce_combine_threshold_bytes does.

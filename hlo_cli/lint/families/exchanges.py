@@ -91,8 +91,8 @@ def resharded_twice(subject: Subject) -> Iterator[Finding]:
     Why: one exchange could bring everything to its last place, or two of them undo each other (transfer_bytes).
 
     Example:
-        a = f32[64,64] all-to-all(x), dimensions={0}, replica_groups={{0,1,2,3}}
-        b = f32[64,64] all-to-all(a), dimensions={1}, replica_groups={{0,1,2,3}}
+        a = f32[1024,64] all-to-all(x), dimensions={0}, replica_groups={{0,1,2,3}}
+        b = f32[1024,64] all-to-all(a), dimensions={1}, replica_groups={{0,1,2,3}}
 
     Mend: name the last sharding where the value is made, not one in between.
 
@@ -115,6 +115,7 @@ def unchanging_collective(subject: Subject) -> Iterator[Finding]:
     """A collective operation in a loop is given what no round changes (transfer_bytes in all rounds).
 
     Why: it brings the same result each time. Before the loop it would run once, if there is memory for the result.
+    Compilers take most of these out of loops themselves, but leave some whose result is larger than what is given.
 
     Example:
         w = f32[64,64] get-tuple-element(carried), index=1

@@ -8,9 +8,11 @@ from typing import Final
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.fitting import fits_of
 from hlo_cli.analysis.footprint import data_values, orders_of
-from hlo_cli.analysis.memory import Space
+from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.uses import uses_of
+from hlo_cli.ir.buffers import BufferAssignment
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
@@ -19,6 +21,8 @@ from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
 
 _TAKES: Final = {"exact": "takes", "estimated": "takes about"}
+_BY_COMPILER: Final = "by the compiler's buffer assignment"
+_BY_TEXT: Final = "computed from the text"
 
 
 @rule("HLO201", "does not fit into memory")
@@ -26,12 +30,15 @@ def over_limit(subject: Subject) -> Iterator[Finding]:
     """The module takes more of a memory than there is (peak_limit, or chip).
 
     Why: it will not load, or ends with an error of memory that ran out. What it takes are its arguments, results,
-    constants and temporary values, as hlo memspace counts them. What lies on the chip is left to the compiler, which
-    has made it fit.
+    constants and temporary values. Where XLA's buffer assignment lies beside the dump, or in the same proto, the
+    numbers are the compiler's; else they are computed from the text, as in hlo memspace. The message says which.
 
     Example:
         HloModule m, is_scheduled=true
-        ENTRY main { x = f32[4194304,1024] parameter(0)  y = f32[4194304,1024] negate(x) }
+        ENTRY main {
+          x = f32[4194304,1024] parameter(0)
+          ROOT y = f32[4194304,1024] negate(x)
+        }
 
     Mend: the hint names the value that is largest at the fullest moment. Donate arguments, compute values again
     instead of keeping them, spread arrays over more devices, or split the batch.
@@ -42,13 +49,15 @@ def over_limit(subject: Subject) -> Iterator[Finding]:
     chip = find_chip(settings.chip) if settings.chip is not None else None
     if (chip is None and settings.peak_limit is None) or not subject.module.is_scheduled:
         return
-    memory = subject.analyses.memory
+    assignment = subject.module.buffer_assignment
+    memory = subject.analyses.memory if assignment is None else _as_assigned(subject.module, assignment)
+    whose = _BY_TEXT if assignment is None else _BY_COMPILER
     for fit in fits_of(memory, settings.peak_limit, chip):
         space = memory.space(fit.space)
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
             largest = space.alive_at(space.peak)[:1]
             yield Finding(
-                f"{fit.name} {_TAKES[fit.offsets]} {size(fit.taken_bytes)} of {size(fit.limit_bytes)}",
+                f"{fit.name} {_TAKES[fit.offsets]} {size(fit.taken_bytes)} of {size(fit.limit_bytes)}, {whose}",
                 largest[0].instruction if largest else None,
                 hint=_hint(subject, space),
                 subject=fit.name,
@@ -154,6 +163,12 @@ def unread_argument(subject: Subject) -> Iterator[Finding]:
         taken = parameter.shape.padded_bytes
         if taken >= subject.settings.argument_bytes and not parameter.is_root and not subject.users[parameter]:
             yield Finding(f"nothing reads {parameter.name}, {size(taken)}", parameter)
+
+
+def _as_assigned(module: Module, assignment: BufferAssignment) -> Memory:
+    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads numpy, which pages and lists do without
+
+    return memory_as_assigned(module, assignment)
 
 
 def _hint(subject: Subject, space: Space) -> str | None:

@@ -24,7 +24,7 @@ _NARROW_BITS: Final = 16
 
 @rule("HLO701", "f64 on a TPU", severity="warning")
 def double_on_tpu(subject: Subject) -> Iterator[Finding]:
-    """A module for a TPU computes in f64 or c128. Told once, of the first that does.
+    """A module for a TPU, or meant for one (chip), computes in f64 or c128. Told once, of the first that does.
 
     Why: TPUs have no such units. Each number is taken apart into two of f32, each operation into dozens, and the range
     stays that of f32.
@@ -119,7 +119,7 @@ def narrow_product(subject: Subject) -> Iterator[Finding]:
 
 @rule("HLO705", "product of f32 at default precision", severity="note", is_default=False)
 def default_precision(subject: Subject) -> Iterator[Finding]:
-    """A product of f32 matrices in a module for a TPU does not say how precise it must be.
+    """A product of f32 matrices in a module for a TPU (compiled, or chip) does not say how precise it must be.
 
     Why: TPUs multiply in bf16, and add in f32. By default both operands are rounded to bf16 first, to 8 bits. Mostly
     that is what is wanted, so this rule is off.

@@ -31,6 +31,7 @@ def replicated(subject: Subject) -> Iterator[Finding]:
     """Each of several devices holds all of an argument (replicated_bytes and more).
 
     Why: it takes as much memory on every device as on one. Weights are often better spread and gathered layer by layer.
+    Asked of shardings, which modules compiled for TPUs and GPUs no longer have: look at before_optimizations.
 
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost import costs_among
+from hlo_cli.analysis.fitting import arena_bytes
 from hlo_cli.analysis.memory import LiveValue, Memory
 from hlo_cli.analysis.target import space_name
 from hlo_cli.analysis.transfers import HOST, Transfer
@@ -22,47 +23,36 @@ from hlo_cli.lint.words import size
 
 _CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
 """Where a value goes on under other names, so that its last use is not easily told."""
+_MOVING: Final = ("copy", "slice")
+_JOINING: Final = "ConcatBitcast"
 _FAST: Final = (1, 3)
 """The memory spaces of a TPU that values are fetched into ahead of their use."""
 
 
 @rule("HLO203", "argument could be donated", severity="warning")
 def missed_donation(subject: Subject) -> Iterator[Finding]:
-    """A result is computed from an argument that nothing reads later, but is written elsewhere (donation_bytes).
+    """A result is computed from an argument that nothing reads later, but is written elsewhere.
 
-    Why: it could take the place of the argument, whose shape and layout it has. As it is, both are held until the end.
-    That is right only if whoever calls the module needs the old value again.
+    Why: it could take the place of the argument, whose shape and layout it has, as new weights can that of the old. As
+    it is, both are held until the end. Told of arguments of donation_bytes and more, if giving all of them away saves
+    donation_fraction of what the module takes in main memory: less does not decide whether it fits.
 
     Example:
         HloModule step, is_scheduled=true
         ENTRY main { w = f32[512,512]{1,0} parameter(0)  ROOT n = f32[512,512]{1,0} negate(w) }
 
-    Mend: give the argument away; in jax, jit(step, donate_argnums=0).
+    Mend: give the argument away; in jax, jit(step, donate_argnums=0). Where the caller needs the old value again, as
+    the weights of a model that only predicts, leave it as it is, and write the finding to a baseline.
 
     Reference: https://openxla.org/xla/aliasing; hlo memspace DUMP NAME
     """
     if not subject.module.is_scheduled or not _kept(subject):
         return
     memory = subject.analyses.memory
-    written = _results(memory)
-    for allocation in memory.allocations:
-        given = next((value for value in allocation.values if value.instruction.opcode == "parameter"), None)
-        if allocation.kind != "argument" or allocation.is_donated or given is None or given.index:
-            continue
-        if allocation.size < subject.settings.donation_bytes or given.instruction not in subject.users:
-            continue
-        last = _last_use(subject, memory, given.instruction)
-        fitting = (each for each in written if each.shape == given.shape and 0 <= last <= each.start)
-        result = next((each for each in fitting if _updates(each, given.instruction)), None)
-        if result is not None:
-            written.remove(result)
-            kernel, taken = _behind_copies(result.instruction).name, size(allocation.size)
-            yield Finding(
-                f"{given} could be donated: {kernel} is the last to read it, and writes {taken} like it",
-                given.instruction,
-                shape_span(subject.module, given.instruction),
-                hint=f"alias the result that {result} is with parameter {given.instruction.parameter_number}",
-            )
+    donations = tuple(_donations(subject, memory))
+    if sum(saved for saved, _ in donations) < subject.settings.donation_fraction * _taken(memory):
+        return
+    yield from (finding for _, finding in donations)
 
 
 @rule("HLO207", "value spilled and fetched back", severity="note", is_default=False)
@@ -169,6 +159,39 @@ def _kept(subject: Subject) -> bool:
     return any(each.shape.padded_bytes >= subject.settings.donation_bytes for each in parameters)
 
 
+def _donations(subject: Subject, memory: Memory) -> Iterator[tuple[int, Finding]]:
+    """The arguments that could be given away, with their bytes."""
+    written = _results(memory)
+    for allocation in memory.allocations:
+        given = next((value for value in allocation.values if value.instruction.opcode == "parameter"), None)
+        if allocation.kind != "argument" or allocation.is_donated or given is None or given.index:
+            continue
+        if allocation.size < subject.settings.donation_bytes or given.instruction not in subject.users:
+            continue
+        last = _last_use(subject, memory, given.instruction)
+        fitting = (each for each in written if each.shape == given.shape and 0 <= last <= each.start)
+        result = next((each for each in fitting if _updates(each, given.instruction)), None)
+        if result is not None:
+            written.remove(result)
+            made, taken = _behind_copies(result.instruction), size(allocation.size)
+            kernel = result.instruction if made is given.instruction else made
+            yield (
+                allocation.size,
+                Finding(
+                    f"{given} could be donated: {kernel.name} is the last to read it, and writes {taken} like it",
+                    given.instruction,
+                    shape_span(subject.module, given.instruction),
+                    hint=f"alias the result that {result} is with parameter {given.instruction.parameter_number}",
+                ),
+            )
+
+
+def _taken(memory: Memory) -> int:
+    """What the module takes of the main memory."""
+    main = memory.space(0)
+    return (arena_bytes(memory, main) or main.peak_bytes) if main is not None else 0
+
+
 def _results(memory: Memory) -> list[LiveValue]:
     """The arrays that results are written to and that are no argument's, as what first lies there."""
     found: list[LiveValue] = []
@@ -190,17 +213,31 @@ def _last_use(subject: Subject, memory: Memory, given: Instruction) -> int:
 
 
 def _updates(result: LiveValue, argument: Instruction) -> bool:
-    """Whether the kernel that makes a result reads an argument."""
+    """Whether the kernel that makes a result reads an argument, or the result begins as a copy of it."""
     kernel = _behind_copies(result.instruction)
-    return any(_behind_copies(operand) is argument for operand in kernel.operands)
+    return kernel is argument or any(_behind_copies(operand) is argument for operand in kernel.operands)
 
 
 def _behind_copies(instruction: Instruction) -> Instruction:
     """What made a value, wherever it has been moved since."""
     made = maker_of(instruction)
-    while made.opcode in ("copy", "copy-start") and made.operands:
-        made = maker_of(made.operands[0])
+    while (moved := _moved(made)) is not None:
+        made = maker_of(moved)
     return made
+
+
+def _moved(made: Instruction) -> Instruction | None:
+    """What an instruction does nothing but move: whole, or in pieces, as TPU compilers fetch what is large."""
+    match made.opcode:
+        case "copy" | "copy-start" if made.operands:
+            return made.operands[0]
+        case "async-start" if made.operands and made.called_computations:
+            root = made.called_computations[0].root
+            return made.operands[0] if root is not None and root.opcode in _MOVING else None
+        case "custom-call" if made.string("custom_call_target") == _JOINING:
+            sources = {_behind_copies(piece) for piece in made.operands}
+            return sources.pop() if len(sources) == 1 else None
+    return None
 
 
 def _is_worth(subject: Subject, transfer: Transfer) -> bool:

@@ -81,12 +81,14 @@ def adjacent(subject: Subject) -> Iterator[Finding]:
 
 @rule("HLO403", "collective is not asynchronous", severity="note")
 def blocking(subject: Subject) -> Iterator[Finding]:
-    """A collective operation of a program for TPU or GPU has no start and done (transfer_bytes and more).
+    """A collective operation of a program for TPU or GPU has no start and done, though there are kernels beside it.
 
-    Why: nothing else runs on the device until it is through. The hint counts the kernels that could run meanwhile.
+    Why: nothing else runs on the device until it is through. The hint counts the kernels that neither need its result
+    nor make what it is given, so that they could run meanwhile. Told from transfer_bytes on.
 
     Example:
         y = f32[65536] all-reduce(x), replica_groups={}, to_apply=add
+        z = f32[65536] negate(x)
 
     Mend: the compiler makes it asynchronous where it is asked to: by default on GPUs, by
     xla_tpu_enable_async_collective_fusion and its like on TPUs.

@@ -1,0 +1,25 @@
+"""Rules on programs in jax, compiled as this is read: they find the wasteful ones, and nothing of the kind in the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.lint.run import Found, findings_in
+from hlo_cli.lint.settings import Settings
+from wasteful_programs import CODES, programs
+
+
+def found_in(code: str, text: str) -> tuple[Found, ...]:
+    return findings_in(parse_module(text), Settings((code,)))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("code", CODES)
+def test_a_rule_finds_what_compilers_leave(code: str) -> None:
+    """In at least one of both stages, at an instruction; in neither of the program that does without."""
+    bad, good = programs()[code]
+    told = [each for text in bad for each in found_in(code, text)]
+    assert told
+    assert all(each.finding.at is not None for each in told)
+    assert [each.finding.message for text in good for each in found_in(code, text)] == []
