@@ -293,6 +293,7 @@ XLA_ALONE = (
         "expected integers of rank 1 or 2 as operand 2",
     ),
     ("f32[2,3] compare(a, a), direction=LT, type=SIGNED", "expected type=FLOAT or TOTALORDER, found SIGNED"),
+    ("pred[2,3] compare(i, i), direction=LT, order=PARTIAL", "expected order=TOTAL, found PARTIAL"),
     ("s8[2,2] dot(i, i), lhs_contracting_dims={1}, rhs_contracting_dims={1}", "expected a result no narrower than s32"),
     ("(f32[2,3], s32[]) scan(a, s), dimensions={0}, num_carries=1, to_apply=row", "found (f32[2,3], s32[])"),
     ("(f32[2,3], f32[]) scan(b, s), dimensions={0}, num_carries=1, to_apply=row", "without dimension 0 as parameter 0"),

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.inference.operands import sizes_of
+from hlo_cli.analysis.inference.operands import fail, sizes_of
 from hlo_cli.analysis.shape_inference import inferred_shape
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, UnknownShape
 
 HOST_MEMORY: Final = 5
@@ -58,9 +59,13 @@ def shape_difference(
     ('expected the shape f32[4], found bf16[4]', None)
     """
     written = instruction.shape
-    if not _is_known(instruction):
+    if not is_known(instruction.opcode) or not _is_known(instruction):
         return None
     expected = inferred_shape(instruction, module)
+    if instruction.opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
+        fail(
+            instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
+        )
     if instruction.opcode in REBUILT:
         return None
     if instruction.opcode == "copy" and layout_sensitive and isinstance(written, ArrayShape):

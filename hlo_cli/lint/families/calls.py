@@ -10,7 +10,7 @@ from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, wrapped_opcode
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
@@ -68,7 +68,7 @@ def calls_nothing(subject: Subject) -> Iterator[Finding]:
     Reference: "Called computations specified for non-caller instruction" in xla/service/hlo_verifier.cc
     """
     for opcode, instructions in subject.by_opcode.items():
-        if opcode in _CALLERS or (wrapped_opcode(opcode) or "") in _CALLERS:
+        if opcode in _CALLERS or (wrapped_opcode(opcode) or "") in _CALLERS or not is_known(opcode):
             continue
         for instruction in instructions:
             if _CALLING.search(instruction.raw[1]) and attribute_span(instruction, *CALLING_ATTRIBUTES) is not None:
