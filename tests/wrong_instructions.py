@@ -289,8 +289,8 @@ XLA_ALONE = (
     ("(f32[2,3], f32[2,3]) all-to-all(a, b), replica_groups={{0,1}}", "expected operands of one shape and layout"),
     ("(f32[2,3], f32[2,3]) all-to-all(a, a), replica_groups={}", "expected an operand for each of 4 devices, found 2"),
     (
-        "f32[2,3] ragged-all-to-all(a, a, v, v, v, v), replica_groups={}",
-        "expected integers of rank 1 or 2 as operand 2",
+        "f32[2,3] ragged-all-to-all(a, a, cube, cube, cube, cube), replica_groups={}",
+        "expected rank 1 or 2 of operand 2",
     ),
     ("f32[2,3] compare(a, a), direction=LT, type=SIGNED", "expected type=FLOAT or TOTALORDER, found SIGNED"),
     ("pred[2,3] compare(i, i), direction=LT, order=PARTIAL", "expected order=TOTAL, found PARTIAL"),

@@ -20,14 +20,14 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, UnknownShape
 HOST_MEMORY: Final = 5
 """The memory space of the host, `S(5)`."""
 
-REBUILT: Final = frozenset("add-dependency after-all constant recv-done send send-done".split())
+REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
 """Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
 
 _EXACT: Final = frozenset(
     """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
-    opt-barrier parameter recv tuple while""".split()
+    opt-barrier parameter tuple while""".split()
 )
-_ORDER_ONLY: Final = frozenset(("copy-start", "recv", "infeed"))
+_ORDER_ONLY: Final = frozenset(("copy-start", "infeed"))
 _MAY_MIX: Final = frozenset(
     """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start async-done async-start
     async-update call collective-permute collective-permute-done collective-permute-start conditional constant

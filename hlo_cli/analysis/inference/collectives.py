@@ -132,15 +132,10 @@ def second_of_operand(instruction: Instruction) -> Shape:
 def ragged_all_to_all(instruction: Instruction) -> ArrayShape:
     """Operand 1, into which is written; four more say how much goes where."""
     result, rows = array(instruction, 1), array(instruction, 2)
-    if array(instruction, 0).element_type is not result.element_type:
-        fail(instruction, f"expected data of one element type; {described(instruction, 0, 1)}")
     for position in range(2, 6):
         shape = array(instruction, position)
-        if shape.rank not in (1, 2) or shape.element_type.kind not in ("signed", "unsigned"):
-            fail(
-                instruction,
-                f"expected integers of rank 1 or 2 as operand {position}; {described(instruction, position)}",
-            )
+        if shape.rank not in (1, 2):
+            fail(instruction, f"expected rank 1 or 2 of operand {position}; {described(instruction, position)}")
         if not compatible(shape, rows):
             fail(instruction, f"expected operands 2 to 5 of one shape; {described(instruction, 2, position)}")
     return result
