@@ -503,6 +503,24 @@ CASES = (
     Case(
         "HLO080",
         *entry(
+            "y = (f32[8], f32[4,8]) tuple(v, x), sharding=«{devices=[2]0,1}»",
+            "y = (f32[8], f32[4,8]) tuple(v, x), sharding={devices=[1,2]<=[2] last_tile_dim_replicate}",
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO080",
+        *entry(
+            "y = f32[8] negate(v), sharding=«{mesh['a'=2], [{'a'}, {}]}»",
+            "y = f32[8] negate(v), sharding={mesh['a'=2], [{}, {}]}",
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO080",
+        *entry(
             "y = (f32[8], f32[8]) tuple(v, v), sharding=«{{replicated}}»",
             "y = (f32[8], f32[8]) tuple(v, v), sharding={{replicated}, {replicated}}",
             X,

@@ -89,10 +89,11 @@ def each_operand(instruction: Instruction) -> Shape:
 
 
 def collective_broadcast(instruction: Instruction) -> Shape:
-    """The operands without the last, if that says which device sends."""
+    """Operand 0; where the last operand says which device sends, all the others."""
     shapes = operand_shapes(instruction)
     if not instruction.flag("has_dynamic_root"):
-        return each_operand(instruction)
+        need_at_least(instruction, 1)
+        return shapes[0]
     need_at_least(instruction, 2)
     root = array(instruction, len(shapes) - 1)
     if root.element_type is not S32 or root.rank != 1:

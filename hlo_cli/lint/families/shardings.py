@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.named_sharding import MaximalMesh, NamedSharding
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.ir.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
@@ -82,13 +82,14 @@ def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
 
 def _problem(subject: Subject, sharding: AnySharding, shape: Shape) -> str | None:
     leaves: list[Shape] = [leaf for _, leaf in shape.leaves] or [shape]
-    elements = (sharding,) * len(leaves)  # one stands for all leaves
     if isinstance(sharding, TupleSharding):
         elements = sharding.elements
         if not isinstance(shape, TupleShape):
             return f"the sharding is of a tuple, the shape is {shape}"
         if len(elements) != len(leaves):
             return f"there are {len(elements)} shardings for {len(leaves)} leaves"
+    else:
+        elements = (sharding,) * len(leaves)  # one stands for all leaves
     found = (_leaf_problem(subject, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
     return next((problem for problem in found if problem is not None), None)
 
@@ -96,6 +97,8 @@ def _problem(subject: Subject, sharding: AnySharding, shape: Shape) -> str | Non
 def _leaf_problem(subject: Subject, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
     if (problem := sharding.problem) is not None:
         return problem
+    if isinstance(shape, BufferShape):
+        shape = shape.array
     if isinstance(sharding, NamedSharding):
         return _named_problem(subject, sharding, shape)
     return _tiles_problem(subject, sharding, shape)
