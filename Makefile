@@ -11,6 +11,8 @@ PIP    := -m pip install --quiet --disable-pip-version-check
 
 SECONDS ?= 60
 ARGS    ?=
+# Tests run beside each other; a process takes up more of those that have not begun as it gets to the end of its own.
+PYTEST  := -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -23,7 +25,7 @@ demo: $(VENV)/.run ## answer one question about a real TPU dump
 	@COLUMNS=80 $(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/ --top 4 --format screen
 
 test: $(VENV)/.test ## run the tests and the examples in docstrings (ARGS="-k layout" chooses)
-	@$(PY) -m pytest -q -m "not slow" $(ARGS)
+	@$(PY) $(PYTEST) -m "not slow" $(ARGS)
 
 check: lint test ## all that a change must pass: format, lint, types, tests
 
@@ -33,7 +35,7 @@ lint: $(VENV)/.dev ## format, lint, types
 	@$(PY) -m mypy --no-error-summary
 
 oracle: $(ORACLE)/.oracle ## run the tests that ask XLA itself through jaxlib, and the slow ones
-	@$(ORACLE)/bin/python -m pytest -q -m "oracle or slow" $(ARGS)
+	@$(ORACLE)/bin/python $(PYTEST) -m "oracle or slow" $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)

@@ -8,7 +8,6 @@ from ctypes import c_float, c_void_p
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -18,13 +17,14 @@ from calling import answered_by_xla, called, compiled, source_for, table
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.custom_calls.body import body_of
-from hlo_cli.analysis.custom_calls.call import custom_calls_of
+from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
 from hlo_cli.analysis.custom_calls.convention import cpu_place, gpu_place
 from hlo_cli.analysis.custom_calls.ffi import attribute_type
 from hlo_cli.analysis.custom_calls.mlir_bytecode import read_bytecode
 from hlo_cli.analysis.custom_calls.mlir_text import MlirArray, MlirDictionary, MlirScalar, MlirText, read_dictionary
 from hlo_cli.analysis.custom_calls.payload import payload_of
 from hlo_cli.ir.annotations import BackendConfig
+from timing import is_linear
 
 # The call that XLA's page on custom calls has under "Passing tuples to custom-calls".
 TUPLES = """HloModule tuple_example
@@ -296,19 +296,15 @@ def test_configurations_of_any_kind_are_kept(text: str, kind: str) -> None:
     ["{a = {", "a = dense<", 'a = "\\', "{a = [<({", "{a = 1 : tensor<1x", "dense<> : tensor<1x1x", "a = array<i1: "],
 )
 def test_no_dictionary_takes_long(unit: str) -> None:
-    def seconds(times: int) -> float:
+    def reading(times: int) -> Callable[[], object]:
         texts = [f"{{a = {unit * times}}}", "{" + unit * times]
-        start = process_time()
-        for text in texts:
-            read_dictionary(text)
-        return process_time() - start
+        return lambda: [read_dictionary(text) for text in texts]
 
-    seconds(1000)
-    assert seconds(80_000) < 80 * max(seconds(4000), 0.002)
+    assert is_linear(reading, 4000, 80_000)
 
 
 def test_calls_with_many_results_are_linear() -> None:
-    def seconds(number: int) -> float:
+    def finding(number: int) -> Callable[[], object]:
         shape = "(" + ", ".join(["f32[2]"] * number) + ")"
         reads = " ".join(f"g{n} = f32[2] get-tuple-element(d), index={n}" for n in range(number))
         aliases = ", ".join(f"{{{n}}}: (0, {{{n}}})" for n in range(number))
@@ -316,11 +312,10 @@ def test_calls_with_many_results_are_linear() -> None:
         c = {shape} custom-call(p), custom_call_target="f", output_to_operand_aliasing={{{aliases}}}
         d = {shape} custom-call(p), custom_call_target="f"
         {reads} ROOT r = ({shape}) tuple(c) }}""")
-        start = process_time()
-        first, second = custom_calls_of(module)
-        took = process_time() - start
+        return lambda: check(number, *custom_calls_of(module))
+
+    def check(number: int, first: DecodedCall, second: DecodedCall) -> None:
         assert sum(buffer.shares is not None for buffer in first.buffers) == number
         assert len(second.temps) == number
-        return took
 
-    assert seconds(16_000) < 12 * seconds(4_000)  # once each: what was asked before is remembered
+    assert is_linear(finding, 2_000, 8_000)

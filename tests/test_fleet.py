@@ -37,7 +37,7 @@ def test_records_are_those_of_each_dump_alone() -> None:
 
 
 def test_several_processes_say_the_same_in_the_same_order() -> None:
-    assert list(scan([FIXTURES], jobs=3)) == list(scan([FIXTURES]))
+    assert list(scan([TPU], jobs=3)) == list(scan([TPU]))
 
 
 def test_a_directory_gives_the_newest_stage_of_all_in_it() -> None:

@@ -10,7 +10,6 @@ import lzma
 import os
 import random
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from hlo_cli.inputs.files import decode
 from hlo_cli.inputs.input import Input, choose_one, read_inputs
 from hlo_cli.inputs.logs import excerpts
 from hlo_cli.source import HloError, Source
+from timing import is_linear
 
 MODULE = """HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
 
@@ -536,12 +536,8 @@ def test_dumps_on_standard_output_have_stages(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_reading_is_linear(unit: str) -> None:
-    def seconds(count: int) -> float:
-        text, best = "x" + unit * count, 9.0
-        for _ in range(3):
-            start = time.perf_counter()
-            excerpts(text)
-            best = min(best, time.perf_counter() - start)
-        return best
+    def reading(count: int) -> Callable[[], object]:
+        text = "x" + unit * count
+        return lambda: excerpts(text)
 
-    assert seconds(40_000) < 40 * seconds(4_000) + 0.05
+    assert is_linear(reading, 4_000, 40_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -21,6 +20,7 @@ from hlo_cli.syntax.proto.write import module_to_bytes
 from protos import PROTOS, read
 from strategies import name_of
 from test_proto import SMALL
+from timing import soon
 
 each_proto = pytest.mark.parametrize("path", PROTOS, ids=name_of)
 
@@ -76,17 +76,17 @@ def test_a_dump_that_ends_too_early_says_in_which_field(path: Path) -> None:
 @each_proto
 def test_changed_bytes_give_a_module_or_an_error(path: Path) -> None:
     data, random = path.read_bytes(), Random(name_of(path))
-    started, errors = time.process_time(), 0
-    for _ in range(12):
-        changed = bytearray(data)
-        for _ in range(random.choice((1, 1, 3, 30))):
-            changed[random.randrange(len(changed))] = random.choice((0, 0xFF, 0x7F, 0x80, random.randrange(256)))
-        try:
-            look_at_all(bytes(changed))
-        except HloError:
-            errors += 1
+    errors = 0
+    with soon(60):
+        for _ in range(12):
+            changed = bytearray(data)
+            for _ in range(random.choice((1, 1, 3, 30))):
+                changed[random.randrange(len(changed))] = random.choice((0, 0xFF, 0x7F, 0x80, random.randrange(256)))
+            try:
+                look_at_all(bytes(changed))
+            except HloError:
+                errors += 1
     assert errors
-    assert time.process_time() - started < 60
 
 
 def in_module(*instructions: bytes) -> bytes:
@@ -132,9 +132,8 @@ def a_tuple(depth: int) -> bytes:
     ids=["shape", "literal", "shape of a literal", "original value", "holders"],
 )
 def test_messages_within_messages_are_refused_at_some_depth(data: bytes) -> None:
-    started = time.process_time()
-    error_of(data)
-    assert time.process_time() - started < 5
+    with soon(5):
+        error_of(data)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +171,8 @@ def test_what_is_wrong_is_said(data: bytes, message: str) -> None:
 def test_sizes_that_no_memory_holds_are_refused() -> None:
     """An array of 2^62 elements in a literal that holds none of them."""
     shape = field(2, 11) + field(3, varint(1 << 62)) + field(5, field(1, b"\0"))
-    started = time.process_time()
-    assert error_of(in_module(an_instruction(field(8, field(1, shape)), shape=shape, opcode=b"constant")))
-    assert time.process_time() - started < 1
+    with soon(1):
+        assert error_of(in_module(an_instruction(field(8, field(1, shape)), shape=shape, opcode=b"constant")))
 
 
 def test_whole_protos_have_no_damage() -> None:

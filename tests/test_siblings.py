@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 
@@ -30,6 +29,7 @@ from hlo_cli.syntax.siblings.live_ranges import parse_live_ranges
 from hlo_cli.syntax.siblings.usage_of_assignment import memory_usage_report
 from hlo_cli.syntax.siblings.usage_report import parse_memory_usage_report, print_memory_usage_report
 from sibling_texts import buffer_assignment_text, buffer_values_text, live_ranges_text
+from timing import is_linear
 
 DUMPS = compiled_dumps()
 WITH_VALUES = [dump for dump in DUMPS if list(dump.path.parent.glob("*-buffer-assignment-values.txt*"))]
@@ -300,15 +300,16 @@ def test_numbers_that_are_none_give_no_traceback(kind: SiblingKind, number: str)
 def test_reading_takes_linear_time(kind: SiblingKind, line: str) -> None:
     text = SMALL.sibling(kind)
 
-    def seconds(count: int) -> float:
+    def reading(count: int) -> Callable[[], object]:
         source = Source("a.txt", text + f"{line}\n" * count + line * count + "\n\n")
-        start = perf_counter()
-        with contextlib.suppress(HloError):
-            READERS[kind](source)
-        return perf_counter() - start
 
-    seconds(10)
-    assert min(seconds(8000) for _ in range(2)) < 40 * max(min(seconds(1000) for _ in range(3)), 0.005)
+        def read() -> None:
+            with contextlib.suppress(HloError):
+                READERS[kind](source)
+
+        return read
+
+    assert is_linear(reading, 1000, 8000)
 
 
 # Numbers of bytes

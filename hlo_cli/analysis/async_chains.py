@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from hlo_cli.ir.computation import Computation
@@ -68,11 +69,13 @@ def async_chains(instructions: Iterable[Instruction]) -> Mapping[Instruction, As
     return {member: chains[start] for member, start in start_of.items()}
 
 
+@lru_cache(maxsize=1024)
 def is_async_start(opcode: str) -> bool:
     """Whether an opcode begins a chain: `async-start`, or a sugared one such as `slice-start`."""
     return opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None)
 
 
+@lru_cache(maxsize=1024)
 def is_async_end(opcode: str) -> bool:
     """Whether an opcode goes on with a chain or ends it: updates and dones, sugared ones included."""
     if not opcode.endswith(("-done", "-update")):

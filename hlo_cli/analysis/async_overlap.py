@@ -74,8 +74,7 @@ class Overlap:
     """The pairs of a module in the order in which they start, within the schedule that they are measured by.
 
     `idle` are pairs in computations that never run. `blocking` are the collectives, infeeds and outfeeds that are not
-    asynchronous at all, with the bytes that they move in all their times. `costs` are those of each kernel when it runs
-    once.
+    asynchronous at all, with the bytes that they move in all their times.
     """
 
     module: Module
@@ -85,7 +84,12 @@ class Overlap:
     flights: tuple[Flight, ...]
     idle: tuple[AsyncPair, ...]
     blocking: Mapping[Instruction, int]
-    costs: Mapping[Instruction, Cost]
+    _meter: _Meter
+
+    @property
+    def costs(self) -> Mapping[Instruction, Cost]:
+        """What each kernel costs when it runs once."""
+        return self._meter.costs
 
     @cached_property
     def positions(self) -> Mapping[Instruction, int]:
@@ -120,8 +124,7 @@ def overlap_of(module: Module) -> Overlap:
     size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else "v5e")
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
     members = _idle_members(pairs)
-    costs = costs_of_kernels(dict.fromkeys(i for i in schedule.sequence if i not in members))
-    meter = _Meter(schedule.sequence, schedule.runs, members, costs)
+    meter = _Meter(schedule.sequence, schedule.runs, members)
     running = [pair for pair in pairs.pairs if pair.start in positions]
     bound = {pair: chains[pair.start].binding if pair.start in chains else pair.start for pair in running}
     flights = [_flight(pair, binding, positions, meter, size) for pair, binding in bound.items()]
@@ -132,7 +135,7 @@ def overlap_of(module: Module) -> Overlap:
         for instruction in schedule.sequence
         if instruction.opcode in BLOCKING and meter.owner.get(instruction.computation) is None
     }
-    return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, costs)
+    return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, meter)
 
 
 def blocking_pair(instruction: Instruction) -> AsyncPair:
@@ -162,9 +165,9 @@ class _Meter:
         sequence: Sequence[Instruction],
         runs: Sequence[Run],
         members: Container[Instruction],
-        costs: Mapping[Instruction, Cost],
     ) -> None:
         self.sequence = sequence
+        self.members = members
         self.times = times_run(runs)
         self.began = {run.caller: run.start for run in reversed(runs) if run.caller is not None}
         self.owner: dict[Computation, Instruction | None] = {}
@@ -174,15 +177,23 @@ class _Meter:
             caller = run.caller
             is_async = caller is not None and caller in members
             self.owner[run.computation] = caller if is_async or caller is None else self.owner[caller.computation]
-        self.steps: dict[Instruction | None, list[int]] = {}
+
+    @cached_property
+    def costs(self) -> Mapping[Instruction, Cost]:
+        """What each kernel costs when it runs once: nothing that a module without pairs needs."""
+        return costs_of_kernels(dict.fromkeys(i for i in self.sequence if i not in self.members))
+
+    @cached_property
+    def sums(self) -> Mapping[Instruction | None, tuple[Sequence[int], Sequence[Work]]]:
+        """For each that runs work the steps of its kernels, and the work up to each of them."""
+        steps: dict[Instruction | None, list[int]] = {}
         works: dict[Instruction | None, list[Work]] = {}
-        for step, instruction in enumerate(sequence):
-            if (cost := costs.get(instruction)) is not None:
-                work = work_of(cost)
+        for step, instruction in enumerate(self.sequence):
+            if (cost := self.costs.get(instruction)) is not None:
                 owner = self.owner[instruction.computation]
-                self.steps.setdefault(owner, []).append(step)
-                works.setdefault(owner, []).append(work * (self.times[instruction.computation] or 1))
-        self.sums = {owner: list(accumulate(each, initial=Work())) for owner, each in works.items()}
+                steps.setdefault(owner, []).append(step)
+                works.setdefault(owner, []).append(work_of(cost) * (self.times[instruction.computation] or 1))
+        return {owner: (at, list(accumulate(works[owner], initial=Work()))) for owner, at in steps.items()}
 
     def between(self, pair: AsyncPair, start: int, done: int) -> Work:
         """The work between a start and its done while the pair runs once; around the loop if the done stands first."""
@@ -205,9 +216,9 @@ class _Meter:
         yield first, done, times
 
     def _sum(self, owner: Instruction | None, first: int, end: int) -> Work:
-        if owner not in self.steps:
+        if owner not in self.sums:
             return Work()
-        steps, sums = self.steps[owner], self.sums[owner]
+        steps, sums = self.sums[owner]
         return sums[bisect_left(steps, end)] - sums[bisect_left(steps, first)]
 
 

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.async_chains import is_async_end, is_async_start
 from hlo_cli.analysis.async_tracing import origin_of
 from hlo_cli.analysis.contexts import contexts_of
+from hlo_cli.analysis.remembered import remembered
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -106,6 +107,10 @@ def async_pairs(module: Module) -> AsyncPairs:
     >>> pair.operation, pair.spelling, [member.name for member in pair.members]
     ('slice', 'sugared', ['s', 'u', 'd'])
     """
+    return remembered(_pairs_in, module)
+
+
+def _pairs_in(module: Module) -> AsyncPairs:
     contexts = contexts_of(module)
     fused = {computation for computation, context in contexts.of.items() if context == "fused"}
     starts: list[Instruction] = []

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from hlo_cli.analysis.remembered import remembered
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -44,6 +45,10 @@ def contexts_of(module: Module) -> Contexts:
     >>> list(contexts_of(parse_module(text)).of.values())
     ['embedded', 'global']
     """
+    return remembered(_contexts, module)
+
+
+def _contexts(module: Module) -> Contexts:
     found: dict[Computation, Context] = {module.entry: "global"}
     callers: dict[Computation, dict[Instruction, None]] = {}
     waiting = [module.entry]

@@ -42,6 +42,7 @@ _TAKING: Final = frozenset("async-done call conditional fusion get-tuple-element
 """What takes tuples as they are."""
 
 _LEFT_OUT: Final = "...(+"
+_WAITS: Final = "control-predecessors="
 
 
 class Problem(NamedTuple):
@@ -103,7 +104,7 @@ def _problems(
             fusion, "fusion-callers", f"{body.name} is the body of {fusion.name}, and {first.name} calls it too"
         )
     else:
-        yield from _body_problems(fusion, body)
+        yield from _body_problems(module, fusion, body)
     yield from _shape_problems(module, fusion, body)
     yield from _kind_problems(fusion, body)
     yield from _output_problems(fusion, users)
@@ -133,8 +134,9 @@ def _same(a: Shape, b: Shape, module: Module) -> bool:
     return same_order(a, b) if module.is_scheduled else compatible(a, b)
 
 
-def _body_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
+def _body_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
     """Whether all that is calculated is used, nothing is materialised, and nothing waits by a control edge."""
+    is_waited = _may_say(module, body, _WAITS)
     used = {operand for each in body.instructions for operand in each.operands}
     for each in body.instructions:
         if each is body.root:
@@ -146,7 +148,7 @@ def _body_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
             yield Problem(
                 each, "fusion-inside", f"{each.name} cannot be part of {fusion.name}: no kernel does {each.opcode}"
             )
-        if "control-predecessors=" in each.raw[1]:
+        if is_waited and _WAITS in each.raw[1]:
             yield Problem(
                 each, "fusion-control", f"{each.name} waits for others by a control edge inside of {fusion.name}"
             )
@@ -155,6 +157,12 @@ def _body_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
         names = ", ".join(each.name for each in kernels)
         message = f"{fusion.name} is one kernel, and holds {len(kernels)} operations that take one each: {names}"
         yield Problem(fusion, "fusion-kernels", message)
+
+
+def _may_say(module: Module, computation: Computation, mark: str) -> bool:
+    """Whether a mark stands in the text of a computation, as far as that has one."""
+    body = computation.span
+    return body is None or module.source.text.find(mark, body.start, body.end) >= 0
 
 
 def _kind_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:

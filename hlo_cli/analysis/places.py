@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo_cli.analysis.contexts import Contexts, contexts_of
+from hlo_cli.analysis.remembered import remembered
 from hlo_cli.analysis.subshapes import Subshapes, subshapes_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -72,6 +73,10 @@ def places_of(module: Module) -> Places:
     >>> places.first, places.index(3)
     ((0, 1, 4), (1,))
     """
+    return remembered(_places, module)
+
+
+def _places(module: Module) -> Places:
     contexts = contexts_of(module)
     base: dict[Computation, int] = {}
     instructions: list[Instruction] = []

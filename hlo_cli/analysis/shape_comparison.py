@@ -6,16 +6,17 @@ of their own.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.inference.operands import fail, sizes_of
-from hlo_cli.analysis.shape_inference import inferred_shape
+from hlo_cli.analysis.inference.operands import fail, operand_shapes, sizes_of
+from hlo_cli.analysis.shape_inference import ATTRIBUTELESS, GROUP_RULES, RULES, inferred_shape
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import is_known
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
 
 HOST_MEMORY: Final = 5
 """The memory space of the host, `S(5)`."""
@@ -27,6 +28,8 @@ _EXACT: Final = frozenset(
     """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
     opt-barrier parameter tuple while""".split()
 )
+_LOOKING_BACK: Final = frozenset(("async-done", "async-update", "bitcast"))
+"""Opcodes of which it matters what made their operands."""
 _ORDER_ONLY: Final = frozenset(("copy-start", "infeed"))
 _MAY_MIX: Final = frozenset(
     """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start async-done async-start
@@ -59,7 +62,7 @@ def shape_difference(
     ('expected the shape f32[4], found bf16[4]', None)
     """
     written = instruction.shape
-    if not is_known(instruction.opcode) or not _is_known(instruction):
+    if not is_known(instruction.opcode) or not _are_known(instruction):
         return None
     expected = inferred_shape(instruction, module)
     if instruction.opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
@@ -81,6 +84,30 @@ def shape_difference(
     return _difference(expected, written, fits=same_layout(expected, written), layout=True)
 
 
+def shape_question(instruction: Instruction) -> Hashable:
+    """What the answer of `shape_difference` follows from: instructions of a module that ask the same fit alike.
+
+    None where that is more than shapes and attributes. Equal shapes of a module are mostly one object, which takes less
+    time to compare than what is in it.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  n = f32[2] negate(p)  ROOT m = f32[2] negate(n) }"
+    >>> _, first, second = parse_module(text).entry.instructions
+    >>> shape_question(first) == shape_question(second)
+    True
+    """
+    opcode = instruction.opcode
+    if instruction.called_computations or instruction.index in instruction.computation.operand_indices:
+        return None
+    shapes = tuple([id(operand.shape) for operand in instruction.operands])
+    if opcode in ATTRIBUTELESS:
+        return opcode, id(instruction.shape), shapes
+    if opcode in _LOOKING_BACK or (opcode not in RULES and opcode not in GROUP_RULES):
+        return None
+    said = tuple([pair for pair in instruction.pairs if pair[0] != "metadata"])
+    return opcode, id(instruction.shape), shapes, said
+
+
 def same_layout(a: Shape, b: Shape) -> bool:
     """Whether shapes are equal in all but what is dynamic.
 
@@ -90,9 +117,9 @@ def same_layout(a: Shape, b: Shape) -> bool:
     >>> same_layout(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{1,0:S(1)}"))
     False
     """
-    leaves, others = list(a.leaves), list(b.leaves)
-    return compatible(a, b) and all(
-        leaf.layout == other.layout for (_, leaf), (_, other) in zip(leaves, others, strict=True)
+    return a is b or (
+        compatible(a, b)
+        and all(leaf.layout == other.layout for (_, leaf), (_, other) in zip(a.leaves, b.leaves, strict=True))
     )
 
 
@@ -134,15 +161,15 @@ def _reducer_difference(instruction: Instruction) -> str | None:
     return None
 
 
-def _is_known(instruction: Instruction) -> bool:
+def _are_known(instruction: Instruction) -> bool:
     """Whether shape and operands are all known, as they are but for errors elsewhere and types of the future."""
-    shapes = [instruction.operand_shape(position) for position in range(len(instruction.operands))]
-    return not any(
-        isinstance(leaf, UnknownShape)
-        for shape in (*shapes, instruction.shape)
-        if not isinstance(shape, ArrayShape)  # as most are
-        for _, leaf in shape.leaves
-    )
+    return all(map(_is_known, (instruction.shape, *operand_shapes(instruction))))
+
+
+def _is_known(shape: Shape) -> bool:
+    if isinstance(shape, TupleShape):
+        return all(map(_is_known, shape.elements))
+    return not isinstance(shape, UnknownShape)
 
 
 def _difference(expected: Shape, written: Shape, *, fits: bool, layout: bool = False) -> str | None:

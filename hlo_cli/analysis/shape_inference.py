@@ -130,6 +130,9 @@ GROUP_RULES: Final[Mapping[str, GroupRule]] = MappingProxyType(
 )
 """The rules of collective operations that ask how many devices take part together."""
 
+ATTRIBUTELESS: Final = frozenset((*_UNARY, *_BINARY, "constant", "convert", "copy", "parameter", "select", "tuple"))
+"""Opcodes whose rules look at shapes alone, as most instructions of a dump have them."""
+
 
 def inferred_shape(instruction: Instruction, module: Module | None = None) -> Shape:
     """The shape that follows from operands, attributes and called computations.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal
 
+from hlo_cli.analysis.remembered import remembered
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 
@@ -51,6 +52,10 @@ def target_of(module: Module) -> Target | None:
     >>> target_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)} parameter(0) }"))
     'tpu'
     """
+    return remembered(_target, module)
+
+
+def _target(module: Module) -> Target | None:
     if any(shape.layout.tiles for shape in islice(_arrays(module), _LOOKED_AT)):
         return "tpu"
     text = module.source.text

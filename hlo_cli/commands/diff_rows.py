@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.comparison import Changed, Comparison
+from hlo_cli.analysis.values import sequential_computations
 from hlo_cli.commands.diff_view import View
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -35,7 +36,8 @@ _COLUMNS = (
 def change_table(comparison: Comparison, view: View) -> Table:
     """One row an instruction that changed, was added or removed, or moved if that counts.
 
-    They stand as in the new module, its entry first; what changed in metadata alone comes last.
+    Those that change the memory most come first, then what takes none: what is fused, or applied to single elements.
+    Equals stand as in the new module, its entry first; what changed in metadata alone comes last.
     """
     rows = sorted(_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
     counts = Counter(str(row[0]) for _, row in rows)
@@ -44,25 +46,29 @@ def change_table(comparison: Comparison, view: View) -> Table:
     return Table("changes", _COLUMNS, tuple(row for _, row in rows), noun="changes", footnote=footnote)
 
 
-def _rows(comparison: Comparison, *, with_schedule: bool) -> Iterator[tuple[tuple[bool, bool, int, int], Row]]:
+def _rows(
+    comparison: Comparison, *, with_schedule: bool
+) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], Row]]:
     places = {c: (not c.is_entry, at) for at, c in enumerate(comparison.after.computations)}
     first = {c: (not c.is_entry, at) for at, c in enumerate(comparison.before.computations)}
+    in_memory = {c for side in (comparison.before, comparison.after) for c in sequential_computations(side)}
 
-    def place(instruction: Instruction) -> tuple[bool, int, int]:
+    def place(instruction: Instruction, other: Instruction | None = None) -> tuple[bool, int, bool, int, int]:
         computation = instruction.computation
         pair = comparison.computations.get(computation)
         outer = places.get(computation) or (places[pair] if pair is not None else first[computation])
-        return (*outer, instruction.index)
+        difference = instruction.shape.padded_bytes - (0 if other is None else other.shape.padded_bytes)
+        return computation not in in_memory, -abs(difference), *outer, instruction.index
 
     for each in comparison.changed:
         quiet = all(change.kind == "metadata" for change in each.changes)
-        yield (quiet, *place(each.after)), _changed_row(each)
+        yield (quiet, *place(each.after, each.before)), _changed_row(each)
     for instruction in comparison.added:
         yield (False, *place(instruction)), _row("+", instruction)
     for instruction in comparison.removed:
         yield (False, *place(instruction)), _row("-", instruction)
     for moved in comparison.moved if with_schedule else ():
-        yield (False, *place(moved.after)), _row(">", moved.after, moved.before)
+        yield (False, *place(moved.after, moved.before)), _row(">", moved.after, moved.before)
 
 
 def _changed_row(each: Changed) -> Row:

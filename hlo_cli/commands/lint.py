@@ -15,6 +15,7 @@ from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options import Output, Reading
+    from hlo_cli.ir.expectation import Expectation
     from hlo_cli.lint.settings import Settings
 
 FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."
@@ -110,14 +111,17 @@ class Wanted:
 def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: Output, wanted: Wanted) -> int:
     from hlo_cli.commands.lint_baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint_each import look_through
-    from hlo_cli.commands.lint_expect import expectations_in, with_expectations
     from hlo_cli.commands.lint_report import report_of, report_of_writing
     from hlo_cli.render.summary import statistics_of
 
     path = wanted.write_baseline
     known = read_baseline(wanted.baseline) if wanted.baseline is not None and path is None else None
-    expectations = expectations_in(wanted.expect if path is None else ())
-    settings = with_expectations(settings) if expectations else settings
+    expectations: tuple[Expectation, ...] = ()
+    if wanted.expect and path is None:
+        from hlo_cli.commands.lint_expect import expectations_in, with_expectations
+
+        expectations = expectations_in(wanted.expect)
+        settings = with_expectations(settings) if expectations else settings
     looked = look_through(inputs, reading, settings, expectations=expectations, jobs=wanted.jobs)
     if path is not None:
         write((baseline_text(looked.found),), path)

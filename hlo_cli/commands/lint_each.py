@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hlo_cli.commands.each import asked_of_each
-from hlo_cli.commands.lint_expect import Outcome, judge
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.expectation import Expectation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
@@ -20,6 +19,11 @@ from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import Settings
 from hlo_cli.report.findings import ReportedFinding
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.expectations import Verdict
+    from hlo_cli.commands.lint_expect import Outcome
+    from hlo_cli.ir.expectation import Expectation
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,12 @@ class _Look:
             from hlo_cli.syntax.strict.module import check_strictly
 
             rejections = check_strictly(given.source)
-        verdicts, outcomes = judge(module, given, self.expectations)
+        verdicts: tuple[Verdict, ...] = ()
+        outcomes: tuple[Outcome, ...] = ()
+        if self.expectations:
+            from hlo_cli.commands.lint_expect import judge
+
+            verdicts, outcomes = judge(module, given, self.expectations)
         found = findings_in(module, self.settings, rejections=rejections, verdicts=verdicts)
         return _Seen(tuple(map(_reported, found)), outcomes, given.notes, module.instruction_count)
 

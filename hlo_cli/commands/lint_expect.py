@@ -85,8 +85,6 @@ def judge(
     module: Module, given: Input, expectations: Sequence[Expectation]
 ) -> tuple[tuple[Verdict, ...], tuple[Outcome, ...]]:
     """The verdicts on a module, and what is to be reported of them."""
-    if not expectations:
-        return (), ()
     found = verdicts(module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory(module, given))
     places = {id(each): number for number, each in enumerate(expectations)}
     outcomes = (

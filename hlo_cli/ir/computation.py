@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.instruction import Instruction, InstructionText, TextReader
+from hlo_cli.ir.instruction import Instruction, InstructionText, Pairs, TextReader
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.strings import UnreadText
@@ -27,6 +27,10 @@ class NoText:
     def raw(self, index: int) -> tuple[str, str]:
         """Nothing."""
         return "", ""
+
+    def pairs(self, index: int) -> Pairs:
+        """Nothing."""
+        return ()
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """The text itself."""

@@ -6,8 +6,9 @@ objects whose attributes are read from the text when somebody asks. The types of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from hlo_cli.ir.window import Window
 
 _T = TypeVar("_T")
+
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+"""Names and values of attributes, in the order of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,9 @@ class TextReader(Protocol):
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument, and the attributes as they are written, each with its comma before it."""
+
+    def pairs(self, index: int) -> Pairs:
+        """The attributes without their places."""
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""
@@ -131,11 +138,18 @@ class Instruction:
         """The attributes in the order of the text, metadata and backend_config among them."""
         return self.text.attributes
 
+    @property
+    def pairs(self) -> Pairs:
+        """Names and values of the attributes, which takes less time than to find their places too."""
+        if self._text is None:
+            return self.computation.reader.pairs(self.index)
+        return [(attribute.name, attribute.value) for attribute in self._text.attributes]
+
     def attribute(self, name: str) -> str | None:
         """The text of one attribute's value, or None if the instruction does not have it."""
-        for attribute in self.text.attributes:
-            if attribute.name == name:
-                return attribute.value
+        for given, value in self.pairs:
+            if given == name:
+                return value
         return None
 
     def value(self, name: str) -> AttributeValue | None:
@@ -258,9 +272,7 @@ class Instruction:
     @property
     def span(self) -> Span | None:
         """Where the instruction stands in its module's source; None if it was made, not read."""
-        if self._text is not None:
-            return self._text.span
-        return self.computation.reader.span(self.index)
+        return self.computation.reader.span(self.index) if self._text is None else self._text.span
 
     @property
     def is_root(self) -> bool:
@@ -282,8 +294,7 @@ class Instruction:
 
     def operand_shape(self, position: int) -> Shape:
         """The shape of the value taken at `position`; unknown where the operand's shape has no such element."""
-        shape = subshape(self.operands[position].shape, self.operand_index(position))
-        return shape if shape is not None else UnknownShape()
+        return subshape(self.operands[position].shape, self.operand_index(position)) or UnknownShape()
 
     def __repr__(self) -> str:
         return f"<{self.opcode} {self.name}>"

@@ -96,7 +96,7 @@ class Layout:
         order, rank = self.minor_to_major, len(dimensions)
         if len(order) != rank:
             return f"the order lists {len(order)} dimensions, the shape has {rank}"
-        for i, d in enumerate(order):
+        for i, d in enumerate(order if sorted(order) != list(range(rank)) else ()):
             if not 0 <= d < rank:
                 return f"the order names dimension {d}, the shape has {rank}"
             if d in order[:i]:
@@ -110,7 +110,7 @@ class Layout:
                 return f"the tile {tile} needs positive sizes"
             if tile.dimensions[-1] == COMBINE:
                 return f"the tile {tile} ends in *, which has nothing to combine with"
-        return self._split_problem(dimensions)
+        return self._split_problem(dimensions) if self.split_configs else None
 
     def _split_problem(self, dimensions: Sequence[int]) -> str | None:
         seen: set[int] = set()

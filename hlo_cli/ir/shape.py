@@ -49,7 +49,8 @@ class ArrayShape:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The dimensions with unbounded ones as 1, for arithmetic."""
-        return tuple(1 if d == UNBOUNDED else d for d in self.dimensions)
+        dimensions = self.dimensions
+        return tuple(1 if d == UNBOUNDED else d for d in dimensions) if UNBOUNDED in dimensions else dimensions
 
     @property
     def is_dynamic(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from hlo_cli.lint.families import (
@@ -71,10 +72,16 @@ def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
     >>> [rule.code for rule in chosen_rules(Settings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
     ['HLO101', 'HLO104', 'HLO105', 'HLO106']
     """
-    select = _checked(settings.select) or ("HLO",)
-    ignore = _checked(settings.ignore)
-    _checked(settings.severity)
-    wanted = [rule for rule in RULES if _is_meant(rule, select) or (rule.reads_again and settings.strict)]
+    return _chosen(settings.select, settings.ignore, tuple(settings.severity), settings.strict)
+
+
+@lru_cache(maxsize=16)
+def _chosen(
+    select: tuple[str, ...], ignore: tuple[str, ...], severe: tuple[str, ...], is_strict: bool
+) -> tuple[Rule, ...]:
+    select, ignore = _checked(select) or ("HLO",), _checked(ignore)
+    _checked(severe)
+    wanted = [rule for rule in RULES if _is_meant(rule, select) or (rule.reads_again and is_strict)]
     return tuple(rule for rule in wanted if not any(rule.code.startswith(prefix) for prefix in ignore))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Hashable, Iterator
 from dataclasses import dataclass
 
-from hlo_cli.analysis.shape_comparison import shape_difference
+from hlo_cli.analysis.shape_comparison import shape_difference, shape_question
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -42,7 +42,11 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
     >>> next(shape_problems(module, Strictness(False, False, ()))).message
     'r: expected the shape f32[4], found bf16[4]'
     """
+    right: set[Hashable] = set()
     for instruction in module.instructions:
+        question = shape_question(instruction), instruction.computation in strictness.fused
+        if question in right:
+            continue
         try:
             message = _difference(module, instruction, strictness, any_precision=strictness.allow_mixed_precision)
         except HloError as error:
@@ -52,6 +56,8 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
             allowed = strictness.allow_mixed_precision
             is_precision = not allowed and _difference(module, instruction, strictness, any_precision=True) is None
             yield ShapeProblem(instruction, f"{instruction.name}: {message}", True, is_precision)
+        elif question[0] is not None:
+            right.add(question)
 
 
 def _difference(module: Module, instruction: Instruction, strictness: Strictness, *, any_precision: bool) -> str | None:

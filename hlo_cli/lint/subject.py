@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.contexts import Contexts, contexts_of
-from hlo_cli.analysis.expectations import Verdict
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.neighbours import Users, users_among
 from hlo_cli.analysis.target import Target, target_of
@@ -23,6 +22,9 @@ from hlo_cli.lint.settings import Settings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.expectations import Verdict
 
 Located = tuple[Instruction | None, Diagnostic]
 """Something that is told of an instruction; None where the module was not read from text."""
@@ -52,6 +54,16 @@ class Subject:
         """The instructions with one of these opcodes."""
         for opcode in opcodes:
             yield from self.by_opcode.get(opcode, ())
+
+    def shaped(self, is_meant: Callable[[Shape], bool]) -> Iterator[Instruction]:
+        """The instructions whose shape is one of those meant, in the order of the text; each shape is asked of once."""
+        meant = {key for key, shape in self.shapes.items() if is_meant(shape)}
+        return (each for each in self.module.instructions if id(each.shape) in meant) if meant else iter(())
+
+    @cached_property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The shapes of all instructions by their identity: those that are written alike are one object."""
+        return {id(instruction.shape): instruction.shape for instruction in self.module.instructions}
 
     @property
     def left_out(self) -> tuple[Diagnostic, ...]:

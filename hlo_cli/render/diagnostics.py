@@ -70,7 +70,9 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     shown = len(times) if verbose else MOST_NOTES
     for text, number in islice(times.items(), shown):
         again = f" ({number:,} times)" if number > 1 else ""
-        for line in fill((Run("note:", "quiet"), Run(f" {_message(text, style)}{again}")), style.prose_room):
+        for line in fill(
+            (Run("note:", "quiet"), Run(f" {_message(text, style)}{again}")), style.prose_room, whole=True
+        ):
             yield paint(line) + "\n"
     if len(times) > shown:
         yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
@@ -80,7 +82,8 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
     """The lines of one diagnostic: message, place, quotation, help."""
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
-    yield from fill((Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong")), style.room)
+    message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
+    yield from fill(message, style.room, whole=True)
     source, span = diagnostic.source, diagnostic.span
     if source is not None and source.name:
         place = diagnostic.position
@@ -95,7 +98,7 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
 def _help(hint: str, style: Style) -> Iterator[Line]:
     """What to do about it; a command stays on one line, so that it can be pasted."""
     line = (Run("help:", "saving"), Run(f" {_message(hint, style)}"))
-    yield from (line,) if hint.startswith(COMMAND) else fill(line, style.room - 2)
+    yield from (line,) if hint.startswith(COMMAND) else fill(line, style.room - 2, whole=True)
 
 
 def _note(note: Diagnostic) -> str:

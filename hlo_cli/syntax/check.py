@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
@@ -94,26 +94,34 @@ def _rows(computation: Computation) -> Iterable[_Row]:
 
 def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
     """What is odd about an opcode and its attributes."""
-    rules = attributes_of(opcode)
     if not is_known(opcode):
         return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
-    names = [name for name, _ in pairs]
-    found: list[_Problem] = [
-        ("", "missing-attribute", f"{opcode} needs the attribute {name}")
-        for name in rules.keys() - names
-        if rules[name].required and rules.keys() >= set(names)
-    ]
-    found += [
+    rules = attributes_of(opcode)
+    missing, second = _odd_names(opcode, tuple([name for name, _ in pairs]))
+    found = [
         problem
         for name, text in pairs
         if (rule := rules.get(name)) is None or rule.kind not in _CANNOT_FAIL
         if (problem := _problem_with(opcode, name, text)) is not None
     ]
-    return found + [
+    return [*missing, *found, *second]
+
+
+@lru_cache(maxsize=4096)
+def _odd_names(opcode: str, names: tuple[str, ...]) -> tuple[list[_Problem], list[_Problem]]:
+    """What is odd about the names alone, which many lines share: those that are missing, and those there twice."""
+    rules = attributes_of(opcode)
+    missing = [
+        ("", "missing-attribute", f"{opcode} needs the attribute {name}")
+        for name, rule in rules.items()
+        if rule.required and name not in names and rules.keys() >= set(names)
+    ]
+    second = [
         (name, "second-attribute", f"attribute {name} of {opcode} stands there twice; the first is taken")
         for name, times in Counter(names).items()
         if times > 1
     ]
+    return missing, second
 
 
 def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:

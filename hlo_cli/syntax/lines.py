@@ -10,7 +10,7 @@ import re
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
@@ -74,29 +74,39 @@ _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 class RowReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
-    __slots__ = ("_end", "_last", "_matched", "_offsets", "_read", "_source", "_start")
+    __slots__ = ("_cuts", "_end", "_last", "_pairs", "_read", "_source", "_start")
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self._source = source
         self._start = start
         self._end = end
-        self._offsets: array[int] | None = None
+        self._cuts: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
-        self._matched: tuple[int, re.Match[str]] | None = None
+        self._pairs: tuple[int, Pairs] | None = None
         self._read: tuple[int, InstructionText] | None = None
 
     def read(self, index: int) -> InstructionText:
         """Attributes and argument of the instruction on this line; who asks for one often asks for the next."""
         if self._read is None or self._read[0] != index:
-            match = self._match(index)
-            argument = match[5] if match[4] in ARGUMENT_OPCODES else ""
-            self._read = index, InstructionText(self._attributes(match), argument, self._span(match))
+            start, close, end = self._cut(index)
+            argument = self._source.text[start:close]
+            self._read = index, InstructionText(self._attributes(close + 1, end), argument, self.span(index))
         return self._read[1]
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument and the attributes of the instruction on this line, as they are written."""
-        match = self._match(index)
-        return match[5] if match[4] in ARGUMENT_OPCODES else "", match[6].rstrip()
+        start, close, end = self._cut(index)
+        text = self._source.text
+        return text[start:close], text[close + 1 : end].rstrip()
+
+    def pairs(self, index: int) -> Pairs:
+        """The attributes without their places."""
+        if self._pairs is None or self._pairs[0] != index:
+            pairs = split_attributes(self.raw(index)[1])
+            if pairs is None:
+                pairs = [(each.name, each.value) for each in self.read(index).attributes]
+            self._pairs = index, pairs
+        return self._pairs[1]
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""
@@ -104,7 +114,11 @@ class RowReader:
 
     def span(self, index: int) -> Span:
         """The line without its indentation."""
-        return self._span(self._match(index))
+        text, cuts = self._source.text, self._cuts or self._line_breaks()
+        start = cuts[3 * index] + 1
+        while text[start] == " ":
+            start += 1
+        return Span(start, cuts[3 * index + 3])
 
     def operands(self, index: int) -> Scanner:
         """A scanner before the parenthesis that opens the operands."""
@@ -118,7 +132,8 @@ class RowReader:
 
     def tail(self, index: int) -> Scanner:
         """A scanner before the attributes, which ends behind them."""
-        return Scanner(self._source, *self._match(index).span(6))
+        _, close, end = self._cut(index)
+        return Scanner(self._source, close + 1, end)
 
     def metadata(self, instruction: Instruction) -> Metadata:
         """What the instruction on a line says of its origin, without reading its other attributes."""
@@ -131,8 +146,7 @@ class RowReader:
         return literal_at(self._source, Span(*self._match(instruction.index).span(5)), instruction.shape)
 
     def _metadata(self, instruction: Instruction) -> Metadata:
-        match = self._match(instruction.index)
-        text, (start, end) = self._source.text, match.span(6)
+        text, (_, start, end) = self._source.text, self._cut(instruction.index)
         at = text.find(_METADATA, start, end)
         if at < 0:
             return NO_METADATA
@@ -142,31 +156,45 @@ class RowReader:
         written = instruction.attribute("metadata")
         return NO_METADATA if written is None else parse_metadata(written)
 
-    def _attributes(self, match: re.Match[str]) -> tuple[Attribute, ...]:
-        pairs = split_attributes(match[6])
+    def _attributes(self, start: int, end: int) -> tuple[Attribute, ...]:
+        pairs = split_attributes(self._source.text[start:end])
         if pairs is None:
-            return readable_attributes(Scanner(self._source, *match.span(6)))
-        attributes, end = [], match.start(6)
+            return readable_attributes(Scanner(self._source, start, end))
+        attributes, at = [], start
         for name, value in pairs:
-            start = end + len(name) + len(", =")
-            end = start + len(value)
-            attributes.append(Attribute(name, value, Span(start, end)))
+            start = at + len(name) + len(", =")
+            at = start + len(value)
+            attributes.append(Attribute(name, value, Span(start, at)))
         return tuple(attributes)
 
-    def _span(self, match: re.Match[str]) -> Span:
-        text = self._source.text
-        start = match.start(1) if match[1] else match.start(2) - (text[match.start(2) - 1] == "%")
-        return Span(start, match.end())
+    def _cut(self, index: int) -> tuple[int, int, int]:
+        """Where the argument on this line begins, where its parenthesis closes, and where the line ends.
+
+        The argument of an opcode that has none is empty. A line is cut once: many rules ask for the same.
+        """
+        cuts, at = self._cuts or self._line_breaks(), 3 * index
+        if not cuts[at + 2]:
+            match = self._match(index)
+            cuts[at + 2] = match.end(5)
+            cuts[at + 1] = match.start(5) if match[4] in ARGUMENT_OPCODES else match.end(5)
+        return cuts[at + 1], cuts[at + 2], cuts[at + 3]
 
     def _match(self, index: int) -> re.Match[str]:
-        if self._matched is not None and self._matched[0] == index:
-            return self._matched[1]
-        if self._offsets is None:
-            self._offsets = _line_breaks(self._source.text, self._start, self._end)
-        match = _ROW.match(self._source.text, self._offsets[index])
+        cuts = self._cuts or self._line_breaks()
+        match = _ROW.match(self._source.text, cuts[3 * index])
         assert match is not None
-        self._matched = index, match
         return match
+
+    def _line_breaks(self) -> array[int]:
+        """For each line the break before it, and two places that are found when somebody asks; then the last break."""
+        text, end = self._source.text, self._end
+        self._cuts = found = array("Q")
+        at = text.find("\n", self._start, end)
+        while at >= 0:
+            found.extend((at, 0, 0))
+            at = text.find("\n", at + 1, end)
+        found.append(end)
+        return found
 
 
 def _is_outside(text: str, start: int, at: int) -> bool:
@@ -175,12 +203,3 @@ def _is_outside(text: str, start: int, at: int) -> bool:
         return False
     quotes = text.count('"', start, at)
     return quotes % 2 == 0 and text.count("{", start, at) == text.count("}", start, at)
-
-
-def _line_breaks(text: str, start: int, end: int) -> array[int]:
-    found = array("Q")
-    at = text.find("\n", start, end)
-    while at >= 0:
-        found.append(at)
-        at = text.find("\n", at + 1, end)
-    return found

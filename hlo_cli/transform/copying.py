@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.computation import Computation, free_name
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import HloError, Span
@@ -40,6 +40,10 @@ class CopyReader:
     def raw(self, index: int) -> tuple[str, str]:
         """The argument and the attributes as they were written."""
         return self._sources[index].raw
+
+    def pairs(self, index: int) -> Pairs:
+        """The attributes without their places."""
+        return self._sources[index].pairs
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""

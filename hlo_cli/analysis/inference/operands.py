@@ -76,6 +76,8 @@ def arrays(instruction: Instruction) -> list[ArrayShape]:
 
 def operand_shapes(instruction: Instruction) -> tuple[Shape, ...]:
     """The shapes of all operands, of whatever kind."""
+    if instruction.index not in instruction.computation.operand_indices:
+        return tuple([operand.shape for operand in instruction.operands])
     return tuple([instruction.operand_shape(position) for position in range(len(instruction.operands))])
 
 

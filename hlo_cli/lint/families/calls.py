@@ -10,6 +10,7 @@ from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.finding import Finding
@@ -67,11 +68,14 @@ def calls_nothing(subject: Subject) -> Iterator[Finding]:
 
     Reference: "Called computations specified for non-caller instruction" in xla/service/hlo_verifier.cc
     """
+    calling = {each for each in subject.module.computations if _may_call(subject.module, each)}
     for opcode, instructions in subject.by_opcode.items():
         if opcode in _CALLERS or (wrapped_opcode(opcode) or "") in _CALLERS or not is_known(opcode):
             continue
         for instruction in instructions:
-            if _CALLING.search(instruction.raw[1]) and attribute_span(instruction, *CALLING_ATTRIBUTES) is not None:
+            if instruction.computation not in calling or not _CALLING.search(instruction.raw[1]):
+                continue
+            if attribute_span(instruction, *CALLING_ATTRIBUTES) is not None:
                 message = f"{instruction.name} names a computation, but {opcode} runs none"
                 yield Finding(message, instruction, attribute_span(instruction, *CALLING_ATTRIBUTES))
 
@@ -170,6 +174,12 @@ def composite(subject: Subject) -> Iterator[Finding]:
         if not _VERSION.fullmatch(attributes.get("composite.version", "0")):
             version = attributes["composite.version"]
             yield Finding(f"composite.version of {call.name} is {version!r}, not a number from 0 on", call, place)
+
+
+def _may_call(module: Module, computation: Computation) -> bool:
+    """Whether one of its attributes may name a computation, as far as there is a text to look in."""
+    body = computation.span
+    return body is None or _CALLING.search(module.source.text, body.start, body.end) is not None
 
 
 def _number(parameter: Instruction) -> int | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.expectations import Part, Verdict
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import amount
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.expectations import Part, Verdict
 
 _NAMED: Final = 3
 """How many instructions a message names."""

@@ -40,13 +40,9 @@ def impossible_layout(subject: Subject) -> Iterator[Finding]:
 
     Reference: LayoutUtil::ValidateLayoutForShape in xla/layout_util.cc
     """
-    problems: dict[int, str | None] = {}
-    for instruction in subject.module.instructions:
-        key = id(instruction.shape)
-        if key not in problems:
-            problems[key] = next(_layout_problems(instruction.shape), None)
-        if (message := problems[key]) is not None:
-            yield Finding(f"{instruction.name}: {message}", instruction, shape_span(subject.module, instruction))
+    for instruction in subject.shaped(lambda shape: _layout_problem(shape) is not None):
+        message = f"{instruction.name}: {_layout_problem(instruction.shape)}"
+        yield Finding(message, instruction, shape_span(subject.module, instruction))
 
 
 @rule("HLO014", "dynamic without a bound")
@@ -62,16 +58,9 @@ def unbounded(subject: Subject) -> Iterator[Finding]:
 
     Reference: "Unbounded dynamism is disabled" in xla/service/hlo_verifier.cc
     """
-    problems: dict[int, bool] = {}
-    for instruction in subject.module.instructions:
-        shape = instruction.shape
-        if id(shape) not in problems:
-            problems[id(shape)] = any(
-                isinstance(leaf, ArrayShape) and leaf.sizes != leaf.dimensions for _, leaf in shape.leaves
-            )
-        if problems[id(shape)]:
-            message = f"{instruction.name} is {shape}, whose size nobody knows"
-            yield Finding(message, instruction, shape_span(subject.module, instruction))
+    for instruction in subject.shaped(_is_unbounded):
+        message = f"{instruction.name} is {instruction.shape}, whose size nobody knows"
+        yield Finding(message, instruction, shape_span(subject.module, instruction))
 
 
 @rule("HLO015", "dimensions of a broadcast are not in order", is_default=False)
@@ -207,18 +196,22 @@ def host_memory(subject: Subject) -> Iterator[Finding]:
 
     Reference: verify_no_host_memory_space in xla/service/hlo_verifier.h
     """
-    for instruction in subject.module.instructions:
-        for _, leaf in instruction.shape.leaves:
-            if isinstance(leaf, ArrayShape) and leaf.memory_space == HOST_MEMORY:
-                place = shape_span(subject.module, instruction)
-                yield Finding(f"{instruction.name} lies in host memory", instruction, place)
-                break
+    for instruction in subject.shaped(_is_on_host):
+        place = shape_span(subject.module, instruction)
+        yield Finding(f"{instruction.name} lies in host memory", instruction, place)
 
 
-def _layout_problems(shape: Shape) -> Iterator[str]:
-    for _, leaf in shape.leaves:
-        if isinstance(leaf, ArrayShape) and leaf.problem is not None:
-            yield f"{leaf}: {leaf.problem}"
+def _layout_problem(shape: Shape) -> str | None:
+    arrays = (leaf for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+    return next((f"{array}: {array.problem}" for array in arrays if array.problem is not None), None)
+
+
+def _is_unbounded(shape: Shape) -> bool:
+    return any(isinstance(leaf, ArrayShape) and leaf.sizes != leaf.dimensions for _, leaf in shape.leaves)
+
+
+def _is_on_host(shape: Shape) -> bool:
+    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == HOST_MEMORY for _, leaf in shape.leaves)
 
 
 def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:

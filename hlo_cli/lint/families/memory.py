@@ -71,8 +71,7 @@ def large_value(subject: Subject) -> Iterator[Finding]:
     Reference: hlo memspace DUMP
     """
     least = subject.settings.value_bytes
-    shapes = {id(each.shape): each.shape for each in subject.module.instructions}  # equal ones are one object
-    if not subject.module.is_scheduled or not any(shape.padded_bytes >= least for shape in shapes.values()):
+    if not subject.module.is_scheduled or not any(each.padded_bytes >= least for each in subject.shapes.values()):
         return
     for value in subject.analyses.memory.values:
         if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:

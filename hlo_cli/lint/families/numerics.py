@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.matmul import matmul_of, matmuls_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.finding import Finding
@@ -58,7 +58,7 @@ def promoted(subject: Subject) -> Iterator[Finding]:
 
     Reference: https://docs.jax.dev/en/latest/type_promotion.html
     """
-    if any(_is_double(parameter) for parameter in subject.module.entry.parameters):
+    if any(_is_double(parameter.shape) for parameter in subject.module.entry.parameters):
         return
     found = next((each for each in _doubles(subject) if each.shape.logical_bytes > _SCALAR_BYTES), None)
     if found is not None:
@@ -200,15 +200,13 @@ def _doubles(subject: Subject) -> Iterator[Instruction]:
     """What gives f64 or c128, in the order of the text, constants apart."""
     if subject.module.source.text and not any(kind in subject.module.source.text for kind in _DOUBLE):
         return
-    for each in subject.module.instructions:
-        if each.opcode not in ("constant", "broadcast") and _is_double(each):
+    for each in subject.shaped(_is_double):
+        if each.opcode not in ("constant", "broadcast"):
             yield each
 
 
-def _is_double(instruction: Instruction) -> bool:
-    return any(
-        isinstance(leaf, ArrayShape) and leaf.element_type.name in _DOUBLE for _, leaf in instruction.shape.leaves
-    )
+def _is_double(shape: Shape) -> bool:
+    return any(isinstance(leaf, ArrayShape) and leaf.element_type.name in _DOUBLE for _, leaf in shape.leaves)
 
 
 def _summed(reduce: Instruction) -> int:

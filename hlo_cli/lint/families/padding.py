@@ -10,6 +10,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
+from hlo_cli.lint.settings import Settings
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
 
@@ -31,11 +32,12 @@ def mostly_padding(subject: Subject) -> Iterator[Finding]:
     """
     module, settings = subject.module, subject.settings
     values = data_values(module)
+    wasting = [value for value in values if _is_wasting(value.shape, settings)]
+    if not wasting:
+        return
     orders = orders_of(module, values)
-    for value in values:
+    for value in wasting:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
-        if padding < settings.padding_bytes or padding <= settings.padding_fraction * taken:
-            continue
         better = orders.better(value.shape)
         order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}" if better is not None else ""
         yield Finding(
@@ -97,3 +99,9 @@ def _order(shape: ArrayShape) -> str:
 
 def _tiles(shape: ArrayShape) -> str:
     return "".join(map(str, shape.layout.tiles)) or "none"
+
+
+def _is_wasting(shape: ArrayShape, settings: Settings) -> bool:
+    taken = shape.padded_bytes
+    padding = taken - shape.logical_bytes
+    return padding >= settings.padding_bytes and padding > settings.padding_fraction * taken

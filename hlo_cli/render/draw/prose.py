@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width, take
 from hlo_cli.report.text import Line, Role, Run, Text, line_of, plain_text
 
 BETWEEN = " · "
+_HARDLY: Final = 5
+"""Which part of a line is hardly a beginning."""
 
 
 def text_lines(text: Text, style: Style, role: Role | None = None) -> Iterator[Line]:
@@ -21,24 +24,29 @@ def text_lines(text: Text, style: Style, role: Role | None = None) -> Iterator[L
     return fill(shown, style.prose_room)
 
 
-def fill(line: Line, room: int) -> Iterator[Line]:
+def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
     """The line broken between words so that no part is wider than the room; only words too wide for it are cut.
+
+    With `whole` not even those, and none stands alone after a line that has hardly begun: a path can be searched for
+    and opened.
 
     >>> [plain_text(part) for part in fill((Run("a bc def ghijkl"),), 4)]
     ['a bc', 'def', 'ghij', 'kl']
+    >>> [plain_text(part) for part in fill((Run("a ghijkl bc"),), 4, whole=True)]
+    ['a ghijkl', 'bc']
     """
     current: list[Run] = []
     used = 0
     for word in _words(line):
         wide = cell_width(plain_text(word))
-        if current and used + 1 + wide > room:
+        if current and used + 1 + wide > room and not (whole and (wide > room or used < room // _HARDLY)):
             yield tuple(current)
             current, used = [], 0
         if current:
             current.append(Run(" ", word[0].role if word[0].role == current[-1].role else "plain"))
             used += 1
-        *whole, rest = _pieces(word, room) if wide > room else (word,)
-        yield from whole
+        *parts, rest = _pieces(word, room) if wide > room and not whole else (word,)
+        yield from parts
         current.extend(rest)
         used += cell_width(plain_text(rest))
     if current:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.source import HloError, Source, Span
@@ -42,11 +42,7 @@ class ProtoReader:
     def read(self, index: int) -> InstructionText:
         """Attributes and argument."""
         argument, text = self.raw(index)
-        pairs = split_attributes(text)
-        if pairs is None:
-            found = readable_attributes(Scanner(Source("", text)))
-            pairs = [(attribute.name, attribute.value) for attribute in found]
-        return InstructionText(tuple(Attribute(name, value) for name, value in pairs), argument)
+        return InstructionText(tuple(Attribute(name, value) for name, value in _pairs_in(text)), argument)
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument, and the attributes as XLA prints them."""
@@ -56,6 +52,10 @@ class ProtoReader:
             return self._texts.argument(instruction, data), self._texts.attributes(instruction, data, self._name)
         except HloError as error:
             raise self._blamed(instruction, error) from None
+
+    def pairs(self, index: int) -> Pairs:
+        """Names and values of the attributes."""
+        return _pairs_in(self.raw(index)[1])
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """What the text of an attribute's value says."""
@@ -92,3 +92,10 @@ class ProtoReader:
         """The same error with the name of the instruction it is in or, where the file is damaged, with the place."""
         named = HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)
         return with_place(named, self._texts.file)
+
+
+def _pairs_in(text: str) -> Pairs:
+    pairs = split_attributes(text)
+    if pairs is not None:
+        return pairs
+    return [(attribute.name, attribute.value) for attribute in readable_attributes(Scanner(Source("", text)))]
