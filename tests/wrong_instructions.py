@@ -32,6 +32,7 @@ ENTRY e {
   q = pred[] parameter(17)
   cube = f32[2,5,7] parameter(18)
   sizes = s32[2] parameter(19)
+  h = f16[] parameter(20)
   ROOT r = INSTRUCTION
 }
 """
@@ -270,6 +271,7 @@ XLA_ALONE = (
     ("pred[4] iota(), iota_dimension=0", "expected numbers as the result, found pred"),
     ("f32[4] rng(s, k), distribution=rng_uniform", "expected parameters of one type; %s is f32[], %k is s32[]"),
     ("s32[4] rng(k, k), distribution=rng_normal", "expected floats; %k is s32[]"),
+    ("f32[4] rng(s, h), distribution=rng_normal", "expected parameters of one type; %s is f32[], %h is f16[]"),
     ("(f32[2,3], f32[2,3], u32[]) copy-start(b)", "expected the shape (f32[3,2], f32[3,2], u32[])"),
     ("f32[2,3] copy-done(t)", "expected what copy-start gives; %t is (f32[2,3], s32[])"),
     ("f32[2,3] add-dependency(a, a)", "expected a token as operand 1; %a is f32[2,3]"),
