@@ -143,7 +143,7 @@ _COPY = "s = (f32[64], f32[64], u32[]) copy-start(p)"
 REJECTED_BY_JAXLIB = (
     "a done of a done", "a done that binds", "a start that is taken by its update twice", "nothing to run",
     "two starts of one computation", "an update in another thread", "a sugared done in another thread",
-    "another computation", "channels differ", "no tuple of operands", "an update takes back", "an update that overwrites its operand",
+    "an update that leads nowhere", "another computation", "channels differ", "no tuple of operands", "an update takes back", "an update that overwrites its operand",
 )  # fmt: skip
 """Those of the broken texts that jaxlib does not even read."""
 
@@ -172,6 +172,61 @@ ACCEPTED = {
 
 BROKEN: dict[str, tuple[str, str, str, str]] = {
     "no done": (_module(f"ROOT p = f32[64] parameter(0)\n{_COPY}"), "s", "async-unfinished", "nothing waits for s"),
+    "a loop carries a start, and nothing waits for it": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) sine-start(p)
+            t = (((f32[64]), f32[64], u32[])) tuple(s)
+            ROOT l = (((f32[64]), f32[64], u32[])) while(t), condition=c, body=b""",
+            """c { q = (((f32[64]), f32[64], u32[])) parameter(0)  ROOT k = pred[] constant(false) }
+
+b { ROOT q = (((f32[64]), f32[64], u32[])) parameter(0) }""",
+        ),
+        "s",
+        "async-unfinished", "nothing waits for s",
+    ),
+    "an update that leads nowhere": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) sine-start(p)
+            t = (((f32[64]), f32[64], u32[])) tuple(s)
+            l = (((f32[64]), f32[64], u32[])) while(t), condition=c, body=b
+            g = ((f32[64]), f32[64], u32[]) get-tuple-element(l), index=0
+            ROOT d = f32[64] sine-done(g)""",
+            """c { q = (((f32[64]), f32[64], u32[])) parameter(0)  ROOT k = pred[] constant(false) }
+
+b { q = (((f32[64]), f32[64], u32[])) parameter(0)
+  h = ((f32[64]), f32[64], u32[]) get-tuple-element(q), index=0
+  u = ((f32[64]), f32[64], u32[]) sine-update(h)
+  ROOT r = (((f32[64]), f32[64], u32[])) tuple(h) }""",
+        ),
+        "u",
+        "async-unfinished", "nothing goes on with u",
+    ),
+    "sends and receives together": (
+        _module(
+            """p = f32[64] parameter(0)
+            t = token[] after-all()
+            s = ((f32[64], token[]), ((f32[64], u32[], token[]), (f32[64], u32[], token[])), u32[]) async-start(p, t), calls=w
+            ROOT d = ((f32[64], u32[], token[]), (f32[64], u32[], token[])) async-done(s)""",
+            """w { a = f32[64] parameter(0)  t = token[] parameter(1)
+  x = (f32[64], u32[], token[]) send(a, t), channel_id=1
+  y = (f32[64], u32[], token[]) recv(t), channel_id=1
+  ROOT r = ((f32[64], u32[], token[]), (f32[64], u32[], token[])) tuple(x, y) }""",
+        ),
+        "s",
+        "async-group", "takes one operation, not 3",
+    ),
+    "an operand before the first": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) async-start(p), calls=w, output_to_operand_aliasing={{1}: (-1, {})}
+            ROOT d = f32[64] async-done(s)""",
+            _WORK,
+        ),
+        "s",
+        "async-aliasing", "cannot alias {1}: (-1, {})",
+    ),
     "two dones": (
         _module(f"p = f32[64] parameter(0)\n{_COPY}\nc = f32[64] copy-done(s)\nROOT d = f32[64] copy-done(s)"),
         "d",

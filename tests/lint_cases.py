@@ -60,8 +60,59 @@ EXCHANGE = (
     "at = (s32[], s32[]) tuple(i, i)",
     "short = (s32[]) tuple(i)",
 )
+CONTEXT = "(f32[4], u32[], token[])"
+GROUP = f"""HloModule m
+w {{{{
+  a = f32[4] parameter(0)
+  t = token[] parameter(1)
+  s = {CONTEXT} send(a, t), channel_id=1
+  r = {CONTEXT} recv(t), channel_id=1
+  ROOT p = ({CONTEXT}, {CONTEXT}) tuple(s, r)
+}}}}
+ENTRY e {{{{
+  x = f32[4] parameter(0)
+  t = token[] after-all()
+  {{0}}s = ((f32[4], token[]), ({CONTEXT}, {CONTEXT}), u32[]) async-start(x, t), calls=w{{2}}{{1}}
+  ROOT d = ({CONTEXT}, {CONTEXT}) async-done(s)
+}}}}
+"""
 PERMUTE = (
     "ROOT y = f32[8,8] collective-permute(x, out, at, {0}), source_target_pairs={{{{0,1}}}}, slice_sizes={{{{4,8}}}}"
+)
+
+PASSED_ON = """HloModule m
+body {{
+  p = (s32[], b(f32[4])) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  b = b(f32[4]) get-tuple-element(p), index=1
+  c = b(f32[4]) custom-call(b), custom_call_target="f", output_to_operand_aliasing={{{{}}: (0, {{}})}}
+  {0}ROOT t = (s32[], b(f32[4])) tuple(i, {1}){2}
+}}
+test {{ p = (s32[], b(f32[4])) parameter(0)  ROOT n = pred[] constant(false) }}
+ENTRY e {{
+  x = f32[4] parameter(0)
+  z = s32[] constant(0)
+  b = b(f32[4]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{{{}}: (0, {{}})}}
+  t = (s32[], b(f32[4])) tuple(z, b)
+  ROOT w = (s32[], b(f32[4])) while(t), condition=test, body=body
+}}
+"""
+HEADER = ", entry_computation_layout={}{{(f32[4,8]{})->f32[4,8]{{1,0}}}}{}"
+STARTS = "s = ((f32[4,8]{1,0}), f32[4,8]{0,1}, u32[]) async-start(x), calls=f"
+UNSETTLED = (
+    ("y = «f32[4,9]» bitcast(x)", "y = f32[8,4] bitcast(x)", ""),
+    ("y = «f32[4,8]{0,1}» opt-barrier(x)", "y = f32[4,8]{1,0} opt-barrier(x)", ""),
+    ("«y = f32[4,8]{0,1} fusion(x), kind=kLoop, calls=f»", "y = f32[4,8] fusion(x), kind=kLoop, calls=f", NEGATE),
+    (
+        '«b = b(f32[4,8]{0,1}) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}»',
+        'b = b(f32[4,8]{1,0}) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}',
+        "",
+    ),
+    (
+        STARTS + ", output_to_operand_aliasing=«{{1}: (0, {})}»\n  d = f32[4,8]{0,1} async-done(s)",
+        STARTS + "\n  d = f32[4,8]{0,1} async-done(s)",
+        NEGATE.replace("ROOT n = f32[4,8] negate(p)", "ROOT n = f32[4,8]{0,1} negate(p)"),
+    ),
 )
 
 CASES = (
@@ -78,6 +129,21 @@ CASES = (
         ),
     ),
     Case("HLO010", *entry("«ROOT y = f32[4,8] add(x, v)»", "ROOT y = f32[4,8] add(x, x)", X, V)),
+    Case(
+        "HLO004",
+        *entry("«ROOT y = f32[4,8] frobnicate(x), to_apply=f»", "ROOT y = f32[4,8] negate(x)", X, before=NEGATE),
+    ),
+    Case(
+        "HLO010",
+        *entry(
+            "«y = (f32[4,8], f32[8]) scan(x, v), dimensions={0}, num_carries=1, to_apply=row»",
+            "y = (f32[4,8], f32[8]) scan(x, v), dimensions={0}, num_carries=1, to_apply=row, is_associative=true",
+            X,
+            V,
+            before="row { a = f32[8] parameter(0)  c = f32[8] parameter(1)  ROOT t = (f32[8], f32[8]) tuple(a, c) }\n",
+        ),
+        Settings(layout_sensitive="always"),
+    ),
     Case("HLO011", *entry("ROOT y = «bf16[4,8]» negate(x)", "ROOT y = bf16[4,8] convert(x)", X)),
     Case(
         "HLO012",
@@ -228,6 +294,18 @@ CASES = (
             'c = b(f32[4,8]) custom-call(b), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}',
         ),
     ),
+    Case("HLO041", PASSED_ON.format("«", "b", "»"), PASSED_ON.format("", "c", "")),
+    Case(
+        "HLO042",
+        *entry(
+            '«s = ((b(f32[4,8])), b(f32[4,8]), u32[]) custom-call-start(b), custom_call_target="f"»\n'
+            "  d = b(f32[4,8]) custom-call-done(s)",
+            's = ((b(f32[4,8])), b(f32[4,8]), u32[]) custom-call-start(b), custom_call_target="f", '
+            "output_to_operand_aliasing={{}: (0, {})}\n  d = b(f32[4,8]) custom-call-done(s)",
+            X,
+            'b = b(f32[4,8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}',
+        ),
+    ),
     Case(
         "HLO042",
         *entry(
@@ -345,8 +423,9 @@ CASES = (
         *entry(f"«{DEVICE_SEND.format(CHAIN)}»", "y = f32[4] negate(u)", *SENDS, header=SCHEDULED),
         Settings(("HLO062",)),
     ),
+    Case("HLO063", GROUP.format("«", "»", ""), GROUP.format("", "", ', frontend_attributes={_collectives_group=""}')),
     Case(
-        "HLO063",
+        "HLO064",
         *entry(
             "«t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=f»",
             "t = ((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=g\n  w = f32[4,8] async-done(t)",
@@ -424,6 +503,24 @@ CASES = (
     Case(
         "HLO080",
         *entry(
+            "y = (f32[8], f32[4,8]) tuple(v, x), sharding=«{devices=[2]0,1}»",
+            "y = (f32[8], f32[4,8]) tuple(v, x), sharding={devices=[1,2]<=[2] last_tile_dim_replicate}",
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO080",
+        *entry(
+            "y = f32[8] negate(v), sharding=«{mesh['a'=2], [{'a'}, {}]}»",
+            "y = f32[8] negate(v), sharding={mesh['a'=2], [{}, {}]}",
+            X,
+            V,
+        ),
+    ),
+    Case(
+        "HLO080",
+        *entry(
             "y = (f32[8], f32[8]) tuple(v, v), sharding=«{{replicated}}»",
             "y = (f32[8], f32[8]) tuple(v, v), sharding={{replicated}, {replicated}}",
             X,
@@ -463,6 +560,16 @@ CASES = (
     ),
     Case(
         "HLO093", *entry("y = «f32[4,8]{1,0:S(5)}» copy(x)", "y = f32[4,8]{1,0:S(1)} copy(x)", X), Settings(("HLO093",))
+    ),
+    *(
+        Case("HLO094", *entry(bad, good, "x = f32[4,8]{1,0} parameter(0)", before=before), Settings(("HLO094",)))
+        for bad, good, before in UNSETTLED
+    ),
+    Case(
+        "HLO094",
+        TWO.format(HEADER.format("«", "{0,1}", "»"), ""),
+        TWO.format(HEADER.format("", "{1,0}", ""), ""),
+        Settings(("HLO094",)),
     ),
     Case(
         "HLO101",

@@ -12,12 +12,7 @@ import sys
 
 import pytest
 
-_RUN = """
-import functools, json, sys
-import jax, numpy
-from jax._src.lib import _jax
-from jaxlib import _hlo, _xla
-
+STUB = """
 def stub(module):
     shape = _hlo.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape()
     lines = [f"p{n} = {each} parameter({n})" for n, each in enumerate(shape.parameter_shapes())]
@@ -33,7 +28,18 @@ def stub(module):
         return name
     made(shape.result_shape(), "r", "ROOT ")
     return _hlo.hlo_module_from_text("HloModule stub ENTRY e { " + " ".join(lines) + " }"), shape
+"""
+"""Defines `stub(module)`: a module with the same parameters and results, in whose place the other is put."""
 
+_RUN = (
+    """
+import functools, json, sys
+import jax, numpy
+from jax._src.lib import _jax
+from jaxlib import _hlo, _xla
+"""
+    + STUB
+    + """
 def made(random, sizes, dtype):
     # Small numbers: with large ones recurrent nets are chaotic, and rounding shows.
     values = random.standard_normal(sizes)
@@ -72,6 +78,7 @@ groups, exactly = json.load(sys.stdin)
 answers = [[all_same(results(text), results(texts[0])) for text in texts[1:]] for texts in groups]
 print(json.dumps(answers))
 """
+)
 
 
 def same_results(groups: list[list[str]], *, exactly: bool = True) -> list[list[bool]]:

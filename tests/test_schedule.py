@@ -206,10 +206,15 @@ def test_every_rule_is_broken_by_some_text() -> None:
     assert all(inspect.getdoc(rule) for rule in RULES.values())
 
 
-def test_where_not_every_xla_minds_it_is_a_warning() -> None:
+def test_where_not_every_xla_minds_it_is_a_warning_or_a_note() -> None:
     found = {name: next(broken_rules(parse_module(text))).severity for name, (text, *_) in BROKEN.items()}
-    warned = {name for name, severity in found.items() if severity == "warning"}
-    assert warned == {"two starts of one computation", "a computation in another thread"}
+    milder = {name: severity for name, severity in found.items() if severity != "error"}
+    assert milder == {
+        "a computation in another thread": "warning",
+        "a loop carries a start, and nothing waits for it": "note",
+        "sends and receives together": "warning",
+        "two starts of one computation": "note",
+    }
 
 
 @pytest.mark.oracle

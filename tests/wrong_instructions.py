@@ -32,6 +32,7 @@ ENTRY e {
   q = pred[] parameter(17)
   cube = f32[2,5,7] parameter(18)
   sizes = s32[2] parameter(19)
+  h = f16[] parameter(20)
   ROOT r = INSTRUCTION
 }
 """
@@ -267,10 +268,10 @@ XLA_ALONE = (
     ("f32[3,3] reshape(a)", "expected as many elements as before; the result has 9 elements, the operand 6"),
     ("f32[3,2] dynamic-reshape(a, k)", "expected 3 operands for a result of 2 dimensions, found 2"),
     ("f32[3,2] dynamic-reshape(a, k, s)", "expected s32 sizes; %s is f32[]"),
-    ("f32[2,3] convert(z)", "a complex number is no f32; %z is c64[4,4]"),
     ("pred[4] iota(), iota_dimension=0", "expected numbers as the result, found pred"),
     ("f32[4] rng(s, k), distribution=rng_uniform", "expected parameters of one type; %s is f32[], %k is s32[]"),
     ("s32[4] rng(k, k), distribution=rng_normal", "expected floats; %k is s32[]"),
+    ("f32[4] rng(s, h), distribution=rng_normal", "expected parameters of one type; %s is f32[], %h is f16[]"),
     ("(f32[2,3], f32[2,3], u32[]) copy-start(b)", "expected the shape (f32[3,2], f32[3,2], u32[])"),
     ("f32[2,3] copy-done(t)", "expected what copy-start gives; %t is (f32[2,3], s32[])"),
     ("f32[2,3] add-dependency(a, a)", "expected a token as operand 1; %a is f32[2,3]"),
@@ -289,11 +290,11 @@ XLA_ALONE = (
     ("(f32[2,3], f32[2,3]) all-to-all(a, b), replica_groups={{0,1}}", "expected operands of one shape and layout"),
     ("(f32[2,3], f32[2,3]) all-to-all(a, a), replica_groups={}", "expected an operand for each of 4 devices, found 2"),
     (
-        "f32[2,3] ragged-all-to-all(a, a, v, v, v, v), replica_groups={}",
-        "expected integers of rank 1 or 2 as operand 2",
+        "f32[2,3] ragged-all-to-all(a, a, cube, cube, cube, cube), replica_groups={}",
+        "expected rank 1 or 2 of operand 2",
     ),
     ("f32[2,3] compare(a, a), direction=LT, type=SIGNED", "expected type=FLOAT or TOTALORDER, found SIGNED"),
-    ("s8[2,2] dot(i, i), lhs_contracting_dims={1}, rhs_contracting_dims={1}", "expected a result no narrower than s32"),
+    ("pred[2,3] compare(i, i), direction=LT, order=PARTIAL", "expected order=TOTAL, found PARTIAL"),
     ("(f32[2,3], s32[]) scan(a, s), dimensions={0}, num_carries=1, to_apply=row", "found (f32[2,3], s32[])"),
     ("(f32[2,3], f32[]) scan(b, s), dimensions={0}, num_carries=1, to_apply=row", "without dimension 0 as parameter 0"),
 )

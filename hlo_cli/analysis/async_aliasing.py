@@ -24,10 +24,27 @@ def wrong_aliasing(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """What overwrites an operand has its shape: of a start, a parameter's; of an update, a context's."""
     for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
         for alias in member.items_of("output_to_operand_aliasing", OutputOperandAlias):
-            given, output = _of_update(member, alias) if is_end(member) else _of_start(pair, alias)
+            given, output = aliased_parts(pair, member, alias)
             if given is None or output is None or not compatible(given, output):
                 words = f"it cannot alias {alias}: there are no two such parts of one shape"
                 yield Problem(member, f"{member.name}: {words}")
+
+
+def aliased_parts(pair: AsyncPair, member: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
+    """What a start or an update says shares a buffer: a part of an operand and one of its shape, as far as they exist.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.async_pairs import async_pairs
+    >>> text = '''HloModule m
+    ... f { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }
+    ... ENTRY e { p = f32[4] parameter(0)
+    ...   s = ((f32[4]), f32[4], u32[]) async-start(p), calls=f
+    ...   ROOT d = f32[4] async-done(s) }'''
+    >>> pair, = async_pairs(parse_module(text)).pairs
+    >>> [str(part) for part in aliased_parts(pair, pair.start, OutputOperandAlias((1,), 0, ()))]
+    ['f32[4]{0}', 'f32[4]{0}']
+    """
+    return _of_update(member, alias) if is_end(member) else _of_start(pair, alias)
 
 
 def _of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
@@ -40,7 +57,7 @@ def _of_update(update: Instruction, alias: OutputOperandAlias) -> tuple[Shape | 
 def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None, Shape | None]:
     """What a start says is aliased, as if all were bound: a parameter, and a part of operands, output or contexts."""
     whole = _whole(pair)
-    if whole is None or alias.operand_number >= len(whole[0].elements):
+    if whole is None or not 0 <= alias.operand_number < len(whole[0].elements):
         return None, None
     given = subshape(whole[0].elements[alias.operand_number], alias.operand_index)
     index = alias.output_index

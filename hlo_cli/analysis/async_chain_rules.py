@@ -27,10 +27,20 @@ _IN_PAIRS: Final = ("channel_id", "is_host_transfer")
 
 
 def unfinished(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """Something waits for each start, unless it is carried to where nobody can follow it."""
+    """Something goes on with each start and each update, unless they are carried to where nobody can follow them."""
     start = pair.start
     if not pair.dones and not _escapes(pair, within.users):
-        yield Problem(start, f"nothing waits for {start.name}: it has no {done_of(start)}")
+        carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
+        message = f"nothing waits for {start.name}: it has no {done_of(start)}"
+        hint = "older XLA wants a done behind the loop" if carried else None
+        yield Problem(start, message, "note" if carried else "error", hint)
+    ends = {end: within.found.continues.get(end, ()) for end in (*pair.updates, *pair.dones)}
+    going_on = {before for each in ends.values() for before in each}
+    for update in pair.updates if pair.dones and pair.spelling != "fusion" else ():
+        beside = (end for end in ends if end is not update and end.computation is update.computation)
+        is_one_of_two = any(before in ends[update] for end in beside for before in ends[end])
+        if update not in going_on and not is_one_of_two and not _is_handed_on(update, within.users):
+            yield Problem(update, f"nothing goes on with {update.name}: no {done_of(start)} leads back to it")
 
 
 def taken_twice(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
@@ -92,8 +102,25 @@ def _escapes(pair: AsyncPair, users: Users) -> bool:
     """Whether a start may be carried out of its computation, to where nobody can follow it."""
     if pair.start.computation.is_entry:
         return False
-    members = (pair.start, *pair.updates)
-    return any(m.is_root or any(user.opcode in _MAY_TAKE for user in users.get(m, ())) for m in members)
+    return any(_is_handed_on(member, users) for member in (pair.start, *pair.updates))
+
+
+def _is_handed_on(member: Instruction, users: Users) -> bool:
+    """Whether something takes a start or an update, or is given it, that does not go on with it by itself."""
+    return member.is_root or any(user.opcode in _MAY_TAKE for user in users.get(member, ()))
+
+
+def _is_carried(member: Instruction, users: Users) -> bool:
+    """Whether a loop takes a start or an update, maybe within tuples."""
+    waiting, seen = [member], {member}
+    while waiting:
+        for user in users.get(waiting.pop(), ()):
+            if user.opcode == "while":
+                return True
+            if user not in seen and user.opcode in HANDING_ON | {"tuple"}:
+                seen.add(user)
+                waiting.append(user)
+    return False
 
 
 def _more_than_one(following: Iterable[Instruction]) -> Iterator[Instruction]:

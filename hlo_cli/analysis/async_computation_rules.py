@@ -45,7 +45,7 @@ def shared_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
             yield Problem(caller, f"{caller.name} cannot run {own.name}, which {pair.start.name} runs asynchronously")
     for start in starts[1:]:
         message = f"{start.name} runs {own.name}, as {pair.start.name} does"
-        yield Problem(start, message, "warning", f"jaxlib 0.10.2 wants a copy of {own.name} for each start")
+        yield Problem(start, message, "note", f"jaxlib 0.10.2 wants a copy of {own.name} for each start")
 
 
 def another_thread(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
@@ -64,7 +64,10 @@ def another_thread(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
 
 
 def several_operations(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """In the main thread a computation is one operation and its parameters, unless it is a group of collectives."""
+    """In the main thread a computation is one operation and its parameters, unless it is a group of collectives.
+
+    Older XLA takes sends and receives for such a group by themselves.
+    """
     own = pair.computation
     if own is None or pair.spelling != "generic" or pair.thread != "main":
         return
@@ -72,7 +75,12 @@ def several_operations(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
     others = [i for i in own.instructions if i.opcode not in ("parameter", "get-tuple-element") and not i.is_root]
     if others and not is_group:
         words = f"takes one operation, not {len(others) + 1}"
-        yield Problem(pair.start, f"{pair.start.name} runs {own.name} in the main thread, which {words}")
+        message = f"{pair.start.name} runs {own.name} in the main thread, which {words}"
+        if all(other.opcode in ("send", "recv") for other in others):
+            hint = f'XLA of 2026 wants frontend_attributes={{{_GROUP}=""}} at the start'
+            yield Problem(pair.start, message, "warning", hint)
+        else:
+            yield Problem(pair.start, message)
 
 
 def _is_equal(first: Computation, second: Computation) -> bool:

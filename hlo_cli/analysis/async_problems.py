@@ -15,7 +15,7 @@ from hlo_cli.source import Severity
 
 
 class Problem(NamedTuple):
-    """An instruction that breaks a rule, and how; a warning where not every XLA minds."""
+    """An instruction that breaks a rule, and how; a warning where not every XLA minds, a note where only older does."""
 
     at: Instruction
     message: str

@@ -54,8 +54,8 @@ DEADLOCK: Final = "async-deadlock"
 def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Diagnostic]:
     """Every place at which the module breaks a rule, with the rule's code; `pairs` are the module's, if at hand.
 
-    Where not every XLA minds, that is a warning. A text with errors, or that leaves out operands or what tells names
-    apart, says too little to be judged.
+    Where not every XLA minds, that is a warning, or where only older does, a note. A text with errors, or that leaves
+    out operands or what tells names apart, says too little to be judged.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"

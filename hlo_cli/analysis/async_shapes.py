@@ -156,7 +156,7 @@ def _unlike_shape(
 
 def _unlike_inferred(member: Instruction, within: Asynchronous) -> Iterator[Problem]:
     try:
-        difference = shape_difference(member, within.module)
+        difference = shape_difference(member, within.module, allow_mixed_precision=True)  # widths are another rule's
     except HloError as error:
         difference = error.diagnostic.message
     if difference is not None:

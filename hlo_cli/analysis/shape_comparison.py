@@ -10,26 +10,27 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.inference.operands import operand_shapes, sizes_of
+from hlo_cli.analysis.inference.operands import fail, operand_shapes, sizes_of
 from hlo_cli.analysis.shape_inference import ATTRIBUTELESS, GROUP_RULES, RULES, inferred_shape
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
 
 HOST_MEMORY: Final = 5
 """The memory space of the host, `S(5)`."""
 
-REBUILT: Final = frozenset("add-dependency after-all constant recv-done send send-done".split())
+REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
 """Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
 
 _EXACT: Final = frozenset(
     """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
-    opt-barrier parameter recv tuple while""".split()
+    opt-barrier parameter tuple while""".split()
 )
 _LOOKING_BACK: Final = frozenset(("async-done", "async-update", "bitcast"))
 """Opcodes of which it matters what made their operands."""
-_ORDER_ONLY: Final = frozenset(("copy-start", "recv", "infeed"))
+_ORDER_ONLY: Final = frozenset(("copy-start", "infeed"))
 _MAY_MIX: Final = frozenset(
     """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start async-done async-start
     async-update call collective-permute collective-permute-done collective-permute-start conditional constant
@@ -61,9 +62,13 @@ def shape_difference(
     ('expected the shape f32[4], found bf16[4]', None)
     """
     written = instruction.shape
-    if not _are_known(instruction):
+    if not is_known(instruction.opcode) or not _are_known(instruction):
         return None
     expected = inferred_shape(instruction, module)
+    if instruction.opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
+        fail(
+            instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
+        )
     if instruction.opcode in REBUILT:
         return None
     if instruction.opcode == "copy" and layout_sensitive and isinstance(written, ArrayShape):

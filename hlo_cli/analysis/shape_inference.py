@@ -149,9 +149,9 @@ def inferred_shape(instruction: Instruction, module: Module | None = None) -> Sh
     opcode = instruction.opcode
     rule = RULES.get(opcode)
     if rule is not None:
-        arity = OPCODE_ARITY[opcode]
-        if arity is not None and len(instruction.operands) != arity:
-            fail(instruction, f"expected {arity} operands, found {len(instruction.operands)}")
+        arity, found = OPCODE_ARITY[opcode], len(instruction.operands)
+        if arity is not None and (found < arity or (found > arity and opcode != "dot")):  # old ones had more
+            fail(instruction, f"expected {arity} operands, found {found}")
         return rule(instruction)
     if (group_rule := GROUP_RULES.get(opcode)) is not None:
         return group_rule(instruction, subgroup_size(instruction, module))

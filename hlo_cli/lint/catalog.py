@@ -27,6 +27,7 @@ from hlo_cli.lint.families import (
     reuse,
     shapes,
     shardings,
+    unsettled,
     waiting,
 )
 from hlo_cli.lint.registry import Rule
@@ -35,7 +36,7 @@ from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
     reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings,
-    padding, rearranging, memory, reuse, kernels, waiting, exchanges, combining, placement, numerics,
+    unsettled, padding, rearranging, memory, reuse, kernels, waiting, exchanges, combining, placement, numerics,
     expectations,
 )  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""

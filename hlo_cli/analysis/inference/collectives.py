@@ -89,10 +89,11 @@ def each_operand(instruction: Instruction) -> Shape:
 
 
 def collective_broadcast(instruction: Instruction) -> Shape:
-    """The operands without the last, if that says which device sends."""
+    """Operand 0; where the last operand says which device sends, all the others."""
     shapes = operand_shapes(instruction)
     if not instruction.flag("has_dynamic_root"):
-        return each_operand(instruction)
+        need_at_least(instruction, 1)
+        return shapes[0]
     need_at_least(instruction, 2)
     root = array(instruction, len(shapes) - 1)
     if root.element_type is not S32 or root.rank != 1:
@@ -132,15 +133,10 @@ def second_of_operand(instruction: Instruction) -> Shape:
 def ragged_all_to_all(instruction: Instruction) -> ArrayShape:
     """Operand 1, into which is written; four more say how much goes where."""
     result, rows = array(instruction, 1), array(instruction, 2)
-    if array(instruction, 0).element_type is not result.element_type:
-        fail(instruction, f"expected data of one element type; {described(instruction, 0, 1)}")
     for position in range(2, 6):
         shape = array(instruction, position)
-        if shape.rank not in (1, 2) or shape.element_type.kind not in ("signed", "unsigned"):
-            fail(
-                instruction,
-                f"expected integers of rank 1 or 2 as operand {position}; {described(instruction, position)}",
-            )
+        if shape.rank not in (1, 2):
+            fail(instruction, f"expected rank 1 or 2 of operand {position}; {described(instruction, position)}")
         if not compatible(shape, rows):
             fail(instruction, f"expected operands 2 to 5 of one shape; {described(instruction, 2, position)}")
     return result

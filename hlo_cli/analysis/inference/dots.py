@@ -21,7 +21,6 @@ from hlo_cli.ir.dimension_numbers import (
     ragged_dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, UnknownShape
 
 
@@ -85,16 +84,6 @@ def ragged_dot(instruction: Instruction) -> ArrayShape:
     return result
 
 
-def need_wide_enough(instruction: Instruction, natural: PrimitiveType, written: PrimitiveType) -> PrimitiveType:
-    """The written type of a sum of products, which may not be narrower than the operands' if these are no floats.
-
-    Mirrors `MaybeUpcast`.
-    """
-    if natural.kind != "float" and written.bits < natural.bits:
-        fail(instruction, f"expected a result no narrower than {natural}, found {written}; {described(instruction, 0)}")
-    return written
-
-
 def _product(
     instruction: Instruction,
     lhs: ArrayShape,
@@ -116,7 +105,7 @@ def _product(
     dynamic = [shape.dynamic_dimensions[d] for shape, dimensions in parts for d in dimensions]
     element_type = wider(lhs.element_type, rhs.element_type)
     if not isinstance(instruction.shape, UnknownShape):
-        element_type = need_wide_enough(instruction, element_type, declared_array(instruction).element_type)
+        element_type = declared_array(instruction).element_type
     return array_of(element_type, sizes, dynamic)
 
 

@@ -27,7 +27,7 @@ from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
-from hlo_cli.ir.words import ComparisonType
+from hlo_cli.ir.words import ComparisonOrder, ComparisonType
 
 _NUMBERS: Final = (*INTEGERS, "float", "complex")
 _KINDS: Final = {
@@ -43,6 +43,8 @@ _KINDS: Final = {
 _TRANSCENDENTAL: Final = ("float", "complex")
 _COMPONENT: Final = {"c64": PRIMITIVE_TYPES["f32"], "c128": PRIMITIVE_TYPES["f64"]}
 _COMPLEX_OF: Final = {"f32": PRIMITIVE_TYPES["c64"], "f64": PRIMITIVE_TYPES["c128"]}
+_ORDERED: Final = ("pred", *INTEGERS)
+"""Kinds of which every two values have an order; others have NaN."""
 _COMPARED_AS: Final = {
     "pred": (ComparisonType.UNSIGNED,),
     "unsigned": (ComparisonType.UNSIGNED,),
@@ -87,12 +89,14 @@ def binary(instruction: Instruction) -> ArrayShape:
 
 
 def compare(instruction: Instruction) -> ArrayShape:
-    """The operands' sizes as pred; the attribute `type`, if there, must suit the operands."""
+    """The operands' sizes as pred; the attributes `type` and `order`, if there, must suit the operands."""
     first, second = _pair(instruction)
     wanted = instruction.value("type")
     allowed = _COMPARED_AS[first.element_type.kind]
     if wanted is not None and wanted not in allowed:
         fail(instruction, f"expected type={' or '.join(allowed)}, found {wanted}; {described(instruction, 0)}")
+    if first.element_type.kind in _ORDERED and instruction.value("order") is ComparisonOrder.PARTIAL:
+        fail(instruction, f"expected order=TOTAL, found PARTIAL; {described(instruction, 0)}")
     return made_of(_common(first, second), PRED)
 
 

@@ -107,7 +107,7 @@ def scatter(instruction: Instruction) -> Shape:
         fail(instruction, f"expected N operands, indices and N updates, found {count} operands")
     shapes, inputs = arrays(instruction), count // 2
     indices = need_kind(instruction, inputs, INTEGERS)
-    need_same_sizes(instruction, inputs)
+    need_same_sizes(instruction, range(inputs))
     numbers = scatter_dimension_numbers(instruction)
     assert numbers is not None, "the rule is called for scatters alone"
     into = numbers.scatter_dims_to_operand_dims
@@ -173,12 +173,8 @@ def _check_gather(
         indices,
         ("operand_batching_dims", numbers.operand_batching_dims),
         ("start_indices_batching_dims", numbers.start_indices_batching_dims),
-        numbers.index_vector_dim,
     )
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
-    need_dimensions(instruction, dropped, shape.rank, "collapsed_slice_dims with operand_batching_dims")
-    mapped = (*numbers.start_index_map, *numbers.operand_batching_dims)
-    need_dimensions(instruction, mapped, shape.rank, "start_index_map with operand_batching_dims")
     _check_split(instruction, shape, numbers.offset_dims, dropped)
 
 
@@ -194,11 +190,7 @@ def _check_scatter(
         indices,
         ("input_batching_dims", numbers.input_batching_dims),
         ("scatter_indices_batching_dims", numbers.scatter_indices_batching_dims),
-        numbers.index_vector_dim,
     )
-    need_dimensions(instruction, dropped, shape.rank, "inserted_window_dims with input_batching_dims")
-    mapped = (*into, *numbers.input_batching_dims)
-    need_dimensions(instruction, mapped, shape.rank, "scatter_dims_to_operand_dims with input_batching_dims")
     _check_split(instruction, shape, numbers.update_window_dims, dropped)
 
 
@@ -208,21 +200,13 @@ def _check_batching(
     indices: ArrayShape,
     of_operand: tuple[str, Sequence[int]],
     of_indices: tuple[str, Sequence[int]],
-    vector: int,
 ) -> None:
-    """Batching dimensions come in pairs of equal sizes; those of the operand rise."""
+    """Batching dimensions come in pairs; those of the operand rise. XLA does not look further, at sizes for one."""
     _need_sorted(instruction, of_operand[1], shape.rank, of_operand[0])
     need_dimensions(instruction, of_indices[1], indices.rank, of_indices[0])
-    if vector in of_indices[1]:
-        fail(instruction, f"{of_indices[0]} names dimension {vector}, along which the indices lie")
     if len(of_operand[1]) != len(of_indices[1]):
         counts = f"found {len(of_operand[1])} and {len(of_indices[1])}"
         fail(instruction, f"expected as many numbers in {of_operand[0]} as in {of_indices[0]}, {counts}")
-    for a, b in zip(of_operand[1], of_indices[1], strict=True):
-        sizes = (shape.dimensions[a], indices.dimensions[b])
-        if sizes[0] != sizes[1] and UNBOUNDED not in sizes:
-            found = f"found {sizes[0]} in dimension {a} and {sizes[1]} in dimension {b}"
-            fail(instruction, f"expected batching dimensions of equal sizes, {found}; {described(instruction, 0, 1)}")
 
 
 def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int], dropped: Sequence[int]) -> None:

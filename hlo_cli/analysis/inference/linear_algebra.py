@@ -83,7 +83,7 @@ def batch_norm_training(instruction: Instruction) -> TupleShape:
 
 def batch_norm_inference(instruction: Instruction) -> ArrayShape:
     """The normalised operand."""
-    return _normalised(instruction, (1, 2, 3, 4))[0]
+    return _normalised(instruction, (1, 2), (3, 4))[0]
 
 
 def batch_norm_grad(instruction: Instruction) -> TupleShape:
@@ -130,17 +130,22 @@ def _check_square(instruction: Instruction, shape: ArrayShape) -> None:
         fail(instruction, f"expected square matrices; {described(instruction, 0)}")
 
 
-def _normalised(instruction: Instruction, features: tuple[int, ...]) -> tuple[ArrayShape, ArrayShape]:
-    """The operand, and the shape that these operands have: one number for each of its features."""
+def _normalised(
+    instruction: Instruction, features: tuple[int, ...], any_rank: tuple[int, ...] = ()
+) -> tuple[ArrayShape, ArrayShape]:
+    """The operand, and the shape that these operands have: one number for each of its features.
+
+    Of operands of `any_rank` XLA looks at the first dimension alone.
+    """
     shape, along = need_kind(instruction, 0, ("float",)), instruction.integer("feature_index")
     if along is None or not 0 <= along < shape.rank:
         fail(
             instruction,
             f"expected a dimension of the operand in feature_index, found {along}; {described(instruction, 0)}",
         )
-    for position in features:
-        feature = need_kind(instruction, position, ("float",))
-        if not same_sizes(feature.dimensions, (shape.dimensions[along],)):
+    for position in (*features, *any_rank):
+        sizes = need_kind(instruction, position, ("float",)).dimensions
+        if not same_sizes(sizes[:1] if position in any_rank else sizes, (shape.dimensions[along],)):
             number = f"expected {shape.dimensions[along]} numbers, one for each feature"
             fail(instruction, f"{number}; {described(instruction, position)}")
     dynamic = (shape.dynamic_dimensions[along],)

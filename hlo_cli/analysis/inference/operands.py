@@ -23,6 +23,10 @@ U32: Final = PRIMITIVE_TYPES["u32"]
 TOKEN: Final = TokenShape()
 U32_SCALAR: Final = ArrayShape(U32, (), (), default_layout(0))
 INTEGERS: Final = ("signed", "unsigned")
+_FIRST_DIMENSION: Final = frozenset(
+    ("all-gather", "all-gather-start", "get-dimension-size", "reduce-scatter", "set-dimension-size")
+)
+"""Opcodes with one dimension, of which XLA reads the first of a list."""
 
 _WIDEST_FIRST: Final = """c128 c64 f64 f32 bf16 f8e8m0fnu f16 f8e5m2 f8e5m2fnuz f8e4m3fn f8e4m3 f8e4m3fnuz f8e4m3b11fnuz
     f6e3m2fn f8e3m4 f6e2m3fn f4e2m1fn s64 u64 s32 u32 s16 u16 s8 u8 s4 u4 s2 u2 s1 u1 pred""".split()
@@ -189,8 +193,13 @@ def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: i
 
 
 def only_dimension(instruction: Instruction, rank: int) -> int:
-    """The one number of the attribute `dimensions`, which must be a dimension of an array of this rank."""
+    """The one number of the attribute `dimensions`, which must be a dimension of an array of this rank.
+
+    Of some opcodes XLA reads the first and passes over what follows.
+    """
     dimensions = instruction.integers("dimensions")
+    if instruction.opcode in _FIRST_DIMENSION:
+        dimensions = dimensions[:1]
     if len(dimensions) != 1:
         fail(instruction, f"expected one number in dimensions, found {len(dimensions)}")
     need_dimensions(instruction, dimensions, rank, "dimensions")

@@ -43,7 +43,7 @@ def reduce(instruction: Instruction) -> Shape:
     """
     shapes, inputs = arrays(instruction), halves(instruction)
     first = shapes[0]
-    need_same_sizes(instruction, inputs)
+    need_same_sizes(instruction, range(inputs))
     reduced = instruction.integers("dimensions")
     need_dimensions(instruction, reduced, first.rank, "dimensions")
     kept = [d for d in range(first.rank) if d not in reduced]
@@ -54,14 +54,14 @@ def reduce(instruction: Instruction) -> Shape:
 
 
 def map_shape(instruction: Instruction) -> ArrayShape:
-    """The operands' sizes with the type of the result of what is applied.
+    """The operands' sizes with the type of the result of what is applied; scalars go with every element of arrays.
 
     XLA looks at the attribute `dimensions` where it has to find the shape by itself, and passes over it otherwise.
     """
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
-    need_same_sizes(instruction, len(shapes))
-    first, mapped = shapes[0], instruction.integers("dimensions")
+    need_same_sizes(instruction, [position for position, shape in enumerate(shapes) if shape.rank])
+    first, mapped = max(shapes, key=lambda shape: shape.rank), instruction.integers("dimensions")
     if mapped != tuple(range(first.rank)) and isinstance(instruction.shape, UnknownShape):
         fail(instruction, f"expected all {first.rank} dimensions in their order, found {len(mapped)} in dimensions")
     computation, result = callee(instruction)
@@ -82,8 +82,10 @@ def sort(instruction: Instruction) -> Shape:
     """The operands, which a comparator orders that takes two scalars of each."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
-    need_same_sizes(instruction, len(shapes))
-    only_dimension(instruction, shapes[0].rank)
+    need_same_sizes(instruction, range(len(shapes)))
+    along = instruction.integers("dimensions")
+    if len(along) != 1 or along[0] >= 0:  # XLA minds one that is too large alone
+        only_dimension(instruction, shapes[0].rank)
     computation, result = callee(instruction)
     if not compatible(result, array_of(PRED, ())):
         fail(instruction, f"expected pred[] as the result of {computation.name}, found {sizes_of(result)}")
@@ -129,12 +131,11 @@ def halves(instruction: Instruction) -> int:
     return count // 2
 
 
-def need_same_sizes(instruction: Instruction, count: int) -> None:
-    """The first so many operands must have the same sizes."""
-    first = array(instruction, 0)
-    for position in range(1, count):
-        if not same_sizes(array(instruction, position).dimensions, first.dimensions):
-            fail(instruction, f"expected operands of the same sizes; {described(instruction, 0, position)}")
+def need_same_sizes(instruction: Instruction, positions: Sequence[int]) -> None:
+    """The operands at these positions must have the same sizes."""
+    for position in positions[1:]:
+        if not same_sizes(array(instruction, position).dimensions, array(instruction, positions[0]).dimensions):
+            fail(instruction, f"expected operands of the same sizes; {described(instruction, positions[0], position)}")
 
 
 def scan(instruction: Instruction) -> Shape:

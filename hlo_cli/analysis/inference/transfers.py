@@ -70,14 +70,14 @@ def outfeed(instruction: Instruction) -> TokenShape:
 
 
 def send(instruction: Instruction) -> TupleShape:
-    """The operand, a context and a token."""
-    need_token(instruction, 1)
+    """The operand, a context and a token; XLA does not look whether operand 1 is one."""
+    need_at_least(instruction, 2)
     return TupleShape((instruction.operand_shape(0), U32_SCALAR, TOKEN))
 
 
 def recv(instruction: Instruction) -> TupleShape:
-    """The written data, a context and a token."""
-    need_token(instruction, 0)
+    """The written data, a context and a token; XLA does not look whether operand 0 is one."""
+    need_at_least(instruction, 1)
     return TupleShape((declared_tuple(instruction, 1)[0], U32_SCALAR, TOKEN))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.inference.dots import need_wide_enough
 from hlo_cli.analysis.inference.operands import (
     PRED,
     array,
@@ -42,7 +41,7 @@ def reduce_window(instruction: Instruction) -> Shape:
     f32[4]{0}
     """
     shapes, inputs = arrays(instruction), halves(instruction)
-    need_same_sizes(instruction, inputs)
+    need_same_sizes(instruction, range(inputs))
     _, is_tuple = reducer_types(instruction, shapes[:inputs], shapes[inputs:])
     window = instruction.window or Window(())
     dimensions = windowed(instruction, shapes[0].dimensions, window.dimensions)
@@ -103,7 +102,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
         dynamic[made] = lhs.dynamic_dimensions[given] or rhs.dynamic_dimensions[taken]
     element_type = wider(lhs.element_type, rhs.element_type)
     if not isinstance(instruction.shape, UnknownShape):
-        element_type = need_wide_enough(instruction, element_type, declared_array(instruction).element_type)
+        element_type = declared_array(instruction).element_type
     return array_of(element_type, [sizes[d] for d in range(lhs.rank)], [dynamic[d] for d in range(lhs.rank)])
 
 

@@ -30,14 +30,37 @@ def async_rules(subject: Subject) -> Iterator[Finding]:
 
     Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from findings_of(subject.async_problems, is_error=True)
+    yield from findings_of(subject.async_problems, "error")
 
 
 @rule("HLO063", "asynchronous operation that not every XLA takes", severity="warning")
 def async_doubts(subject: Subject) -> Iterator[Finding]:
-    """An asynchronous operation is written in a way that some versions of XLA take and others reject.
+    """An asynchronous operation is written in a way that older versions of XLA take and newer ones reject.
 
     Why: a dump that one version wrote is often read by another.
+
+    Example:
+        w {
+          a = f32[4] parameter(0)
+          t = token[] parameter(1)
+          s = (f32[4], u32[], token[]) send(a, t), channel_id=1
+          r = (f32[4], u32[], token[]) recv(t), channel_id=1
+          ROOT p = ((f32[4], u32[], token[]), (f32[4], u32[], token[])) tuple(s, r)
+        }
+        y = ((f32[4], token[]), (…), u32[]) async-start(x, t), calls=w
+
+    Mend: the message says what is asked for.
+
+    Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    """
+    yield from findings_of(subject.async_problems, "warning")
+
+
+@rule("HLO064", "asynchronous operation that older XLA rejects", severity="note")
+def async_news(subject: Subject) -> Iterator[Finding]:
+    """An asynchronous operation is written in a way that newer versions of XLA take and older ones reject.
+
+    Why: a dump that one version wrote is often read by another, as by the one in jaxlib 0.10.2.
 
     Example:
         w { a = f32[4] parameter(0)  ROOT n = f32[4] negate(a) }
@@ -50,7 +73,7 @@ def async_doubts(subject: Subject) -> Iterator[Finding]:
 
     Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from findings_of(subject.async_problems, is_error=False)
+    yield from findings_of(subject.async_problems, "note")
 
 
 @rule("HLO061", "transfers with the host that share a channel differ")

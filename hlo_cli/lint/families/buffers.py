@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex
+from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
@@ -46,6 +48,7 @@ def two_writers(subject: Subject) -> Iterator[Finding]:
     """Two instructions take the same buffer and may write to it.
 
     Why: each writes in place and gives the buffer on under a new name; of two, either would see what the other wrote.
+    A loop writes to what its body gives back in the next round.
 
     Example:
         b = b(f32[4]) custom-call(x), custom_call_target="Pin"
@@ -61,9 +64,8 @@ def two_writers(subject: Subject) -> Iterator[Finding]:
             if isinstance(leaf, BufferShape) and instruction.opcode not in ("tuple", "get-tuple-element"):
                 writers = list(_writers(subject, instruction, index))
                 for second in writers[1:]:
-                    yield Finding(
-                        f"{second.name} takes the buffer of {instruction.name}, as {writers[0].name} does", second
-                    )
+                    first = writers[0].name
+                    yield Finding(f"{second.name} takes the buffer of {instruction.name}, as {first} does", second)
 
 
 @rule("HLO042", "custom call loses a buffer")
@@ -84,20 +86,26 @@ def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
     starts = (start for start in subject.of("async-start") if start.attribute("output_to_operand_aliasing"))
     aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
     for call in subject.with_buffers:
-        if call.opcode != "custom-call" or call.computation in aliased:
+        if call.opcode not in ("custom-call", "custom-call-start") or call.computation in aliased:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""
-        message = _turning_problem(call, target, aliases) if target in _TURNING else _lost(call, aliases)
+        if call.opcode == "custom-call" and target in _TURNING:
+            message = _turning_problem(subject, call, target, aliases)
+        else:
+            message = _lost(call, aliases)
         if message is not None:
             yield Finding(f"{call.name} {message}", call)
 
 
 def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
-    """Who takes a buffer and may write to it, also behind tuples."""
+    """Who takes a buffer and may write to it, also behind tuples; the root of a loop's body, for the next round."""
+    bodies = {loop.called_computations[0] for loop in subject.of("while") if loop.called_computations}
     waiting, seen = [(maker, index)], {(maker, index)}
     while waiting:
         instruction, at = waiting.pop()
+        if instruction.is_root and instruction.computation in bodies:
+            yield instruction
         for user in subject.users.get(instruction, ()):
             for position, operand in enumerate(user.operands):
                 if operand is not instruction:
@@ -119,7 +127,9 @@ def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterato
                     waiting.append(place)
 
 
-def _turning_problem(call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]) -> str | None:
+def _turning_problem(
+    subject: Subject, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
+) -> str | None:
     """What is wrong with a call that makes a buffer of an array, or an array of a buffer."""
     wanted = _TURNING[target]
     if len(call.operands) != wanted:
@@ -136,7 +146,9 @@ def _turning_problem(call: Instruction, target: str, aliases: tuple[OutputOperan
         return f"is {target}, but takes {operand}"
     if len(aliases) != 1:
         return f"is {target}, which aliases its operand once, not {len(aliases)} times"
-    return None if _bare(operand) == _bare(call.shape) else f"is {target}, but makes {call.shape} of {operand}"
+    is_alike = same_layout if subject.is_layout_sensitive else compatible
+    fits = is_alike(_bare(operand), _bare(call.shape))
+    return None if fits else f"is {target}, but makes {call.shape} of {operand}"
 
 
 def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | None:
@@ -147,7 +159,8 @@ def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | N
             if isinstance(leaf, BufferShape) and given.count((position, index)) != 1:
                 times = given.count((position, index))
                 return f"takes the buffer {call.operands[position].name} and gives it on {times} times, not once"
-    for index, leaf in call.shape.leaves:
+    made = call.shape if call.opcode == "custom-call" else subshape(call.shape, (1,))
+    for index, leaf in made.leaves if made is not None else ():
         if isinstance(leaf, BufferShape) and results.count(index) != 1:
             return f"gives a buffer that aliases {results.count(index)} operands, not one"
     return None

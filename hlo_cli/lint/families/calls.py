@@ -11,7 +11,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, wrapped_opcode
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
@@ -70,7 +70,7 @@ def calls_nothing(subject: Subject) -> Iterator[Finding]:
     """
     calling = {each for each in subject.module.computations if _may_call(subject.module, each)}
     for opcode, instructions in subject.by_opcode.items():
-        if opcode in _CALLERS or (wrapped_opcode(opcode) or "") in _CALLERS:
+        if opcode in _CALLERS or (wrapped_opcode(opcode) or "") in _CALLERS or not is_known(opcode):
             continue
         for instruction in instructions:
             if instruction.computation not in calling or not _CALLING.search(instruction.raw[1]):

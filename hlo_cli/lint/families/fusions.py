@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.async_aliasing import aliased_parts
 from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
@@ -41,7 +42,7 @@ def fusion_rules(subject: Subject) -> Iterator[Finding]:
 
     Reference: CheckFusionInstruction in xla/service/hlo_verifier.cc; hlo fuse DUMP
     """
-    yield from findings_of(subject.fusion_problems, is_error=True)
+    yield from findings_of(subject.fusion_problems, "error")
 
 
 @rule("HLO031", "odd fusion", severity="warning", is_default=False)
@@ -60,7 +61,7 @@ def odd_fusion(subject: Subject) -> Iterator[Finding]:
 
     Reference: HloInstruction::FusionKind in xla/hlo/ir/hlo_instruction.h; hlo fuse DUMP
     """
-    yield from findings_of(subject.fusion_problems, is_error=False)
+    yield from findings_of(subject.fusion_problems, "warning")
 
 
 @rule("HLO032", "aliases what it cannot")
@@ -91,6 +92,7 @@ def wrong_alias(subject: Subject) -> Iterator[Finding]:
                 for alias in aliases:
                     if (message := _layout_problem(instruction, alias)) is not None:
                         yield Finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
+    yield from _asynchronous_layouts(subject) if subject.is_layout_sensitive else ()
 
 
 @rule("HLO033", "layout constraints do not fit")
@@ -150,7 +152,7 @@ def _alias_problem(subject: Subject, call: Instruction, alias: OutputOperandAlia
     output = subshape(call.shape, alias.output_index)
     if output is None:
         return f"{call.shape} has no such element"
-    if alias.operand_number >= len(call.operands):
+    if not 0 <= alias.operand_number < len(call.operands):
         return f"there are {len(call.operands)} operands"
     operand = subshape(call.operand_shape(alias.operand_number), alias.operand_index)
     if operand is None:
@@ -167,11 +169,24 @@ def _alias_problem(subject: Subject, call: Instruction, alias: OutputOperandAlia
 
 def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | None:
     """Whether only layouts differ; what else can be wrong is among the rules of fusions."""
-    output = subshape(fusion.shape, alias.output_index)
-    if output is None or alias.operand_number >= len(fusion.operands):
+    if not 0 <= alias.operand_number < len(fusion.operands):
         return None
     operand = subshape(fusion.operand_shape(alias.operand_number), alias.operand_index)
-    if operand is None or not compatible(operand, output) or same_layout(operand, output):
+    return _other_layout(operand, subshape(fusion.shape, alias.output_index))
+
+
+def _asynchronous_layouts(subject: Subject) -> Iterator[Finding]:
+    """Where only layouts differ of what a start or an update aliases; the rest is a rule of asynchronous operations."""
+    for pair in subject.async_pairs.pairs if next(subject.saying(_ALIASING), None) is not None else ():
+        for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
+            for alias in member.items_of(_ALIASING, OutputOperandAlias):
+                if (message := _other_layout(*aliased_parts(pair, member, alias))) is not None:
+                    message = f"{member.name} cannot alias {alias}: {message}"
+                    yield Finding(message, member, attribute_span(member, _ALIASING))
+
+
+def _other_layout(operand: Shape | None, output: Shape | None) -> str | None:
+    if operand is None or output is None or not compatible(operand, output) or same_layout(operand, output):
         return None
     return f"the operand is {operand}, the result {output}"
 

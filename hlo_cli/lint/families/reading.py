@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hlo_cli.ir.opcode import is_known
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
@@ -60,3 +61,22 @@ def left_out(subject: Subject) -> Iterator[Finding]:
     """
     for note in subject.left_out:
         yield Finding(note.message, span=note.span, hint=note.hint, subject=note.message)
+
+
+@rule("HLO004", "opcode that is not known", severity="warning")
+def unknown_opcode(subject: Subject) -> Iterator[Finding]:
+    """An instruction has an opcode of which no rule is known.
+
+    Why: nobody can tell here what it takes and gives, so its shape is taken as it is written. It may come from a newer
+    version of XLA or from a fork, and any other version rejects it.
+
+    Example:
+        y = f32[4] frobnicate(x)
+
+    Mend: correct the opcode if it is misspelled.
+
+    Reference: xla/hlo/ir/hlo_opcode.h
+    """
+    for opcode, instructions in subject.by_opcode.items():
+        for instruction in instructions if not is_known(opcode) else ():
+            yield Finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)

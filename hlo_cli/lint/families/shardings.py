@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.named_sharding import MaximalMesh, NamedSharding
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.sharding import AnySharding, Sharding, ShardingType, TupleSharding
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.ir.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
@@ -82,29 +83,22 @@ def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
 def _problem(subject: Subject, sharding: AnySharding, shape: Shape) -> str | None:
     leaves: list[Shape] = [leaf for _, leaf in shape.leaves] or [shape]
     if isinstance(sharding, TupleSharding):
+        elements = sharding.elements
         if not isinstance(shape, TupleShape):
             return f"the sharding is of a tuple, the shape is {shape}"
-        if len(sharding.elements) != len(leaves):
-            return f"there are {len(sharding.elements)} shardings for {len(leaves)} leaves"
-        found = (_leaf_problem(subject, each, leaf) for each, leaf in zip(sharding.elements, leaves, strict=True))
-        return next((problem for problem in found if problem is not None), None)
-    if isinstance(shape, TupleShape):
-        if _is_whole(sharding):
-            return None
-        return "the shape is a tuple, the sharding of one array"
-    return _leaf_problem(subject, sharding, shape)
-
-
-def _is_whole(sharding: Sharding | NamedSharding) -> bool:
-    """Whether a sharding leaves arrays whole, so that one stands for all leaves of a tuple."""
-    if isinstance(sharding, NamedSharding):
-        return not any(dimension.axes for dimension in sharding.dim_shardings)
-    return sharding.type is not ShardingType.TILED
+        if len(elements) != len(leaves):
+            return f"there are {len(elements)} shardings for {len(leaves)} leaves"
+    else:
+        elements = (sharding,) * len(leaves)  # one stands for all leaves
+    found = (_leaf_problem(subject, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
+    return next((problem for problem in found if problem is not None), None)
 
 
 def _leaf_problem(subject: Subject, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
     if (problem := sharding.problem) is not None:
         return problem
+    if isinstance(shape, BufferShape):
+        shape = shape.array
     if isinstance(sharding, NamedSharding):
         return _named_problem(subject, sharding, shape)
     return _tiles_problem(subject, sharding, shape)
@@ -114,7 +108,8 @@ def _named_problem(subject: Subject, sharding: NamedSharding, shape: Shape) -> s
     if isinstance(sharding.mesh, MaximalMesh):
         return _outside(subject, (sharding.mesh.device_id,))
     dims = len(sharding.dim_shardings)
-    if not sharding.whole and isinstance(shape, ArrayShape) and dims != shape.rank:
+    is_cut = not sharding.whole and any(dimension.axes for dimension in sharding.dim_shardings)
+    if is_cut and isinstance(shape, ArrayShape) and dims != shape.rank:
         return f"the sharding has {dims} dimensions, the array {shape.rank}"
     return None
 
@@ -125,7 +120,8 @@ def _tiles_problem(subject: Subject, sharding: Sharding, shape: Shape) -> str | 
         return _outside(subject, (sharding.device,)) if sharding.device is not None else None
     subgroups = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
     rank = len(tiles.dimensions) - subgroups
-    if isinstance(shape, ArrayShape) and rank != shape.rank:
+    is_cut = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
+    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # what is whole fits every rank
         return f"the tiles have {rank} dimensions, the array {shape.rank}"
     try:
         devices = tiles.device_ids()
