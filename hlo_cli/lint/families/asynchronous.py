@@ -33,7 +33,7 @@ def async_rules(subject: Subject) -> Iterator[Finding]:
     yield from findings_of(subject.async_problems, "error")
 
 
-@rule("HLO063", "asynchronous operation that not every XLA takes", severity="warning")
+@rule("HLO063", "asynchronous operation that newer XLA rejects", severity="warning")
 def async_doubts(subject: Subject) -> Iterator[Finding]:
     """An asynchronous operation is written in a way that older versions of XLA take and newer ones reject.
 
@@ -47,9 +47,10 @@ def async_doubts(subject: Subject) -> Iterator[Finding]:
           r = (f32[4], u32[], token[]) recv(t), channel_id=1
           ROOT p = ((f32[4], u32[], token[]), (f32[4], u32[], token[])) tuple(s, r)
         }
-        y = ((f32[4], token[]), (…), u32[]) async-start(x, t), calls=w
+        s = ((f32[4], token[]), ((f32[4], u32[], token[]), (f32[4], u32[], token[])), u32[]) async-start(x, t), calls=w
+        d = ((f32[4], u32[], token[]), (f32[4], u32[], token[])) async-done(s)
 
-    Mend: the message says what is asked for.
+    Mend: the message says what is asked for, here frontend_attributes={_collectives_group=""} at the start.
 
     Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
@@ -69,7 +70,7 @@ def async_news(subject: Subject) -> Iterator[Finding]:
         t = ((f32[4]), f32[4], u32[]) async-start(x), calls=w
         e = f32[4] async-done(t)
 
-    Mend: the message says what is asked for.
+    Mend: the message says what is asked for, here a computation of its own for each start.
 
     Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
