@@ -32,6 +32,7 @@ def unsettled_layouts(subject: Subject) -> Iterator[Finding]:
 
     Example:
         s = (f32[2,3]{0,1}, f32[2,3]{1,0}, u32[]) copy-start(x)
+        d = f32[2,3]{0,1} copy-done(s)
 
     Mend: write one layout on both sides, or put a copy between them.
 
