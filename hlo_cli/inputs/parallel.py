@@ -6,7 +6,6 @@ ever; here each process has a pipe of its own, so that it is known which item a 
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import signal
 import sys
@@ -147,7 +146,6 @@ class _Worker(Generic[Item]):
 
 def _serve(function: Callable[[Item], object], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process is told, and ends the others
-    gc.freeze()  # what a copy has from the first process stays, and is not looked through again and again
     with suppress(EOFError, OSError):
         while True:
             pipe.send(function(pipe.recv()))
