@@ -92,6 +92,21 @@ def test_of_equal_chains_the_edited_one_is_told() -> None:
     assert changes(entry(*lines), entry(*others)) == [("a1", "memory space S(0) → S(1)")]
 
 
+def test_equal_computations_are_told_apart_by_what_calls_them() -> None:
+    """Though neither caller is itself called, and one of the computations is edited."""
+    text = "{0}.x {{ x = s8[2] parameter(0)  ROOT {0} = s8[2] {1}(x) }}\n"
+    caller = "{0}.c {{ p = s8[2] parameter(0)  ROOT {0}.m = s8[2] map(p), dimensions={{0}}, to_apply={0}.x }}\n"
+    names = "abcd"
+    before, after = (
+        entry("ROOT p = s8[2] parameter(0)", functions="".join((*called, *map(caller.format, names))))
+        for called in (
+            [text.format(name, "negate") for name in names],
+            [text.format(name, "abs" if name == "b" else "negate") for name in names],
+        )
+    )
+    assert changes(before, after) == [("b", "opcode negate → abs")]
+
+
 def test_what_comes_from_elsewhere_is_another() -> None:
     """Twins are told apart by where they come from, whatever they are called and however they stand."""
     line = 's8[4]{{0}} not(p), metadata={{op_name="{}"}}'

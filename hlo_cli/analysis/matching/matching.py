@@ -143,12 +143,22 @@ class _Units:
                     waiting.extend(reversed(list(zip(called, others, strict=False))))
 
     def pair_not_inlined(self) -> None:
-        """Computations whose callers are no pairs: those that compute the same, else those of one name."""
+        """Computations whose callers are no pairs: those that compute the same, else those of one name.
+
+        What nothing calls comes first, for it pairs what it calls itself.
+        """
         one, two = self._pairs.plain
-        for key_of in (_content, _name_and_parameters):
-            ones = _grouped((one.unit_of[c] for c in self._left(one) if c not in one.bodies), key_of)
-            twos = _grouped((two.unit_of[c] for c in self._left(two) if c not in two.bodies), key_of)
-            self._pair_groups(ones, twos)
+        lefts = [[c for c in self._left(graph) if c not in graph.bodies] for graph in (one, two)]
+        if not all(lefts):
+            return
+        called = {c for graph in (one, two) for i in graph.nodes for c in i.called_computations}
+        for is_called in (False, True):
+            for key_of in (_content, _name_and_parameters):
+                ones, twos = (
+                    _grouped((graph.unit_of[c] for c in left if (c in called) is is_called and c not in paired), key_of)
+                    for graph, left, paired in zip((one, two), lefts, (self.computations, self._taken), strict=True)
+                )
+                self._pair_groups(ones, twos)
 
     def pair_wrappers(self) -> None:
         """Fusions and calls by what they run, where that is known by now."""
@@ -190,8 +200,13 @@ class _Units:
         return (computation for computation in graph.module.computations if computation not in paired)
 
     def _pair_groups(self, ones: Mapping[object, list[Unit]], twos: Mapping[object, list[Unit]]) -> None:
+        """Pair those of one key: first those of one name too, then the others in their order."""
         for key, group in ones.items():
-            for x, y in zip(group, twos.get(key, ()), strict=False):
+            others = {unit.computation.name: unit for unit in twos.get(key, ())}
+            named = sorted(group, key=lambda unit: unit.computation.name not in others)
+            for x in named[: len(others)]:
+                name = x.computation.name
+                y = others.pop(name if name in others else next(iter(others)))
                 self.pair(x.computation, y.computation)
 
 
