@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from hlo_cli.commands.each_options import jobs_option
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.together import Idle, refuse_idle
 from hlo_cli.source import HloError, nearest
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.options import Output
 
 KINDS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
     *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
 )
 
-_NOTHING_TO: Final[Mapping[str, tuple[str, ...]]] = {
+_NOTHING_TO: Final[Idle] = {
     "--passes": ("--jobs", "--stage"),
     "--normalize": ("--schedule", "--exit-code", "--jobs", "--top", "--sort", "--columns"),
     "--text": ("--sort", "--columns"),
@@ -88,19 +85,19 @@ def command(
     """Reads, compares, reports."""
     output, reading = output_of(options), reading_of(options)
     views = {"--passes": passes, "--normalize": normalize, "--text": as_text, "--stat": stat, "--name-only": name_only}
-    if len(two := [name for name, given in views.items() if given]) > 1:
+    if len(two := [name for name, is_given in views.items() if is_given]) > 1:
         raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
     ignored = _ignored(ignore)
     if schedule and "schedule" in ignored:
         raise HloError("--schedule asks for what --ignore schedule leaves out", hint="leave out one of them")
-    others = {
+    given = {
+        **views,
         "--schedule": schedule,
         "--exit-code": exit_code,
         "--jobs": jobs is not None,
         "--stage": bool(reading.stage),
     }
-    for name in two:
-        _refuse(name, others, output)
+    refuse_idle(given, output, _NOTHING_TO, _WHY)
     if normalize:
         from hlo_cli.commands.diff_normalize import refuse_kinds, write_normalized
 
@@ -130,11 +127,3 @@ def _ignored(words: str) -> tuple[str, ...]:
             raise HloError(f"no kind of change {word}", hint=f"did you mean {meant}?")
         found.append(kind if kind in KINDS else word)
     return tuple(found)
-
-
-def _refuse(view: str, given: Mapping[str, bool], output: Output) -> None:
-    """HloError for an option that would change nothing in the way of looking that is asked for."""
-    rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
-    for option, is_given in {**given, **rows}.items():
-        if is_given and option in _NOTHING_TO[view]:
-            raise HloError(f"{view} and {option} do not go together", hint=_WHY[view])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from hlo_cli.commands.options import Output
+from hlo_cli.commands.together import Idle, refuse_idle
 from hlo_cli.source import HloError
 
 _OF_LOOKING: Final = ("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--jobs", "--top")
 _OF_SETTINGS: Final = ("--select", "--ignore", "--severity", "--set", "--isolated", "--strict")
-_NOTHING_TO: Final[Mapping[str, tuple[str, ...]]] = {
+_NOTHING_TO: Final[Idle] = {
     "--explain": (*_OF_LOOKING, *_OF_SETTINGS, "--list-rules", "--show-settings"),
     "--list-rules": (*(each for each in _OF_LOOKING if each != "--top"), *_OF_SETTINGS, "--show-settings"),
     "--show-settings": tuple(each for each in _OF_LOOKING if each != "--top"),
@@ -33,16 +34,10 @@ def refuse_together(given: Mapping[str, bool], output: Output) -> None:
         ...
     hlo_cli.source.HloError: error: --explain and --select do not go together
     """
-    rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
-    there = {option for option, is_given in {**given, **rows}.items() if is_given}
-    for asked, others in _NOTHING_TO.items():
-        for other in others:
-            if {asked, other} <= there:
-                raise HloError(f"{asked} and {other} do not go together", hint=_WHY[asked])
-    _refuse_tables(there, output.format)
+    _refuse_tables(refuse_idle(given, output, _NOTHING_TO, _WHY), output.format)
 
 
-def _refuse_tables(there: set[str], name: str) -> None:
+def _refuse_tables(there: Container[str], name: str) -> None:
     """HloError for what makes a table of findings, in a format that is of findings as they are."""
     from hlo_cli.render.formats import FORMATS, OF_FINDINGS
 
