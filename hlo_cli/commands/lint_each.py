@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.commands.each import asked_of_each
 from hlo_cli.commands.memspace_compiler import take_assignment_beside
 from hlo_cli.commands.options import Reading
+from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -64,7 +65,7 @@ def look_through(
     look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
     for each in asked_of_each(arguments, replace(reading, strict=False), jobs, look):
         if each.answer is None:
-            named = Source(each.path, "")
+            named = Source(STDIN if each.path == "-" else each.path, "")
             errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
             continue
         paths[each.path] = None

@@ -84,6 +84,8 @@ def _answer(looked: Looked, findings: Findings, rules: Sequence[Rule], known: in
     besides += f"; {counted(len(looked.unread), 'inputs')} cannot be read" if looked.unread else ""
     if findings.found:
         return f"{findings.summary}{besides}"
+    if looked.unread and not looked.paths:
+        return f"Nothing could be looked through{besides}"
     nothing = "Nothing new" if known else "Nothing found"
     where = f" in {counted(len(looked.paths), 'inputs')}" if len(looked.paths) != 1 else ""
     looked_at = f"{counted(looked.instructions, 'instructions')}{where}, {counted(len(rules), 'rules')}"

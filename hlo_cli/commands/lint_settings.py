@@ -139,7 +139,12 @@ def _read(name: str, value: Toml, place: str) -> Value:
     if name not in MEANINGS:
         raise not_among("setting", name, MEANINGS)
     kind = MEANINGS[name][0]
-    read = _as_kind(kind, value)
+    try:
+        read = _as_kind(kind, value)
+    except HloError as error:
+        raise HloError.of(
+            replace(each, message=f"{place}: {name}: {each.message}") for each in error.diagnostics
+        ) from error
     if read is None:
         raise HloError(f"{place}: {name} is {_WANTED[kind]}, not {value!r}")
     return read

@@ -59,8 +59,8 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "mixed_precision": ("when", "take all float types for one; auto: in what the TPU compiler has optimized"),
         "replica_count": ("count", "how many replicas run the module, where its header does not say"),
         "num_partitions": ("count", "how many partitions there are, where the header does not say"),
-        "padding_fraction": ("fraction", "HLO101: how much of a buffer may be padding"),
-        "padding_bytes": ("bytes", "HLO101: how many bytes of padding are worth a word"),
+        "padding_fraction": ("fraction", "HLO101, HLO104: how much of a buffer may be padding"),
+        "padding_bytes": ("bytes", "HLO101, HLO104: how many bytes of padding are worth a word"),
         "copy_bytes": ("bytes", "HLO102, HLO103, HLO105, HLO106, HLO204: how large a copy is worth a word"),
         "chip": (
             "chip",
@@ -69,10 +69,7 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "peak_limit": ("bytes", "HLO201: how much main memory the module may take, in place of the chip's"),
         "value_bytes": ("bytes", "HLO202: how large a single value may be"),
         "donation_bytes": ("bytes", "HLO203: how large an argument is worth giving away"),
-        "donation_fraction": (
-            "fraction",
-            "HLO203: how much of the main memory that the module takes all of them must be together",
-        ),
+        "donation_fraction": ("fraction", "HLO203: how much of the memory taken such arguments are together"),
         "argument_bytes": ("bytes", "HLO206: how large an argument that nobody reads is worth a word"),
         "constant_bytes": ("bytes", "HLO205: how large a constant may be"),
         "prefetch_bytes": (
