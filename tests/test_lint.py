@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from random import Random
 from urllib.parse import unquote
@@ -261,6 +262,16 @@ def test_junit(capsys: Capture) -> None:
     failures = suites.findall("./testsuite/testcase/failure")
     assert [(failure.get("type") or "").split()[1] for failure in failures] == CODES
     assert all(f"{WRONG.name}:" in (failure.text or "") for failure in failures)
+
+
+def test_standard_input_has_one_name(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """Whether findings are told of it, or that it cannot be read."""
+    for text, place in ((WRONG.read_bytes(), "file=<stdin>,line="), (b"", "file=<stdin>::")):
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text)))
+        lint("-", "--format", "github")
+        told = capsys.readouterr().out.splitlines()
+        assert told
+        assert all(place in line for line in told)
 
 
 def test_what_cannot_be_read_is_told_in_every_format_of_a_server(tmp_path: Path, capsys: Capture) -> None:

@@ -3,6 +3,12 @@
 Pairs are found from what is known at the time, one after the other; what is right for one can make another wrong, as
 where equal chains lie side by side. So in the end, around every difference, other pairs are tried: what is gained
 decides, as in Kernighan and Lin's "An efficient heuristic procedure for partitioning graphs" (1970).
+
+A place is what differs: a node that is added or removed, or a pair that changed. `Beside` offers other pairs there;
+`Reckoning.pair` makes one on trial, compares again what depends on it, and says how much heavier all is then, by
+`Weights`. What that brings out of step beside it is tried next, though it may get worse on the way; the steps up to the
+lightest are kept and the rest is undone. Links are followed as they are written (`pairs.plain`) and, where some of what
+differs is fused, also as if nothing were (`pairs.one` and `pairs.two`).
 """
 
 from __future__ import annotations
@@ -57,6 +63,7 @@ class _Improving:
         if pairs.one is not pairs.plain[0]:
             self._views.append(Beside(pairs, pairs.one, pairs.two))
         self._waiting: deque[tuple[Node, Node]] = deque()
+        # What differs in the second graph, by what it says at each level; a dict stands for a set that keeps its order.
         self._twins: dict[tuple[int, Key], dict[Node, None]] = {}
         self._only_same = True
 
