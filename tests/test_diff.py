@@ -12,6 +12,9 @@ import pytest
 from edits import Draft
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.comparison import Comparison, compare
+from hlo_cli.analysis.matching.ends import pair_by_arguments
+from hlo_cli.analysis.matching.graph import Keys, graph_of
+from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.normalized import normalized
@@ -105,6 +108,21 @@ def test_equal_computations_are_told_apart_by_what_calls_them() -> None:
         )
     )
     assert changes(before, after) == [("b", "opcode negate → abs")]
+
+
+def test_parameters_that_are_pairs_stay_so() -> None:
+    """Each of two takes the same argument, so that by it either could be either."""
+    functions = "f { p = s8[2] parameter(0)  q = s8[2] parameter(1)  ROOT a = s8[2] add(p, q) }"
+    lines = "x = s8[2] parameter(0)", "ROOT y = s8[2] fusion(x, x), kind=kLoop, calls=f"
+    one, two = (entry(*lines, functions=functions) for _ in range(2))
+    numbers = Keys()
+    pairs = Pairs(graph_of(one, numbers), graph_of(two, numbers))
+    p, q = (pairs.one.node(parameter) for parameter in one.computations[0].parameters)
+    x = pairs.one.node(one.entry.parameters[0])
+    pairs.add(x, x)
+    pairs.add(p, q)
+    pair_by_arguments(pairs, one.computations[0], two.computations[0])
+    assert (pairs.after[p], pairs.after[q], pairs.before[p], pairs.before[q]) == (q, p, q, p)
 
 
 def test_what_comes_from_elsewhere_is_another() -> None:

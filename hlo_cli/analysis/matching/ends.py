@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from hlo_cli.analysis.matching.graph import MEANT, Node
-from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
 
 
 def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
     """The parameters of what is fused by what is handed to them: their numbers mean nothing."""
     if one not in pairs.one.bodies or two not in pairs.two.bodies:
         return
-    others: dict[Node, list[Instruction]] = {}
+    others: dict[Node, list[Node]] = {}
     for parameter, argument in zip(two.parameters, pairs.two.bodies[two].operands, strict=True):
-        others.setdefault(pairs.two.node(argument), []).append(parameter)
+        others.setdefault(pairs.two.node(argument), []).append(pairs.two.node(parameter))
     for parameter, argument in zip(one.parameters, pairs.one.bodies[one].operands, strict=True):
-        if same := others.get(pairs.after[pairs.one.node(argument)]):
-            pairs.add(pairs.one.node(parameter), pairs.two.node(same.pop(0)))
+        a, same = pairs.one.node(parameter), others.get(pairs.after[pairs.one.node(argument)], ())
+        if (b := next((b for b in same if pairs.are_free(a, b)), NONE)) != NONE:
+            pairs.add(a, b)
 
 
 def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
