@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.origin import OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, header_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.origin import OriginalArray, OriginalTuple
 
 _LAYOUT: Final = "entry_computation_layout"
 _ALIAS: Final = "input_output_alias"
@@ -154,6 +156,8 @@ def origin(subject: Subject) -> Iterator[Finding]:
 
     Reference: VerifyOriginalValue in xla/service/hlo_verifier.cc
     """
+    from hlo_cli.ir.origin import OriginalTuple, OriginalValue  # which few dumps speak of
+
     for instruction in subject.saying("origin={"):
         value = instruction.value_of("origin", OriginalValue)
         is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
@@ -234,6 +238,8 @@ def _must_alias_problem(subject: Subject, output_index: ShapeIndex, number: int,
 
 
 def _is_alike(tree: OriginalArray | OriginalTuple, shape: Shape) -> bool:
+    from hlo_cli.ir.origin import OriginalArray
+
     if isinstance(tree, OriginalArray):
         return not isinstance(shape, TupleShape)
     if not isinstance(shape, TupleShape) or len(tree.elements) != len(shape.elements):
