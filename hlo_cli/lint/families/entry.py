@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, header_span
@@ -156,14 +157,10 @@ def origin(subject: Subject) -> Iterator[Finding]:
 
     Reference: VerifyOriginalValue in xla/service/hlo_verifier.cc
     """
-    from hlo_cli.ir.origin import OriginalTuple, OriginalValue  # which few dumps speak of
-
     for instruction in subject.saying("origin={"):
-        value = instruction.value_of("origin", OriginalValue)
-        is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
-        tree = OriginalTuple(()) if is_empty else value.tree if value is not None else None
+        tree = _origin_tree(instruction)
         if tree is not None and not _is_alike(tree, instruction.shape):
-            message = f"{instruction.name} is {instruction.shape}, but its origin is {value}"
+            message = f"{instruction.name} is {instruction.shape}, but its origin is {instruction.value('origin')}"
             yield Finding(message, instruction, attribute_span(instruction, "origin"))
 
 
@@ -235,6 +232,15 @@ def _must_alias_problem(subject: Subject, output_index: ShapeIndex, number: int,
     if result is None or parameter is None or (compatible(result, parameter) and same_layout(result, parameter)):
         return None
     return f"it must, but the result is {result} and the parameter {parameter}"
+
+
+def _origin_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
+    """The origins that are written, or None where what is written cannot be read."""
+    from hlo_cli.ir.origin import OriginalTuple, OriginalValue  # which few dumps speak of
+
+    value = instruction.value_of("origin", OriginalValue)
+    is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
+    return OriginalTuple(()) if is_empty else value.tree if value is not None else None
 
 
 def _is_alike(tree: OriginalArray | OriginalTuple, shape: Shape) -> bool:
