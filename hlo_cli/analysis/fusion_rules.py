@@ -75,7 +75,8 @@ def broken_fusion_rules(module: Module) -> Iterator[Diagnostic]:
             callers.setdefault(called, []).append(instruction)
     for computation in module.computations:
         fusions = [each for each in computation.instructions if each.opcode == "fusion"]
-        users = users_of(computation) if fusions else {}
+        several = any(isinstance(fusion.shape, TupleShape) for fusion in fusions)
+        users = users_of(computation) if several else {}
         for fusion in fusions:
             for problem in _problems(module, fusion, callers, users):
                 span = problem.at.span
@@ -178,11 +179,12 @@ def _kind_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
 
 def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
     """Whether the results of a fusion with several are taken one by one."""
-    roots = roots_of(fusion.called_computations[0])
-    if isinstance(fusion.shape, TupleShape) and any(root.opcode == "tuple" for root in roots):
+    if not isinstance(fusion.shape, TupleShape):
+        return
+    if any(root.opcode == "tuple" for root in roots_of(fusion.called_computations[0])):
         yield Problem(fusion, "fusion-outputs", f"a result of {fusion.name} is itself a tuple", "warning")
     for user in users.get(fusion, ()):
-        if isinstance(fusion.shape, TupleShape) and user.opcode not in _TAKING:
+        if user.opcode not in _TAKING:
             message = f"{user.name} takes all results of {fusion.name} at once, not one by get-tuple-element"
             yield Problem(user, "fusion-outputs", message, "warning")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.memory import Memory
-from hlo_cli.commands.loading import Loaded
-from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.siblings import read_plain, read_sibling
-from hlo_cli.ir.buffers import BufferAssignment
-from hlo_cli.ir.live_ranges import DumpedLiveRanges
-from hlo_cli.ir.module import Module
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory import Memory
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.inputs.input import Input
+    from hlo_cli.ir.buffers import BufferAssignment
+    from hlo_cli.ir.live_ranges import DumpedLiveRanges
+    from hlo_cli.ir.module import Module
 
 _ASSIGNMENT: Final = "buffer-assignment"
 
@@ -31,7 +33,7 @@ def take_assignment_beside(module: Module, dump: Input) -> None:
 
 def memory_beside(loaded: Loaded) -> Memory:
     """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
-    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads numpy, which a linter may do without
+    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads much that a linter does without
 
     return memory_as_assigned(loaded.module, assignment_beside(loaded))
 

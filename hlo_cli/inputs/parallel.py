@@ -6,7 +6,6 @@ ever; here each process has a pipe of its own, so that it is known which item a 
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sys
 import threading
@@ -14,8 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -84,6 +85,8 @@ class _Team(Generic[Item, Result]):
         return worker if worker is not None and worker.has_room else None
 
     def _answers(self, lost: Callable[[Item], Result]) -> Iterator[tuple[int, Result]]:
+        from multiprocessing.connection import Connection, wait
+
         for pipe in wait([worker.pipe for worker in self._workers.values() if worker.given]):
             assert isinstance(pipe, Connection)
             worker = self._workers[pipe]
@@ -109,6 +112,8 @@ class _Worker(Generic[Item]):
     """
 
     def __init__(self, function: Callable[[Item], object]) -> None:
+        import multiprocessing  # which one input alone does without
+
         # A copy of this process starts at once, but must not be made beside other threads.
         alone = sys.platform == "linux" and threading.active_count() == 1
         context = multiprocessing.get_context("fork") if alone else multiprocessing.get_context("spawn")

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
-from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout, OutputOperandAlias
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
-from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.named_sharding import NamedSharding
-from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape, UnknownShape
-from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
+from hlo_cli.ir.aliasing import Alias, BufferDonor
 from hlo_cli.ir.strings import UnreadText, quoted
-from hlo_cli.ir.window import PaddingConfig, Slice, Window
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
+    from hlo_cli.ir.aliasing import ComputationLayout, OutputOperandAlias
+    from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
+    from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+    from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+    from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
+    from hlo_cli.ir.metadata import Metadata
+    from hlo_cli.ir.named_sharding import NamedSharding
+    from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
+    from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape, UnknownShape
+    from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
+    from hlo_cli.ir.window import PaddingConfig, Slice, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Name:
         return f"%{self.name}"
 
 
-Scalar = (
+Scalar: TypeAlias = """(
     bool | int | float | str | StrEnum | Name
     | ArrayLiteral | TupleLiteral
     | ArrayShape | BufferShape | OpaqueShape | TokenShape | TupleShape | UnknownShape
@@ -47,10 +51,10 @@ Scalar = (
     | ConvolutionDimensionNumbers | PaddingConfig | Slice | Window
     | BackendConfig | FrontendAttributes | Metadata | OriginalValue | RecoveryTable
     | ResultAccuracy | SparsityConfig | StatisticsViz
-)  # fmt: skip
+)"""
 """One thing that a value may be. A `str` that is no enumeration and not unread is what stood between quotes."""
 
-AttributeValue = Scalar | tuple["AttributeValue", ...]
+AttributeValue: TypeAlias = "Scalar | tuple[AttributeValue, ...]"
 """What an attribute says: one thing, or several between braces."""
 
 _CLOSE: tuple[type, ...] = (bool, int, StrEnum, tuple)

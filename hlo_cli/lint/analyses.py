@@ -33,7 +33,7 @@ class Analyses:
     @cached_property
     def memory(self) -> Memory:
         """What fills memory while the module runs."""
-        from hlo_cli.analysis.memory_of import memory_of  # loads numpy, which pages and lists of rules do without
+        from hlo_cli.analysis.memory_of import memory_of  # loads much, which pages and lists of rules do without
 
         return memory_of(self.module)
 

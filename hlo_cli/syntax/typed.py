@@ -11,21 +11,18 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.ir.devices import IotaReplicaGroupList
-from hlo_cli.ir.mesh import IotaTransform
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.values import AttributeValue, Name
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.metadata import parse_metadata
+from hlo_cli.syntax.plain_values import plain_groups, plain_sharding
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.grammars import GRAMMARS, ValueReader
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import read_list, read_name
 
 _PLAIN_NAME: Final = re.compile(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
-_PLAIN_GROUPS: Final = re.compile(r"\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]<=\[([1-9][0-9]{0,8})\]")
-"""Groups as compilers mostly write them: read without the grammar of all others, which takes long to load."""
 
 
 def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeValue:
@@ -59,8 +56,10 @@ def read_value_text(kind: Kind, text: str) -> AttributeValue:
         return parse_metadata(text)
     if kind is Kind.COMPUTATION and (match := _PLAIN_NAME.fullmatch(text)) is not None:
         return Name(match[1])
-    if kind is Kind.REPLICA_GROUPS and (match := _PLAIN_GROUPS.fullmatch(text)) is not None:
-        return IotaReplicaGroupList(int(match[1]), int(match[2]), IotaTransform((int(match[3]),)))
+    if kind is Kind.REPLICA_GROUPS and (groups := plain_groups(text)) is not None:
+        return groups
+    if kind is Kind.SHARDING and (sharding := plain_sharding(text)) is not None:
+        return sharding
     try:
         tokens = Tokens(Source("", text))
         value = _readers()[kind](tokens)

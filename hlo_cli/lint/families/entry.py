@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, header_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.origin import OriginalArray, OriginalTuple
 
 _LAYOUT: Final = "entry_computation_layout"
 _ALIAS: Final = "input_output_alias"
@@ -155,11 +158,9 @@ def origin(subject: Subject) -> Iterator[Finding]:
     Reference: VerifyOriginalValue in xla/service/hlo_verifier.cc
     """
     for instruction in subject.saying("origin={"):
-        value = instruction.value_of("origin", OriginalValue)
-        is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
-        tree = OriginalTuple(()) if is_empty else value.tree if value is not None else None
+        tree = _origin_tree(instruction)
         if tree is not None and not _is_alike(tree, instruction.shape):
-            message = f"{instruction.name} is {instruction.shape}, but its origin is {value}"
+            message = f"{instruction.name} is {instruction.shape}, but its origin is {instruction.value('origin')}"
             yield Finding(message, instruction, attribute_span(instruction, "origin"))
 
 
@@ -233,7 +234,18 @@ def _must_alias_problem(subject: Subject, output_index: ShapeIndex, number: int,
     return f"it must, but the result is {result} and the parameter {parameter}"
 
 
+def _origin_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
+    """The origins that are written, or None where what is written cannot be read."""
+    from hlo_cli.ir.origin import OriginalTuple, OriginalValue  # which few dumps speak of
+
+    value = instruction.value_of("origin", OriginalValue)
+    is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
+    return OriginalTuple(()) if is_empty else value.tree if value is not None else None
+
+
 def _is_alike(tree: OriginalArray | OriginalTuple, shape: Shape) -> bool:
+    from hlo_cli.ir.origin import OriginalArray
+
     if isinstance(tree, OriginalArray):
         return not isinstance(shape, TupleShape)
     if not isinstance(shape, TupleShape) or len(tree.elements) != len(shape.elements):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.fitting import fits_of
@@ -11,7 +11,6 @@ from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.uses import uses_of
-from hlo_cli.ir.buffers import BufferAssignment
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding
@@ -19,6 +18,9 @@ from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.buffers import BufferAssignment
 
 _TAKES: Final = {"exact": "takes", "estimated": "takes about"}
 _BY_COMPILER: Final = "by the compiler's buffer assignment"
@@ -166,7 +168,7 @@ def unread_argument(subject: Subject) -> Iterator[Finding]:
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> Memory:
-    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads numpy, which pages and lists do without
+    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads much, which pages and lists do without
 
     return memory_as_assigned(module, assignment)
 

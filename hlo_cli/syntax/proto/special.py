@@ -30,7 +30,7 @@ from hlo_cli.syntax.proto.values import (
     window_of,
 )
 
-Printer = Callable[[Message, Shape | None], AttributeValue | None]
+Printer = Callable[[Message, Shape | None], "AttributeValue | None"]
 """Makes a value of an instruction and the shape of its first operand; None where there is nothing to print."""
 
 

@@ -6,10 +6,9 @@ Mirrors the functions of the same names in xla/hlo/parser/hlo_parser.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir import words
-from hlo_cli.ir.accuracy import SparsityConfig, TensorSparsity
 from hlo_cli.ir.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.devices import CollectiveDeviceList
 from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
@@ -26,6 +25,9 @@ from hlo_cli.syntax.strict.values import (
     read_list,
     read_shape_index,
 )
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.accuracy import SparsityConfig, TensorSparsity
 
 _WINDOW_FIELDS: Final = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 ALGORITHM: Final = one_of(words.PrecisionAlgorithm, any_case=True)
@@ -216,6 +218,8 @@ def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex
 
 def read_sparsity(tokens: Tokens) -> SparsityConfig:
     """`{lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}`."""
+    from hlo_cli.ir.accuracy import SparsityConfig, TensorSparsity
+
     sides = _SPARSITY(tokens)
     return SparsityConfig(
         *(side if isinstance(side := sides.get(name), TensorSparsity) else None for name in ("lhs", "rhs"))
@@ -223,6 +227,8 @@ def read_sparsity(tokens: Tokens) -> SparsityConfig:
 
 
 def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
+    from hlo_cli.ir.accuracy import TensorSparsity
+
     found = _TENSOR_SPARSITY(tokens)
     block = found.pop("sparsity", (0, 0))
     numbers = {name: n for name, n in found.items() if isinstance(n, int)}
