@@ -42,7 +42,7 @@ def read_metadata_or_list(tokens: Tokens) -> tuple[Metadata, ...]:
 
 def read_frontend_attributes(tokens: Tokens) -> FrontendAttributes:
     """`{key="text",other={a=1}}`."""
-    return FrontendAttributes(read_list(tokens, _read_frontend_attribute))
+    return FrontendAttributes(tuple(sorted(read_list(tokens, _read_frontend_attribute))))  # as XLA keeps them
 
 
 def read_backend_config(tokens: Tokens) -> BackendConfig:
