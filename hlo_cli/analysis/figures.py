@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.peaks import peaks_of
 from hlo_cli.analysis.values import sequential_computations, values_of
 from hlo_cli.analysis.work import Work, works_of
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -57,5 +58,5 @@ def figures_of(module: Module) -> ModuleFigures:
         argument_bytes=sum(parameter.shape.padded_bytes for parameter in module.entry.parameters),
         value_bytes=padded,
         padding_bytes=padded - sum(value.shape.logical_bytes for value in values),
-        peak_bytes={space.number: space.peak_bytes for space in memory_of(module).spaces},
+        peak_bytes=peaks_of(any_order(module), {}).standing,
     )
