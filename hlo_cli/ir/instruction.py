@@ -63,6 +63,10 @@ class InstructionText:
 class TextReader(Protocol):
     """Reads what a computation's instructions say, on demand."""
 
+    @property
+    def text(self) -> str:
+        """All instructions as they are written, where nothing but this says what they are; else nothing."""
+
     def read(self, index: int) -> InstructionText:
         """The text of the instruction at this place in the computation."""
 

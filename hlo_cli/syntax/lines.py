@@ -86,6 +86,11 @@ class RowReader:
         self._pairs: tuple[int, Pairs] | None = None
         self._read: tuple[int, InstructionText] | None = None
 
+    @property
+    def text(self) -> str:
+        """All lines, each of which is one instruction."""
+        return self._source.text[self._start : self._end]
+
     def read(self, index: int) -> InstructionText:
         """Attributes and argument of the instruction on this line; who asks for one often asks for the next."""
         if self._read is None or self._read[0] != index:

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.matching.anchors import anchor
+from hlo_cli.analysis.matching.building import graph_of
 from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_results
 from hlo_cli.analysis.matching.flattened import flattened
-from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit, graph_of
+from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
 from hlo_cli.analysis.matching.spreading import Spreading
@@ -62,7 +63,8 @@ def match(before: Module, after: Module) -> Matching:
     """
     numbers = Keys()
     same_frames = before.stack_tables == after.stack_tables
-    one, two = (graph_of(module, numbers, same_frames=same_frames) for module in (before, after))
+    one = graph_of(before, numbers, same_frames=same_frames)
+    two = graph_of(after, numbers, same_frames=same_frames, other=one)
     pairs = Pairs(one, two)
     units = _Units(pairs, numbers)
     units.pair(before.entry, after.entry)
