@@ -48,13 +48,15 @@ class Keys:
 class Unit:
     """A computation as a part of a graph, operands before users; `content` is equal for what computes the same.
 
-    `told` is equal if all its instructions say the same, and come from the same places.
+    `told` is equal if all its instructions say the same, and come from the same places. `twin` is the computation that
+    stands letter by letter in the other module, and calls the same.
     """
 
     computation: Computation
     nodes: list[Node] = field(default_factory=list)
     content: Key = -1
     told: Key = -1
+    twin: Computation | None = None
 
 
 class Graph:

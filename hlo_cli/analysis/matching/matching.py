@@ -213,8 +213,7 @@ def _name_and_parameters(unit: Unit) -> object:
 def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
     if _are_copies(pairs, one, two):
-        for a, b in zip(one.nodes, two.nodes, strict=True):
-            pairs.add(a, b)
+        pairs.add_all(one.nodes, two.nodes)
         return
     first = len(pairs.found)
     if one.content != two.content:
@@ -242,9 +241,11 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
     if one.content != two.content or count != len(two.nodes) or not count:
         return False
     a, b = one.nodes[0], two.nodes[0]
-    if pairs.one.keys[TOLD][a : a + count] != pairs.two.keys[TOLD][b : b + count]:
+    if max(*pairs.after[a : a + count], *pairs.before[b : b + count]) >= 0:
         return False
-    if any(other >= 0 for other in (*pairs.after[a : a + count], *pairs.before[b : b + count])):
+    if two.twin is one.computation:
+        return True
+    if pairs.one.keys[TOLD][a : a + count] != pairs.two.keys[TOLD][b : b + count]:
         return False
     ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
     return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))

@@ -63,7 +63,7 @@ class Verbatim:
         if computation.root is not None:
             two.roots.add(two.node(computation.root))
         unit = one.unit_of[twin]
-        two.unit_of[computation] = Unit(computation, list(range(new, last)), unit.content, unit.told)
+        two.unit_of[computation] = Unit(computation, list(range(new, last)), unit.content, unit.told, twin)
 
 
 def _told(unit: Unit | None) -> tuple[Key, Key] | None:
