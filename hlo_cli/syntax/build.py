@@ -81,7 +81,7 @@ class Builder:
 
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
         """Fill a computation with the rows that stand between two offsets of the source."""
-        reader = computation.reader = RowReader(self.source, start, end)
+        reader = computation.reader = RowReader(self.source, start, end, rows)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
         root, shapes, kind_of, instruction_of = None, self.shapes, _ROW_KIND.get, named.__getitem__

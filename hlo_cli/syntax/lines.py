@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
@@ -75,13 +76,15 @@ _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 class RowReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
-    __slots__ = ("_cuts", "_end", "_last", "_pairs", "_read", "_source", "_start")
+    __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_read", "_source", "_start", "_tails")
 
-    def __init__(self, source: Source, start: int, end: int) -> None:
+    def __init__(self, source: Source, start: int, end: int, rows: Sequence[Row]) -> None:
         self._source = source
         self._start = start
         self._end = end
-        self._cuts: array[int] | None = None
+        self._arguments = array("L", [len(row[4]) if row[3] in ARGUMENT_OPCODES else 0 for row in rows])
+        self._tails = array("L", [len(row[5]) for row in rows])
+        self._breaks: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
         self._pairs: tuple[int, Pairs] | None = None
         self._read: tuple[int, InstructionText] | None = None
@@ -120,15 +123,16 @@ class RowReader:
 
     def span(self, index: int) -> Span:
         """The line without its indentation."""
-        text, cuts = self._source.text, self._cuts or self._line_breaks()
-        start = cuts[3 * index] + 1
+        text, breaks = self._source.text, self._breaks or self._line_breaks()
+        start = breaks[index] + 1
         while text[start] == " ":
             start += 1
-        return Span(start, cuts[3 * index + 3])
+        return Span(start, breaks[index + 1])
 
     def operands(self, index: int) -> Scanner:
         """A scanner before the parenthesis that opens the operands."""
-        match = self._match(index)
+        match = _ROW.match(self._source.text, (self._breaks or self._line_breaks())[index])
+        assert match is not None
         return Scanner(self._source, match.start(5) - 1, match.end(5) + 1)
 
     def tails(self) -> list[str]:
@@ -149,7 +153,8 @@ class RowReader:
 
     def literal(self, instruction: Instruction) -> Literal:
         """The values of the constant on a line."""
-        return literal_at(self._source, Span(*self._match(instruction.index).span(5)), instruction.shape)
+        start, close, _ = self._cut(instruction.index)
+        return literal_at(self._source, Span(start, close), instruction.shape)
 
     def _metadata(self, instruction: Instruction) -> Metadata:
         text, (_, start, end) = self._source.text, self._cut(instruction.index)
@@ -176,31 +181,23 @@ class RowReader:
     def _cut(self, index: int) -> tuple[int, int, int]:
         """Where the argument on this line begins, where its parenthesis closes, and where the line ends.
 
-        The argument of an opcode that has none is empty. A line is cut once: many rules ask for the same.
+        The argument of an opcode that has none is empty. Only lengths have been kept: they count from the end.
         """
-        cuts, at = self._cuts or self._line_breaks(), 3 * index
-        if not cuts[at + 2]:
-            match = self._match(index)
-            cuts[at + 2] = match.end(5)
-            cuts[at + 1] = match.start(5) if match[4] in ARGUMENT_OPCODES else match.end(5)
-        return cuts[at + 1], cuts[at + 2], cuts[at + 3]
-
-    def _match(self, index: int) -> re.Match[str]:
-        cuts = self._cuts or self._line_breaks()
-        match = _ROW.match(self._source.text, cuts[3 * index])
-        assert match is not None
-        return match
+        end = (self._breaks or self._line_breaks())[index + 1]
+        close = end - self._tails[index] - 1
+        return close - self._arguments[index], close, end
 
     def _line_breaks(self) -> array[int]:
-        """For each line the break before it, and two places that are found when somebody asks; then the last break."""
+        """For each line the break before it, then the last break; looked for when somebody asks."""
         text, end = self._source.text, self._end
-        self._cuts = found = array("Q")
+        found = []
         at = text.find("\n", self._start, end)
         while at >= 0:
-            found.extend((at, 0, 0))
+            found.append(at)
             at = text.find("\n", at + 1, end)
         found.append(end)
-        return found
+        self._breaks = array("Q", found)
+        return self._breaks
 
 
 def is_cut_apart(module: Module) -> bool:

@@ -40,7 +40,7 @@ class Rewiring:
             yield from self._control_changes(one, two)
 
     def is_plain(self, a: Node, b: Node) -> bool:
-        """Whether all operands are pairs at the same places, and nothing is called but twins: most instructions are so."""
+        """Whether all operands are pairs at the same places, and only twins are called, if anything: as mostly."""
         pairs, (one, two) = self.pairs, self.pairs.plain
         if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
             return False
