@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class NoText:
     """Reads nothing: for computations whose instructions were made, not read."""
 
-    @property
-    def text(self) -> str:
+    def whole(self) -> str:
         """Nothing."""
         return ""
 

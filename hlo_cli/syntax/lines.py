@@ -89,8 +89,7 @@ class RowReader:
         self._pairs: tuple[int, Pairs] | None = None
         self._read: tuple[int, InstructionText] | None = None
 
-    @property
-    def text(self) -> str:
+    def whole(self) -> str:
         """All lines, each of which is one instruction."""
         return self._source.text[self._start : self._end]
 

@@ -33,8 +33,7 @@ class CopyReader:
         self._original = original
         self._sources = sources
 
-    @property
-    def text(self) -> str:
+    def whole(self) -> str:
         """Nothing: copies may differ from it."""
         return ""
 

@@ -24,11 +24,11 @@ class Verbatim:
     def __init__(self, one: Graph, two: Graph) -> None:
         self._one = one
         self._two = two
-        self._by_text = {text: c for c in one.module.computations if (text := c.reader.text)}
+        self._by_text = {text: c for c in one.module.computations if (text := c.reader.whole())}
 
     def take(self, computation: Computation) -> bool:
         """Whether a computation stands in the other module like this, and calls the same: then it is known now."""
-        text = computation.reader.text
+        text = computation.reader.whole()
         twin = self._by_text.get(text) if text else None
         if twin is None or not self._are_called_alike(twin, computation) or not self._call_alike(twin, computation):
             return False

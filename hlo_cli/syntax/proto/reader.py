@@ -39,8 +39,7 @@ class ProtoReader:
         self.by_number = by_number
         self._texts = texts
 
-    @property
-    def text(self) -> str:
+    def whole(self) -> str:
         """Nothing: a proto is no text."""
         return ""
 
