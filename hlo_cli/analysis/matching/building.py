@@ -5,10 +5,7 @@ What a second module has letter by letter like the first is taken over from ther
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from hlo_cli.analysis.costs.order import callees_first
-from hlo_cli.analysis.matching.graph import TOLD, Graph, Key, Keys, Node, Unit
+from hlo_cli.analysis.matching.graph import TOLD, Graph, Key, Keys, Node, Text, Unit
 from hlo_cli.analysis.matching.said import essential, op_name_in, what_is_said
 from hlo_cli.analysis.matching.verbatim import Verbatim
 from hlo_cli.ir.instruction import Instruction
@@ -29,7 +26,7 @@ def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: 
     graph = Graph(module, numbers)
     saying = _Saying(graph, same_frames=same_frames)
     verbatim = Verbatim(other, graph) if other is not None else None
-    for computation in callees_first(module.computations):
+    for computation in graph.order:
         if verbatim is not None and verbatim.take(computation):
             continue
         first, unit = graph.taken[computation], Unit(computation)
@@ -56,33 +53,21 @@ def _say_comparable(graph: Graph, unit: Unit) -> None:
             graph.comparable[node] = graph.expression[node]
 
 
-class _Text(NamedTuple):
-    """What attributes say: all of them, the essential ones, the metadata, and what of it can be compared."""
-
-    said: Key
-    meant: Key
-    metadata: str
-    origin: str
-    is_controlled: bool
-
-
 class _Saying:
     """Finds the keys of instructions; shapes and attributes repeat, and are looked at once."""
 
-    __slots__ = ("_calling", "_graph", "_plain", "_same_frames", "_shapes")
+    __slots__ = ("_graph", "_same_frames", "_shapes")
 
     def __init__(self, graph: Graph, *, same_frames: bool) -> None:
         self._graph = graph
         self._same_frames = same_frames
         self._shapes: dict[int, tuple[Key, Key]] = {}
-        self._plain: dict[str, _Text] = {}
-        self._calling: dict[str, _Text] = {}
 
     def say(self, node: Node, instruction: Instruction) -> None:
         """Note what an instruction says of itself and of the computations that it calls."""
         graph, opcode, called = self._graph, instruction.opcode, instruction.called_computations
         argument, attributes = instruction.raw
-        texts = self._calling if called else self._plain
+        texts = graph.numbers.calling if called else graph.numbers.plain
         said, meant, metadata, origin, is_controlled = texts.get(attributes) or self._text(instruction, texts)
         graph.metadata[node] = metadata
         if is_controlled:
@@ -110,11 +95,11 @@ class _Saying:
         found = self._shapes[id(shape)] = of(str(shape)), of(shape.to_string(layout=False))
         return found
 
-    def _text(self, instruction: Instruction, texts: dict[str, _Text]) -> _Text:
+    def _text(self, instruction: Instruction, texts: dict[str, Text]) -> Text:
         of = self._graph.numbers.of
         _, attributes, metadata, is_controlled = what_is_said(instruction)
         is_own = not self._same_frames and "stack_frame_id" in metadata
         origin = op_name_in(metadata) if is_own else metadata
-        found = _Text(of(attributes), of(essential(attributes)), metadata, origin, is_controlled)
+        found = Text(of(attributes), of(essential(attributes)), metadata, origin, is_controlled)
         texts[instruction.raw[1]] = found
         return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from copy import copy
 
-from hlo_cli.analysis.costs.order import callees_first
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -33,7 +32,7 @@ def flattened(graph: Graph) -> Graph:
     """
     flat = copy(graph)
     flat.unlink()
-    for computation in callees_first(graph.module.computations):
+    for computation in graph.order:
         if computation not in flat.bodies:
             unit = Unit(computation)
             _add(flat, computation, unit)

@@ -6,10 +6,10 @@ Everything is a number, so that two modules are compared by comparing numbers. F
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.costs.order import callees_first
 from hlo_cli.ir.computation import Computation
@@ -30,18 +30,31 @@ _INLINED: Final = frozenset(("fusion", "call"))
 _DEEPEST: Final = 50
 
 
+class Text(NamedTuple):
+    """What attributes say: all of them, the essential ones, the metadata, and what of it can be compared."""
+
+    said: Key
+    meant: Key
+    metadata: str
+    origin: str
+    is_controlled: bool
+
+
 class Keys:
     """Numbers for whatever can be compared, equal for what is equal; one numbering serves both modules.
 
     `of` is the number of something, a new one if it has not been seen. `less` leads from the key of all that an
-    instruction says to the keys that say less.
+    instruction says to the keys that say less. `plain` and `calling` hold what is known of attributes by how they are
+    written, the latter for instructions that call something.
     """
 
-    __slots__ = ("less", "of")
+    __slots__ = ("calling", "less", "of", "plain")
 
     def __init__(self) -> None:
         self.of: Callable[[object], Key] = defaultdict[object, Key](count().__next__).__getitem__
         self.less: dict[Key, tuple[Key, Key]] = {}
+        self.plain: dict[str, Text] = {}
+        self.calling: dict[str, Text] = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +79,7 @@ class Graph:
     are computed alike from the same parameters, `comparable` the same where that makes them the same value, else -1.
     `bodies` are the computations that a single fusion or call runs, with that caller. `value[n]` is the node whose
     value n only hands on: n itself, unless the graph is flattened. `controlled` nodes have control predecessors.
+    `order` has computations behind what they call.
     """
 
     __slots__ = (
@@ -80,6 +94,7 @@ class Graph:
             "nodes",
             "numbers",
             "operands",
+            "order",
         ),
         *("roots", "taken", "unit_of", "users", "value"),
     )
@@ -93,7 +108,8 @@ class Graph:
         self.metadata: list[str] = [""] * size
         self.controlled: set[Node] = set()
         self.taken = _first_nodes(module)
-        self.bodies = _bodies(module)
+        self.order = tuple(callees_first(module.computations))
+        self.bodies = _bodies(module, self.order)
         self.unlink()
 
     def unlink(self) -> None:
@@ -139,7 +155,7 @@ def _first_nodes(module: Module) -> dict[Computation, Node]:
     return first
 
 
-def _bodies(module: Module) -> dict[Computation, Instruction]:
+def _bodies(module: Module, order: Sequence[Computation]) -> dict[Computation, Instruction]:
     """The computations that one fusion or call alone runs, with that caller; not what is nested all too deep."""
     calls: Counter[Computation] = Counter()
     callers: dict[Computation, Instruction] = {}
@@ -150,7 +166,7 @@ def _bodies(module: Module) -> dict[Computation, Instruction]:
                 callers[called] = instruction
     bodies = {c: caller for c, caller in callers.items() if calls[c] == 1 and _can_stand_inlined(module, c, caller)}
     depth: dict[Computation, int] = {}
-    for computation in callees_first(module.computations):
+    for computation in order:
         below = [depth.get(c, _DEEPEST) for i in computation.instructions for c in i.called_computations]
         depth[computation] = max(below, default=0) + 1
         if depth[computation] > _DEEPEST:
