@@ -33,7 +33,7 @@ def async_rules(subject: Subject) -> Iterator[Finding]:
     yield from findings_of(subject.async_problems, "error")
 
 
-@rule("HLO063", "asynchronous operation that newer XLA rejects", severity="warning")
+@rule("HLO063", "asynchronous operation that newer XLA may reject", severity="warning")
 def async_doubts(subject: Subject) -> Iterator[Finding]:
     """An asynchronous operation is written in a way that older versions of XLA take and newer ones reject.
 
