@@ -82,8 +82,8 @@ class RowReader:
         self._source = source
         self._start = start
         self._end = end
-        self._arguments = array("L", [len(row[4]) if row[3] in ARGUMENT_OPCODES else 0 for row in rows])
-        self._tails = array("L", [len(row[5]) for row in rows])
+        self._arguments = array("Q", [len(row[4]) if row[3] in ARGUMENT_OPCODES else 0 for row in rows])
+        self._tails = array("Q", [len(row[5]) for row in rows])
         self._breaks: array[int] | None = None
         self._last: tuple[Instruction, Metadata] | None = None
         self._pairs: tuple[int, Pairs] | None = None
@@ -130,8 +130,7 @@ class RowReader:
 
     def operands(self, index: int) -> Scanner:
         """A scanner before the parenthesis that opens the operands."""
-        match = _ROW.match(self._source.text, (self._breaks or self._line_breaks())[index])
-        assert match is not None
+        match = self._match(index)
         return Scanner(self._source, match.start(5) - 1, match.end(5) + 1)
 
     def tails(self) -> list[str]:
@@ -152,8 +151,7 @@ class RowReader:
 
     def literal(self, instruction: Instruction) -> Literal:
         """The values of the constant on a line."""
-        start, close, _ = self._cut(instruction.index)
-        return literal_at(self._source, Span(start, close), instruction.shape)
+        return literal_at(self._source, Span(*self._match(instruction.index).span(5)), instruction.shape)
 
     def _metadata(self, instruction: Instruction) -> Metadata:
         text, (_, start, end) = self._source.text, self._cut(instruction.index)
@@ -180,23 +178,27 @@ class RowReader:
     def _cut(self, index: int) -> tuple[int, int, int]:
         """Where the argument on this line begins, where its parenthesis closes, and where the line ends.
 
-        The argument of an opcode that has none is empty. Only lengths have been kept: they count from the end.
+        The argument of an opcode that has none is empty.
         """
         end = (self._breaks or self._line_breaks())[index + 1]
         close = end - self._tails[index] - 1
         return close - self._arguments[index], close, end
 
+    def _match(self, index: int) -> re.Match[str]:
+        match = _ROW.match(self._source.text, (self._breaks or self._line_breaks())[index])
+        assert match is not None
+        return match
+
     def _line_breaks(self) -> array[int]:
-        """For each line the break before it, then the last break; looked for when somebody asks."""
+        """The line break before each line, and the one behind the last."""
         text, end = self._source.text, self._end
-        found = []
+        self._breaks = found = array("Q")
         at = text.find("\n", self._start, end)
         while at >= 0:
             found.append(at)
             at = text.find("\n", at + 1, end)
         found.append(end)
-        self._breaks = array("Q", found)
-        return self._breaks
+        return found
 
 
 def is_cut_apart(module: Module) -> bool:
