@@ -10,9 +10,10 @@ from random import Random
 import pytest
 
 from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.check import check_module
 from hlo_cli.syntax.parser import parse_module
 from judge import ask_xla
-from strategies import FIXTURES
+from strategies import FIXTURES, dump_text
 
 FOLDER = FIXTURES / "golden" / "parse"
 MISTAKES = sorted(FOLDER.glob("error_*.hlo"))
@@ -59,6 +60,18 @@ def test_lenient_reading_says_at_most_one_thing_of_one_mistake(path: Path) -> No
 def test_a_mistake_has_one_golden(path: Path) -> None:
     first = path.with_suffix(".txt").read_text(encoding="utf-8").partition("\n")[0]
     assert f"golden/parse/{path.name}" in first
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_errors_are_those_of_the_closer_look(seed: int) -> None:
+    """Whether all attributes come apart is found out quickly, and says that a closer look finds no error in them."""
+    random = Random(seed)
+    lines = dump_text(FIXTURES / "cpu/softmax/after_optimizations.txt").split("\n")
+    number = random.choice([number for number, line in enumerate(lines) if "), " in line])
+    at = random.randrange(lines[number].index("), ") + 1, len(lines[number]))
+    lines[number] = lines[number][:at] + random.choice(("", *'{}[]()"=,')) + lines[number][at + 1 :]
+    module = parse_module("\n".join(lines))
+    assert set(module.errors) == {*module.read_errors, *check_module(module).errors}
 
 
 @pytest.mark.parametrize("strict", [False, True])

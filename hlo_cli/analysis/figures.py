@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.peaks import peaks_of
 from hlo_cli.analysis.values import sequential_computations, values_of
 from hlo_cli.analysis.work import Work, works_of
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -47,15 +49,23 @@ def figures_of(module: Module) -> ModuleFigures:
     work = sum(works_of(i for c in sequential for i in c.instructions).values(), Work())
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
+    opcodes = Counter([instruction.opcode for instruction in module.instructions])
     return ModuleFigures(
         instructions=module.instruction_count,
         computations=len(module.computations),
         kernels=work.kernels,
-        collectives=sum(i.opcode.removesuffix("-start") in COLLECTIVES for i in module.instructions),
+        collectives=sum(n for opcode, n in opcodes.items() if opcode.removesuffix("-start") in COLLECTIVES),
         flops=work.flops,
         bytes_accessed=work.bytes,
         argument_bytes=sum(parameter.shape.padded_bytes for parameter in module.entry.parameters),
         value_bytes=padded,
         padding_bytes=padded - sum(value.shape.logical_bytes for value in values),
-        peak_bytes={space.number: space.peak_bytes for space in memory_of(module).spaces},
+        peak_bytes=_peaks(module),
     )
+
+
+def _peaks(module: Module) -> Mapping[int, int]:
+    """The most bytes alive in each memory space that anything has its place in, be it for no time at all."""
+    facts = any_order(module)
+    peaks = peaks_of(facts, {}).standing
+    return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}

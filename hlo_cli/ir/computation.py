@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 class NoText:
     """Reads nothing: for computations whose instructions were made, not read."""
 
+    def whole(self) -> str:
+        """Nothing."""
+        return ""
+
     def read(self, index: int) -> InstructionText:
         """Nothing."""
         return InstructionText(())

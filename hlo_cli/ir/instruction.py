@@ -63,6 +63,9 @@ class InstructionText:
 class TextReader(Protocol):
     """Reads what a computation's instructions say, on demand."""
 
+    def whole(self) -> str:
+        """All instructions as they are written, where nothing but this says what they are; else nothing."""
+
     def read(self, index: int) -> InstructionText:
         """The text of the instruction at this place in the computation."""
 
@@ -155,8 +158,7 @@ class Instruction:
     def value(self, name: str) -> AttributeValue | None:
         """What an attribute says, or None if the instruction does not have it.
 
-        `UnreadText` is a value that cannot be read, or whose attribute is not known; the rest are the types that
-        `hlo_cli.ir.values` lists, and `value_text` there prints.
+        `UnreadText` is what is not read or known; `hlo_cli.ir.values` lists the rest, and `value_text` there prints.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root
@@ -282,9 +284,7 @@ class Instruction:
     @property
     def parameter_number(self) -> int | None:
         """Which parameter this is, or None for all other opcodes and for what is too long to be a number of one."""
-        if self.opcode != "parameter":
-            return None
-        argument = self.raw[0].strip()
+        argument = self.raw[0].strip() if self.opcode == "parameter" else ""
         return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:

@@ -55,6 +55,7 @@ class Module:
     read_stack_tables: Callable[[str], StackFrames] | None = None
     read_errors: tuple[Diagnostic, ...] = ()
     check: Callable[[Module], Findings] | None = None
+    is_cut_apart: Callable[[Module], bool] | None = None
     read_header_value: Callable[[str, str], AttributeValue] | None = None
     read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
 
@@ -161,8 +162,12 @@ class Module:
 
     @cached_property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """What could not be read, in the order of the text; attributes are looked through on first use."""
-        found = dict.fromkeys((*self.read_errors, *self._findings.errors))
+        """What could not be read, in the order of the text; attributes are looked through on first use.
+
+        Where all of them come apart there is nothing wrong, and who asks for no notes need not wait for them.
+        """
+        is_right = self.is_cut_apart is not None and self.is_cut_apart(self)
+        found = dict.fromkeys((*self.read_errors, *(() if is_right else self._findings.errors)))
         return tuple(sorted(found, key=lambda d: d.span.start if d.span else 0))
 
     @property

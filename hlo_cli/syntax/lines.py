@@ -18,12 +18,13 @@ from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.split import split_attributes
+from hlo_cli.syntax.split import split_attributes, split_tail
 from hlo_cli.syntax.statements import ARGUMENT_OPCODES
 from hlo_cli.syntax.values import readable_attributes
 from hlo_cli.syntax.written import typed_value
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.module import Module
     from hlo_cli.ir.values import AttributeValue
 
 Row = tuple[str, str, str, str, str, str]
@@ -87,6 +88,10 @@ class RowReader:
         self._last: tuple[Instruction, Metadata] | None = None
         self._pairs: tuple[int, Pairs] | None = None
         self._read: tuple[int, InstructionText] | None = None
+
+    def whole(self) -> str:
+        """All lines, each of which is one instruction."""
+        return self._source.text[self._start : self._end]
 
     def read(self, index: int) -> InstructionText:
         """Attributes and argument of the instruction on this line; who asks for one often asks for the next."""
@@ -194,6 +199,21 @@ class RowReader:
             at = text.find("\n", at + 1, end)
         found.append(end)
         return found
+
+
+def is_cut_apart(module: Module) -> bool:
+    """Whether the attributes of all lines that were read here come apart, so that there is no error in them.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[] parameter(0), sharding={replicated}\\n}\\n"
+    >>> is_cut_apart(parse_module(text)), is_cut_apart(parse_module(text.replace("d}", "d},")))
+    (True, False)
+    """
+    tails: set[str] = set()
+    for computation in module.computations:
+        if isinstance(computation.reader, RowReader):
+            tails.update(computation.reader.tails())
+    return all(split_tail(tail) is not None for tail in tails)
 
 
 def _is_outside(text: str, start: int, at: int) -> bool:

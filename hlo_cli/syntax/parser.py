@@ -19,7 +19,7 @@ from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
 from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
-from hlo_cli.syntax.lines import read_rows
+from hlo_cli.syntax.lines import is_cut_apart, read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.omitted import Infer, infer_shapes
@@ -115,6 +115,7 @@ class _Reader:
             parse_stack_tables,
             tuple(self.builder.diagnostics),
             partial(_look_through, self.builder.notes),
+            is_cut_apart,
             typed_header_value,
         )
 

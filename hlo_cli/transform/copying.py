@@ -33,6 +33,10 @@ class CopyReader:
         self._original = original
         self._sources = sources
 
+    def whole(self) -> str:
+        """Nothing: copies may differ from it."""
+        return ""
+
     def read(self, index: int) -> InstructionText:
         """The text of the instruction that this one was copied from."""
         return self._sources[index].text

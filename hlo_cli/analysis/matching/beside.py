@@ -20,7 +20,8 @@ class Beside:
     """Looks for pairs along the links of two graphs; only instructions of one opcode are offered.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import Keys, graph_of
+    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0)

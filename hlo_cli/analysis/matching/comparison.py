@@ -109,6 +109,8 @@ def _moved(matching: Matching) -> Iterator[Moved]:
     """As few instructions as explain the other order; arguments and constants do not count."""
     pairs = matching.pairs
     for old, new in matching.computations.items():
+        if pairs.are_twins(old, new):
+            continue
         first, start = pairs.two.taken[new], pairs.one.taken[old]
         both = []
         for instruction in new.instructions:

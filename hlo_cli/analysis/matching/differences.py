@@ -51,6 +51,18 @@ class Differences:
         changes += self._origins.changes(before, after, one.metadata[a], two.metadata[b])
         return tuple(changes)
 
+    def known_same(self) -> set[Node]:
+        """Instructions that need not be looked at: they stand in both modules letter by letter, and call nothing."""
+        pairs, (one, _) = self._pairs, self._pairs.plain
+        if not self._same_frames:
+            return set()
+        same: set[Node] = set()
+        for x, y in self._computations.items():
+            if pairs.are_twins(x, y):
+                first = one.taken[x]
+                same.update([first + i.index for i in x.instructions if not i.called_computations])
+        return same - one.controlled
+
     def _said_changes(self, a: Node, b: Node) -> tuple[Change, ...]:
         """What two say otherwise: the same whatever is paired, and asked for again and again."""
         if (found := self._said.get((a, b))) is None:

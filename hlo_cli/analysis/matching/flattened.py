@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from copy import copy
 
-from hlo_cli.analysis.costs.order import callees_first
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -23,7 +22,8 @@ def flattened(graph: Graph) -> Graph:
     What hands on is the fusion itself, the parameters of what it runs, and the elements of its tuple.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import Keys, graph_of
+    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = '''f { a = s8[] parameter(0)  ROOT n = s8[] not(a) }
     ... ENTRY e { p = s8[] parameter(0)  ROOT r = s8[] fusion(p), kind=kLoop, calls=f }'''
     >>> flat = flattened(graph_of(parse_module("HloModule m " + text), Keys()))
@@ -32,7 +32,7 @@ def flattened(graph: Graph) -> Graph:
     """
     flat = copy(graph)
     flat.unlink()
-    for computation in callees_first(graph.module.computations):
+    for computation in graph.order:
         if computation not in flat.bodies:
             unit = Unit(computation)
             _add(flat, computation, unit)

@@ -39,7 +39,8 @@ def improve(pairs: Pairs, reckoning: Reckoning) -> None:
     """Change pairs as long as that leaves less to tell, looking only beside what is told.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.graph import Keys, graph_of
+    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = "HloModule m  ENTRY e { p = s8[2] parameter(0)  q = s8[2] not(p)  ROOT n = s8[2] negate(q) }"
     >>> numbers = Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))

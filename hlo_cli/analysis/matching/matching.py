@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.matching.anchors import anchor
+from hlo_cli.analysis.matching.building import graph_of
 from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_results
 from hlo_cli.analysis.matching.flattened import flattened
-from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit, graph_of
+from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
 from hlo_cli.analysis.matching.spreading import Spreading
@@ -62,7 +63,8 @@ def match(before: Module, after: Module) -> Matching:
     """
     numbers = Keys()
     same_frames = before.stack_tables == after.stack_tables
-    one, two = (graph_of(module, numbers, same_frames=same_frames) for module in (before, after))
+    one = graph_of(before, numbers, same_frames=same_frames)
+    two = graph_of(after, numbers, same_frames=same_frames, other=one)
     pairs = Pairs(one, two)
     units = _Units(pairs, numbers)
     units.pair(before.entry, after.entry)
@@ -226,8 +228,7 @@ def _name_and_parameters(unit: Unit) -> object:
 def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
     if _are_copies(pairs, one, two):
-        for a, b in zip(one.nodes, two.nodes, strict=True):
-            pairs.add(a, b)
+        pairs.add_all(one.nodes, two.nodes)
         return
     first = len(pairs.found)
     if one.content != two.content:
@@ -255,9 +256,11 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
     if one.content != two.content or count != len(two.nodes) or not count:
         return False
     a, b = one.nodes[0], two.nodes[0]
-    if pairs.one.keys[TOLD][a : a + count] != pairs.two.keys[TOLD][b : b + count]:
+    if max(*pairs.after[a : a + count], *pairs.before[b : b + count]) >= 0:
         return False
-    if any(other >= 0 for other in (*pairs.after[a : a + count], *pairs.before[b : b + count])):
+    if two.twin is one.computation:
+        return True
+    if pairs.one.keys[TOLD][a : a + count] != pairs.two.keys[TOLD][b : b + count]:
         return False
     ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
     return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.matching.graph import MEANT, Graph, Key, Node
@@ -40,6 +41,18 @@ class Pairs:
         self.after[a] = b
         self.before[b] = a
         self.found.append((a, b))
+
+    def add_all(self, ones: Sequence[Node], twos: Sequence[Node]) -> None:
+        """All instructions of two computations are one, in their order."""
+        self.after[ones[0] : ones[-1] + 1] = twos
+        self.before[twos[0] : twos[-1] + 1] = ones
+        self.found.extend(zip(ones, twos, strict=True))
+
+    def are_twins(self, x: Computation, y: Computation) -> bool:
+        """Whether two computations are the same letter by letter, and paired line by line."""
+        one, two = self.plain
+        a, b, count = one.taken[x], two.taken[y], len(x.instructions)
+        return two.unit_of[y].twin is x and self.after[a : a + count] == list(range(b, b + count))
 
     def are_free(self, a: Node, b: Node) -> bool:
         """Whether neither is paired yet."""

@@ -55,7 +55,8 @@ class Reckoning:
         self._pairings: list[tuple[list[Node], Node, Node]] = []
         self._tellings: list[tuple[Node, tuple[Change, ...]]] = []
         self._units: list[tuple[Computation, Computation | None]] = []
-        found = ((a, differences.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0)
+        same = differences.known_same()
+        found = ((a, differences.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0 and a not in same)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
         self.weights = Weights(pairs, self.changes)
         self.work = 0

@@ -40,13 +40,20 @@ class Rewiring:
             yield from self._control_changes(one, two)
 
     def is_plain(self, a: Node, b: Node) -> bool:
-        """Whether all operands are pairs at the same places, and nothing is called: most instructions are so."""
+        """Whether all operands are pairs at the same places, and only twins are called, if anything: as mostly."""
         pairs, (one, two) = self.pairs, self.pairs.plain
         if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
             return False
-        if one.nodes[a].called_computations or two.nodes[b].called_computations:
+        called, others = one.nodes[a].called_computations, two.nodes[b].called_computations
+        if (called or others) and not self._are_twins(called, others):
             return False
         return a not in one.controlled and b not in two.controlled
+
+    def _are_twins(self, called: Sequence[Computation], others: Sequence[Computation]) -> bool:
+        pairs, pair_of = self.pairs, self.computations.get
+        return len(called) == len(others) and all(
+            pair_of(x) is y and pairs.are_twins(x, y) for x, y in zip(called, others, strict=True)
+        )
 
     def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
         handed = self._handed(one, two)

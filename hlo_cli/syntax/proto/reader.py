@@ -39,6 +39,10 @@ class ProtoReader:
         self.by_number = by_number
         self._texts = texts
 
+    def whole(self) -> str:
+        """Nothing: a proto is no text."""
+        return ""
+
     def read(self, index: int) -> InstructionText:
         """Attributes and argument."""
         argument, text = self.raw(index)
