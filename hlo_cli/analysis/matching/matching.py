@@ -7,35 +7,24 @@ first; only what is left over then is looked for across them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from hlo_cli.analysis.matching.anchors import anchor
 from hlo_cli.analysis.matching.building import graph_of
 from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_results
 from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
+from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
 from hlo_cli.analysis.matching.pairs import Pairs
-from hlo_cli.analysis.matching.said import op_name_in
 from hlo_cli.analysis.matching.spreading import Spreading
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 
-_T = TypeVar("_T")
-
-_SAME_OPERATION: Final = {
-    "convolution": "dot",
-    "bitcast": "reshape",
-    "transpose": "reshape",
-    "all-reduce-start": "all-reduce",
-    "all-gather-start": "all-gather",
-    "collective-permute-start": "collective-permute",
-}
-"""Opcodes that compilers write for others; the first has the name of the second."""
 _MOST_COMPARED: Final = 100_000
 _LIKE: Final = 0.5
 """How much of two computations must say the same for them to be one, where nothing else tells."""
@@ -85,8 +74,8 @@ def _left_of_one_opcode(pairs: Pairs) -> tuple[bool, bool]:
     inlined: list[set[str]] = []
     for graph, others in pairs.sides:
         free = [graph.nodes[node] for node, other in enumerate(others) if other < 0]
-        left.append({_SAME_OPERATION.get(i.opcode, i.opcode) for i in free})
-        inlined.append({_SAME_OPERATION.get(i.opcode, i.opcode) for i in free if i.computation in graph.bodies})
+        left.append({operation_of(i.opcode) for i in free})
+        inlined.append({operation_of(i.opcode) for i in free if i.computation in graph.bodies})
     common = left[0] & left[1]
     return bool(common), not common.isdisjoint(inlined[0] | inlined[1])
 
@@ -114,7 +103,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     spreading = Spreading(pairs, (a for one, _ in units for a in one.nodes))
     spreading.spread()
     for one, two in units:
-        _pair_by_origin(pairs, one.nodes, two.nodes)
+        pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread()
 
 
@@ -157,7 +146,7 @@ class _Units:
         for is_called in (False, True):
             for key_of in (_content, _name_and_parameters):
                 ones, twos = (
-                    _grouped((graph.unit_of[c] for c in left if (c in called) is is_called and c not in paired), key_of)
+                    grouped((graph.unit_of[c] for c in left if (c in called) is is_called and c not in paired), key_of)
                     for graph, left, paired in zip((one, two), lefts, (self.computations, self._taken), strict=True)
                 )
                 self._pair_groups(ones, twos)
@@ -173,8 +162,8 @@ class _Units:
         flat = pairs.one, pairs.two
         one, two = pairs.one, pairs.two = pairs.plain
         for key_of in (_content, _name_and_parameters):
-            ones = _grouped((one.unit_of[c] for c in self._left(one) if _is_free(c, one, pairs.after)), key_of)
-            twos = _grouped((two.unit_of[c] for c in self._left(two) if _is_free(c, two, pairs.before)), key_of)
+            ones = grouped((one.unit_of[c] for c in self._left(one) if _is_free(c, one, pairs.after)), key_of)
+            twos = grouped((two.unit_of[c] for c in self._left(two) if _is_free(c, two, pairs.before)), key_of)
             self._pair_groups(ones, twos)
         for x, y in self._likest():
             self.pair(x, y)
@@ -246,7 +235,7 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         spreading.offer(pairs.one.node(root), pairs.two.node(other))
     spreading.spread()
     pair_results(pairs, one.computation, two.computation)
-    _pair_by_origin(pairs, one.nodes, two.nodes)
+    pair_by_origin(pairs, one.nodes, two.nodes)
     spreading.spread()
 
 
@@ -264,39 +253,3 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
         return False
     ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
     return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))
-
-
-def _pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
-    """What no neighbour tells: the same operation under its old name, or from the same place in the program.
-
-    Where several come from one place, they are taken in order if there are as many on both sides.
-    """
-    for key_of in (_key_and_name, _key_and_op_name, _operation_and_op_name):
-        old = _grouped((a for a in ones if pairs.after[a] < 0), partial(key_of, pairs.one))
-        new = _grouped((b for b in twos if pairs.before[b] < 0), partial(key_of, pairs.two))
-        for key, group in old.items():
-            others = new.get(key, ())
-            if key is not None and len(group) == len(others):
-                for a, b in zip(group, others, strict=True):
-                    pairs.add(a, b)
-
-
-def _key_and_name(graph: Graph, node: Node) -> object:
-    return graph.keys[MEANT][node], graph.nodes[node].name
-
-
-def _key_and_op_name(graph: Graph, node: Node) -> object:
-    op_name = op_name_in(graph.metadata[node])
-    return (graph.keys[MEANT][node], op_name) if op_name else None
-
-
-def _operation_and_op_name(graph: Graph, node: Node) -> object:
-    op_name, opcode = op_name_in(graph.metadata[node]), graph.nodes[node].opcode
-    return (_SAME_OPERATION.get(opcode, opcode), op_name) if op_name else None
-
-
-def _grouped(things: Iterable[_T], key_of: Callable[[_T], object]) -> dict[object, list[_T]]:
-    groups: dict[object, list[_T]] = {}
-    for thing in things:
-        groups.setdefault(key_of(thing), []).append(thing)
-    return groups

@@ -1,0 +1,82 @@
+"""Pairs by where things come from: their old names, and the places in the program that they were written for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
+from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.analysis.matching.said import op_name_in
+
+_T = TypeVar("_T")
+
+_SAME_OPERATION: Final = {
+    "convolution": "dot",
+    "bitcast": "reshape",
+    "transpose": "reshape",
+    "all-reduce-start": "all-reduce",
+    "all-gather-start": "all-gather",
+    "collective-permute-start": "collective-permute",
+}
+"""Opcodes that compilers write for others; the first has the name of the second."""
+
+
+def operation_of(opcode: str) -> str:
+    """The opcode of the operation that this one may have been written for.
+
+    >>> operation_of("convolution"), operation_of("add")
+    ('dot', 'add')
+    """
+    return _SAME_OPERATION.get(opcode, opcode)
+
+
+def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
+    """What no neighbour tells: the same operation under its old name, or from the same place in the program.
+
+    Where several come from one place, they are taken in order if there are as many on both sides.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.graph import Keys
+    >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
+    >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
+    >>> pair_by_origin(pairs, [0, 1], [0, 1])
+    >>> pairs.after
+    [0, 1]
+    """
+    for key_of in (_key_and_name, _key_and_op_name, _operation_and_op_name):
+        old = grouped((a for a in ones if pairs.after[a] < 0), partial(key_of, pairs.one))
+        new = grouped((b for b in twos if pairs.before[b] < 0), partial(key_of, pairs.two))
+        for key, group in old.items():
+            others = new.get(key, ())
+            if key is not None and len(group) == len(others):
+                for a, b in zip(group, others, strict=True):
+                    pairs.add(a, b)
+
+
+def _key_and_name(graph: Graph, node: Node) -> object:
+    return graph.keys[MEANT][node], graph.nodes[node].name
+
+
+def _key_and_op_name(graph: Graph, node: Node) -> object:
+    op_name = op_name_in(graph.metadata[node])
+    return (graph.keys[MEANT][node], op_name) if op_name else None
+
+
+def _operation_and_op_name(graph: Graph, node: Node) -> object:
+    op_name, opcode = op_name_in(graph.metadata[node]), graph.nodes[node].opcode
+    return (operation_of(opcode), op_name) if op_name else None
+
+
+def grouped(things: Iterable[_T], key_of: Callable[[_T], object]) -> dict[object, list[_T]]:
+    """Things by their keys, in their order.
+
+    >>> grouped(["ab", "c", "de"], len)
+    {2: ['ab', 'de'], 1: ['c']}
+    """
+    groups: dict[object, list[_T]] = {}
+    for thing in things:
+        groups.setdefault(key_of(thing), []).append(thing)
+    return groups
