@@ -22,11 +22,15 @@ from hlo_cli.analysis.matching.graph import LEVELS, SAID, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.analysis.matching.reckoning import Reckoning
 from hlo_cli.analysis.matching.weights import ONE
+from hlo_cli.ir.computation import Computation
 
-_MOST_PLACES: Final = 200
-"""Up to how many differences other pairs are tried: modules that have little in common stay as they were matched."""
+_MOST_PLACES: Final = 300
+"""Up to how many differences other pairs are tried: modules that have little in common stay as they were matched.
+
+A computation without any pair is one difference, however much is in it.
+"""
 _LEAST_WORK: Final = 1000
-_WORK: Final = 25
+_WORK: Final = 50
 """How many instructions are compared at most, on average for each difference."""
 _MOST_STEPS: Final = 24
 _TOO_MUCH: Final = 3 * ONE
@@ -76,10 +80,11 @@ class _Improving:
         work = 0
         for self._only_same in (True, False):
             places = self._places()
-            if len(places) > _MOST_PLACES:
+            count = self._count(places)
+            if count > _MOST_PLACES:
                 return
             self._wait_for(places)
-            work += _LEAST_WORK + _WORK * len(places)
+            work += _LEAST_WORK + _WORK * count
             while self._waiting and self._reckoning.work < work:
                 self._look_at(*self._waiting.popleft())
             self._waiting.clear()
@@ -94,6 +99,21 @@ class _Improving:
         added = [(NONE, b) for b, a in enumerate(pairs.before) if a < 0]
         changed = sorted(self._reckoning.changes, key=lambda a: (not nodes[a].called_computations, a))
         return [*removed, *added, *((a, pairs.after[a]) for a in changed)]
+
+    def _count(self, places: Iterable[tuple[Node, Node]]) -> int:
+        """How many differences there are at these places."""
+        (one, two), (after, before) = self._pairs.plain, (self._pairs.after, self._pairs.before)
+        with_pair = {one.nodes[a].computation for a, b in enumerate(after) if b >= 0}
+        with_pair.update(two.nodes[b].computation for b, a in enumerate(before) if a >= 0)
+        alone = 0
+        others = set[Computation]()
+        for a, b in places:
+            computation = (one.nodes[a] if a >= 0 else two.nodes[b]).computation
+            if computation in with_pair:
+                alone += 1
+            else:
+                others.add(computation)
+        return alone + len(others)
 
     def _wait_for(self, places: Iterable[tuple[Node, Node]]) -> None:
         two = self._pairs.two
