@@ -10,6 +10,8 @@ from hlo_cli.render.width import cell_width, take
 from hlo_cli.report.text import Line, Role, Run, Text, line_of, plain_text
 
 BETWEEN = " · "
+NEXT = "next: "
+COMMAND = "hlo "
 _HARDLY: Final = 5
 """Which part of a line is hardly a beginning."""
 
@@ -74,8 +76,10 @@ def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
 
 
 def _item(text: str, style: Style) -> Iterator[Line]:
+    """A command stays on one line, so that it can be pasted."""
     line = (Run(text, "quiet"),)
-    return iter((line,)) if cell_width(text) <= style.room else fill(line, style.room)
+    is_whole = cell_width(text) <= style.room or text.removeprefix(NEXT).startswith(COMMAND)
+    return iter((line,)) if is_whole else fill(line, style.room)
 
 
 def _words(line: Iterable[Run]) -> Iterator[tuple[Run, ...]]:
