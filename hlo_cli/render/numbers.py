@@ -8,7 +8,7 @@ from typing import Final
 BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
 _IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
-_ROUNDING: Final = 1e-9
+ROUNDING: Final = 1e-9
 """What sums of fractions may lack."""
 
 
@@ -154,7 +154,7 @@ def percent(fraction: float) -> str:
     >>> percent(0.9346), percent(0.001), percent(0.999), percent(1), percent(0), percent(sum([0.1] * 10))
     ('93', '<1', '>99', '100', '0', '100')
     """
-    if 0.995 <= fraction < 1 - _ROUNDING:
+    if 0.995 <= fraction < 1 - ROUNDING:
         return ">99"
     return scaled(fraction * 100)
 
