@@ -58,8 +58,8 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
 def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
     """Items in one quiet line with dots between them, or in as few lines as hold them whole.
 
-    >>> [plain_text(line) for line in beside(["next: hlo layout DUMP", "no tiles in here yet"], Style(width=14))]
-    ['next: hlo layout DUMP', 'no tiles in', 'here yet']
+    >>> [plain_text(line) for line in beside(["next: hlo layout DUMP", "no tiles are in here yet"], Style(width=20))]
+    ['next: hlo layout DUMP', 'no tiles are in here', 'yet']
     >>> [plain_text(line) for line in beside(["3 of 98 changes", "--top 0 shows all"], Style())]
     ['3 of 98 changes · --top 0 shows all']
     """
