@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from hlo_cli.render.draw.paint import painter
-from hlo_cli.render.draw.prose import COMMAND, fill
+from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.draw.quotation import quotation
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.shorten import shorten_text
@@ -18,6 +18,7 @@ from hlo_cli.source import Diagnostic, Severity
 MOST = 20
 MOST_NOTES = 3
 LONGEST_MESSAGE = 2000
+COMMAND = "hlo "
 COLORS: dict[Severity, Role] = {"error": "alarm", "warning": "waste", "note": "quiet"}
 
 

@@ -7,12 +7,14 @@ from importlib import import_module
 from types import ModuleType
 
 from hlo_cli.render.draw.paint import painter
-from hlo_cli.render.draw.prose import BETWEEN, NEXT, beside, text_lines
+from hlo_cli.render.draw.prose import BETWEEN, beside, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Line
+
+NEXT = "next: "
 
 
 def render(report: Report, style: Style) -> Iterator[str]:

@@ -10,8 +10,6 @@ from hlo_cli.render.width import cell_width, take
 from hlo_cli.report.text import Line, Role, Run, Text, line_of, plain_text
 
 BETWEEN = " · "
-NEXT = "next: "
-COMMAND = "hlo "
 _HARDLY: Final = 5
 """Which part of a line is hardly a beginning."""
 
@@ -58,8 +56,8 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
 def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
     """Items in one quiet line with dots between them, or in as few lines as hold them whole.
 
-    >>> [plain_text(line) for line in beside(["next: hlo layout DUMP", "no tiles are in here yet"], Style(width=20))]
-    ['next: hlo layout DUMP', 'no tiles are in here', 'yet']
+    >>> [plain_text(line) for line in beside(["next: hlo layout DUMP", "--draw x"], Style(width=20))]
+    ['next: hlo layout', 'DUMP', '--draw x']
     >>> [plain_text(line) for line in beside(["3 of 98 changes", "--top 0 shows all"], Style())]
     ['3 of 98 changes · --top 0 shows all']
     """
@@ -76,10 +74,8 @@ def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
 
 
 def _item(text: str, style: Style) -> Iterator[Line]:
-    """A command stays on one line, so that it can be pasted."""
     line = (Run(text, "quiet"),)
-    is_whole = cell_width(text) <= style.room or text.removeprefix(NEXT).startswith(COMMAND)
-    return iter((line,)) if is_whole else fill(line, style.room)
+    return iter((line,)) if cell_width(text) <= style.room else fill(line, style.room)
 
 
 def _words(line: Iterable[Run]) -> Iterator[tuple[Run, ...]]:
