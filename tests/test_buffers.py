@@ -185,3 +185,11 @@ def test_without_tiles_nothing_is_padded() -> None:
             for value in memory(dump).values:
                 if isinstance(value.shape, ArrayShape) and not value.shape.is_dynamic:
                     assert value.padded_bytes == value.logical_bytes
+
+
+@pytest.mark.parametrize("taken", ["", "p", "p, p", "p, p, p"])
+def test_transfers_that_take_too_little_or_too_much_have_their_memory_too(taken: str) -> None:
+    for opcode in ("send", "recv", "copy-start"):
+        shape = "(f32[4], u32[], token[])"
+        memory = memory_of(parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  ROOT s = {shape} {opcode}({taken}) }}"))
+        assert memory.spaces

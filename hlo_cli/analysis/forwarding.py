@@ -100,10 +100,11 @@ class Sources:
 
     def operands_at(self, instruction: Instruction, index: ShapeIndex) -> None:
         """The operand, or the operands one by one, stand at this index of the result."""
-        if len(instruction.operands) == 1 or instruction.opcode == "send":
-            self._elements(instruction, index[:-1], [(instruction, 0)], index[-1])
+        operands = [(instruction, n) for n in range(len(instruction.operands))]
+        if len(operands) == 1 or instruction.opcode == "send":
+            self._elements(instruction, index[:-1], operands[:1], index[-1])
         else:
-            self._elements(instruction, index, [(instruction, n) for n in range(len(instruction.operands))])
+            self._elements(instruction, index, operands)
 
     def from_operand(self, instruction: Instruction, index: ShapeIndex, at: ShapeIndex) -> None:
         """What stands in the operand at `index` stands in the result at `at`; a tuple that is all of it is new."""
