@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.buffers import Buffer, assignment_order
 from hlo_cli.analysis.gaps import Gaps
-from hlo_cli.analysis.heap import Heap, place
+from hlo_cli.analysis.heap import Heap, is_addressable, place
 from hlo_cli.analysis.heap_events import heap_request
 from hlo_cli.analysis.heap_in_order import place_in_order
 from hlo_cli.analysis.interference import Interference, Tenants
@@ -208,8 +208,10 @@ def _heaps(
         request = heap_request(size, size, interference.dataflow, interference.aliases, ranges, interference.sharing)
         heap = Heap((0,) * len(request.groups), 0, 0)
         if with_offsets:
-            placing = place_in_order if target == "tpu" else place
-            heap = placing(request.groups, alignment(space, target))
+            unit = alignment(space, target)
+            # What no compiler could place is placed one after the other, to say how much too large it is.
+            placing = place if target != "tpu" and is_addressable(request.groups, unit) else place_in_order
+            heap = placing(request.groups, unit)
         offset: dict[int, int | None] = dict.fromkeys(inside, 0)
         slot = {number: number for number in inside}
         for values, at in zip(request.values, heap.offsets, strict=True):

@@ -39,8 +39,19 @@ class Heap:
         return self.size - self.held
 
 
+def is_addressable(groups: Sequence[HeapGroup], alignment: int) -> bool:
+    """Whether every offset is less than 2^63, wherever the groups are placed.
+
+    >>> is_addressable((HeapGroup(8, 8, ((0, 3),)),), 4), is_addressable((HeapGroup(2**63, 2**63, ((0, 3),)),), 4)
+    (True, False)
+    """
+    return sum(group.largest + alignment for group in groups) <= _UNLIMITED
+
+
 def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """Offsets for groups in the order of their leaders' ids: the better of two orders, the first if they tie.
+
+    All of them must be addressable.
 
     >>> place((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
     Heap(offsets=(0, 8, 0), size=12, held=12)

@@ -15,8 +15,11 @@ def unquote(quoted: str) -> str:
     inner = quoted[1:-1]
     if "\\" not in inner:
         return inner
-    data = _ESCAPE.sub(_unescape, inner.encode("utf-8", "surrogateescape"))
-    return data.decode("utf-8", "surrogateescape")
+    try:
+        data = inner.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which no file holds
+        data = inner.encode("utf-8", "surrogatepass")
+    return _ESCAPE.sub(_unescape, data).decode("utf-8", "surrogateescape")
 
 
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
