@@ -47,6 +47,7 @@ COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
 def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> int:
     """Run one command line and give its exit code; when standalone, end the process with that code instead."""
     if standalone and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = _written_whole(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _answer(list(sys.argv[1:] if arguments is None else arguments))
@@ -133,6 +134,14 @@ def _run(arguments: list[str]) -> int:
         show(error, arguments)
         return 2
     return int(code or 0)
+
+
+def _written_whole(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The stream with a buffer: one without (PYTHONUNBUFFERED) says nothing when a full disk takes half of a text."""
+    if not isinstance(stream.buffer, io.RawIOBase):
+        return stream
+    encoding = stream.encoding
+    return io.TextIOWrapper(io.BufferedWriter(stream.detach()), encoding=encoding)
 
 
 def _complete(instruction: str) -> int:

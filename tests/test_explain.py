@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from hlo_cli import cli
 from hlo_cli.commands.attribute_words import attribute_label, attribute_meaning
 from hlo_cli.commands.explain import explain_instruction, explain_text
 from hlo_cli.commands.opcode_words import OPCODES, words_of
@@ -215,3 +216,17 @@ def test_any_instruction_can_be_explained(model: Model) -> None:
 
 def test_the_dumps_are_there() -> None:
     assert {name_of(path).rpartition("/")[0] for path in dumps()} >= set(DUMPS)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("%f = f32[8]{0} fusion(f32[8]{0} %p), kind=kLoop, calls=%fc", "fc"),
+        ("r = f32[] reduce(f32[8]{0} p, f32[] c), dimensions={0}, to_apply=add", "add"),
+        ("w = (s32[], f32[2]) while((s32[], f32[2]) t), condition=cond.1, body=body.1", "body.1"),
+        ("c = f32[] conditional(pred[] p, f32[] a, f32[] b), true_computation=yes, false_computation=no", "yes"),
+    ],
+)
+def test_a_pasted_instruction_may_name_computations(text: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["parse", "--explain", text], standalone=False) == 0
+    assert f"\t{named}\t" in capsys.readouterr().out

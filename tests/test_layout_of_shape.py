@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_cli.analysis.layout_steps import true_rank
-from hlo_cli.commands.layout_of_shape import report_of_shape, report_of_shapes
+from hlo_cli.commands.layout_of_shape import explained_of, report_of_shape, report_of_shapes
+from hlo_cli.commands.shape_argument import is_written
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.formats import renderer
 from hlo_cli.render.style import Style
@@ -309,3 +310,17 @@ def test_the_steps_are_the_main_table() -> None:
     assert isinstance(table, Table)
     assert table.name == "steps"
     assert [row[table.column_index("kind")] for row in table.rows] == ["array", "pad", "cut"]
+
+
+@pytest.mark.parametrize("text", ["F32[3,5]{1,0:T(2,2)}", "(BF16[8,128]{1,0:T(8,128)(2,1)}, PRED[7])", "U8[4]"])
+def test_element_types_as_the_documents_on_layouts_spell_them(text: str) -> None:
+    """xla/docs/shapes.md and tiled_layout.md write F32[3,5]; XLA prints f32[3,5]."""
+    assert parse_shape(text) == parse_shape(text.lower().replace(":t", ":T"))
+    assert explained_of(text).shape == parse_shape(text)
+    assert is_written(text)
+
+
+def test_other_words_in_capitals_are_no_types() -> None:
+    assert not is_written("README[x].md")
+    assert not is_written("Dump[12].txt")
+    assert str(parse_shape("F33[3]")) == "F33[3]"

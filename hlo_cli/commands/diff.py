@@ -83,7 +83,7 @@ def command(
     **options: object,
 ) -> int:
     """Reads, compares, reports."""
-    output, reading = output_of(options), reading_of(options)
+    output, reading = output_of(options, writes=("hlo",) if normalize else ()), reading_of(options)
     views = {"--passes": passes, "--normalize": normalize, "--text": as_text, "--stat": stat, "--name-only": name_only}
     if len(two := [name for name, is_given in views.items() if is_given]) > 1:
         raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")

@@ -17,7 +17,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
 from hlo_cli.transform.normalized import normalized
 
-_AS_TEXT: Final = ("table", "screen")
+_AS_TEXT: Final = ("table", "screen", "hlo")
 _FORMATS: Final = (*_AS_TEXT, "json", "jsonl", "md", "html")
 _ALWAYS_LEFT_OUT: Final = frozenset(("metadata", "schedule"))
 _PARTS_OF_SHAPES: Final = frozenset(("layout", "tiling", "memory_space"))

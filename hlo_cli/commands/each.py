@@ -78,12 +78,25 @@ def finish_each(
 def short_paths(paths: Sequence[str]) -> list[str]:
     """The paths for a person: without the folder they share, and without files named after nothing but a stage.
 
+    Two files never come to the same text: those that would keep more of their paths.
+
     >>> short_paths(["d/a/after_optimizations.txt", "d/b/after_optimizations.txt", "d/c.hlo"])
     ['a/', 'b/', 'c.hlo']
+    >>> short_paths(["d/a/before_optimizations.txt", "d/a/after_optimizations.txt", "d/c.hlo"])
+    ['a/before_optimizations.txt', 'a/after_optimizations.txt', 'c.hlo']
     """
     folders = {os.path.dirname(path) for path in paths}
     shared = os.path.commonpath(folders) if len(folders) > 1 and len(set(map(os.path.isabs, folders))) == 1 else ""
-    return [_without_stage(os.path.relpath(path, shared) if shared else path) for path in paths]
+    whole = [os.path.relpath(path, shared) if shared else path for path in paths]
+    shortest = [_without_stage(path) for path in whole]
+    files: dict[str, set[str]] = {}
+    for spellings in (shortest, whole):
+        for spelling, path in zip(spellings, paths, strict=True):
+            files.setdefault(spelling, set()).add(path)
+    return [
+        next((spelling for spelling in (short, longer) if files[spelling] == {path}), path)
+        for short, longer, path in zip(shortest, whole, paths, strict=True)
+    ]
 
 
 def _without_stage(path: str) -> str:

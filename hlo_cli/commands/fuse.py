@@ -97,7 +97,7 @@ def command(
     **options: object,
 ) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(options), reading_of(options)
+    output, reading = output_of(options, writes=("hlo",)), reading_of(options)
     inputs, name = _input_and_name(arguments)
     is_about_calls = custom_calls or c_signature
     changed = _WhatIf(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))

@@ -32,7 +32,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import read_shape
+from hlo_cli.syntax.shapes import read_shape, with_small_types
 
 _NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
@@ -99,6 +99,7 @@ def explained_of(text: str, *, generation: str | None = None) -> Explained:
     >>> print(explained_of("y = f32[3,5]{-1,-2} negate(x)").shape)
     f32[3,5]{1,0}
     """
+    text = with_small_types(text)
     source = Source("", text)
     given = _read(source)
     shape = _from_the_end(given)

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from hlo_cli.report.report import Report
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""What `-o` takes for standard output, to which it adds: a file behind it, opened anew, would lose what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,12 @@ class Output:
 
     @property
     def is_module(self) -> bool:
-        """Whether a module is wanted, as text, rather than a report: by its format or the name of the file.
+        """Whether a module is wanted, as text, rather than a report: by its format or the ending of the file.
 
-        >>> Output(path="new.hlo").is_module, Output(path="new.txt").is_module
+        >>> Output(format="hlo").is_module, Output(path="new.txt").is_module
         (True, False)
         """
-        return self.format == "hlo" or (self.format == "table" and (self.path or "").endswith(".hlo"))
+        return self.format == "hlo"
 
     def style(self, stream: int) -> Style:
         """The look of what goes to a standard stream: 1 is output, 2 is errors."""
@@ -137,13 +140,16 @@ output_options = output_options_of(FORMATS)
 """The same options, with the formats that every report has."""
 
 
-def output_of(options: dict[str, object]) -> Output:
-    """The output options among a command's parameters, taken out of them."""
+def output_of(options: dict[str, object], *, writes: Collection[str] = ()) -> Output:
+    """The output options among a command's parameters, taken out of them; what it `writes` besides reports, by ending.
+
+    HloError for a file whose name asks for a form that the command does not write, unless a format is given.
+    """
     columns = str(options.pop("columns") or "")
     top = options.pop("top")
     path = _text(options.pop("path"))
     return Output(
-        format=_text(options.pop("format")) or _format_of(path),
+        format=_text(options.pop("format")) or _format_of(path, writes),
         path=path,
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
@@ -190,7 +196,7 @@ def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: 
 
 def write(chunks: Iterable[str], path: str | None) -> None:
     """Write text to standard output or to a file: to a plain file whole or not at all, to a device as it comes."""
-    if path is None or path == "-":
+    if path is None or path in _STANDARD_OUTPUT:
         for chunk in _blocks(chunks) if sys.stdout is not None else ():
             sys.stdout.write(chunk)
         return
@@ -199,7 +205,7 @@ def write(chunks: Iterable[str], path: str | None) -> None:
 
 def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
     """The same for bytes, which a terminal is spared."""
-    if path is not None and path != "-":
+    if path is not None and path not in _STANDARD_OUTPUT:
         _to_file(chunks, path)
     elif _is_terminal(1):
         raise HloError("this is binary: a terminal cannot show it", hint="-o FILE writes it to a file")
@@ -210,10 +216,10 @@ def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
 
 def _to_file(chunks: Iterable[bytes], path: str) -> None:
     target = os.path.realpath(path)
-    is_plain = os.path.isfile(target) or not os.path.exists(target)
+    is_plain = os.path.isfile(path) or not os.path.exists(path)  # a pipe behind /dev/fd has no real path
     if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
         raise HloError(f"cannot write {path}: it is read-only")
-    beside = f"{target}.{os.getpid()}.part" if is_plain else target
+    beside = f"{target}.{os.getpid()}.part" if is_plain else path
     try:
         with open(beside, "wb") as file:
             file.writelines(chunks)
@@ -242,11 +248,13 @@ def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
     yield "".join(held)
 
 
-def _format_of(path: str | None) -> str:
+def _format_of(path: str | None, writes: Collection[str]) -> str:
     """The format that the name of a file asks for."""
-    from hlo_cli.render.formats import BY_NAME
+    if not path:
+        return "table"
+    from hlo_cli.render.formats import format_of
 
-    return BY_NAME.get(os.path.splitext(path or "")[1].lower(), "table")
+    return format_of(path, writes)
 
 
 def _text(value: object) -> str | None:
@@ -269,4 +277,4 @@ def _wants_color(when: str, terminal: bool) -> bool:
         return when == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    return terminal or bool(os.environ.get("FORCE_COLOR"))
+    return (terminal and os.environ.get("TERM") != "dumb") or bool(os.environ.get("FORCE_COLOR"))

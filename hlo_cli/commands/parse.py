@@ -89,11 +89,11 @@ def command(
     **options: object,
 ) -> int:
     """The summary, unless something else is asked for."""
-    output, reading = output_of(options), reading_of(options)
+    output, reading = output_of(options, writes=("hlo", "pb")), reading_of(options)
     asked = {"--instructions": instructions or None, "--tree": tree or None, "--explain": explain, "--select": select}
     narrowed = {"--where": where, "--computation": computation, "--operands": operands, "--users": users}
     _check_together({**asked, "--slice": part}, narrowed)
-    is_proto = output.format == "pb" or (output.format == "table" and (output.path or "").endswith(".pb"))
+    is_proto = output.format == "pb"
     spelling = _spelling(output, desugar=desugar, sugar=sugar)
     if explain is not None and not inputs:
         return finish(_explain_text(explain), output)

@@ -30,7 +30,7 @@ def write_lines(loaded: Loaded, where: str, output: Output, *, computation: str 
     """Write the instructions that an expression is true of, each on a line of its own, as they stand in the dump."""
     module = loaded.module
     chosen, answer = choose_instructions(module, computation, where)
-    if output.format != "table":
+    if output.format not in ("table", "hlo"):
         return finish(_report(loaded, chosen, answer), output, module.errors, read=what_was_read(module))
     if output.columns or output.sort:
         raise HloError("--select prints lines, not columns", hint="--where EXPR lists instructions in a table")

@@ -87,7 +87,7 @@ def command(
     **options: object,
 ) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(options), reading_of(options)
+    output, reading = output_of(options, writes=("hlo",)), reading_of(options)
     if space is not None and not sequence:
         raise HloError("--space is about the sequence", hint="add --sequence")
     asked = {"--sequence": sequence, "--critical-path": model is not None, "--reorder": how is not None}

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from hlo_cli.ir.shape import Shape
 
 _LOOKS_LIKE_HLO = re.compile(
-    r"[ \t\n]*(?:\(|b\(|[a-z][a-z0-9]*+\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
+    r"[ \t\n]*"
+    r"(?:\(|b\(|(?:[a-z][a-z0-9]*+|[A-Z][A-Z0-9]*+)\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
 )
 _ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
@@ -50,7 +51,7 @@ def _begins_with_a_type(argument: str) -> bool:
     from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 
     word, bracket, _ = argument.partition("[")
-    return bool(bracket) and word.strip() in PRIMITIVE_TYPES
+    return bool(bracket) and word.strip().lower() in PRIMITIVE_TYPES
 
 
 def named_in(argument: str, reading: Reading) -> Named | None:

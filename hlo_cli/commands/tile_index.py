@@ -91,7 +91,7 @@ def command(
     **options: object,
 ) -> int:
     """One shape and indices, or two shapes."""
-    output, reading = output_of(options), reading_of(options)
+    output, reading = output_of(options, writes=("npy",)), reading_of(options)
     for question in questions:
         if question.startswith("-") and not _INDEX.fullmatch(question):
             raise click.NoSuchOption(question)
@@ -101,7 +101,7 @@ def command(
     second = _second(questions[0], reading) if questions else None
     asks = everything or verify or draw or bool(questions)
     compares = second is not None or (array.named is not None and not (asks or explain or inverse))
-    if _is_npy(output) and (compares or explain or draw or verify):
+    if output.format == "npy" and (compares or explain or draw or verify):
         raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
     if compares:
         return _compare(array, second, questions[1:], wish, output)
@@ -118,14 +118,14 @@ def _answer(array: _Array, asked: Sequence[str], wish: Wish, output: Output) -> 
 
     if wish.inverse:
         slots = slots_of(array.shape, asked, wish)
-        if _is_npy(output):
+        if output.format == "npy":
             from hlo_cli.commands.tile_index_npy import write_elements
 
             write_elements(array.shape, slots, wish, output.path)
             return 0
         return _finish(report_of_slots(array.shape, slots, wish), array, output)
     selections = selections_of(array.shape, asked, wish)
-    if _is_npy(output):
+    if output.format == "npy":
         from hlo_cli.commands.tile_index_npy import write_addresses
 
         write_addresses(array.shape, selections, wish, output.path)
@@ -222,7 +222,3 @@ def _address(text: str) -> int:
         if (address := int64(text.replace("_", ""), 0)) is not None and address >= 0:
             return address
     raise HloError(f"--base {text[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")
-
-
-def _is_npy(output: Output) -> bool:
-    return output.format == "npy" or (output.format == "table" and (output.path or "").endswith(".npy"))

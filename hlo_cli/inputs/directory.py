@@ -52,10 +52,17 @@ def without_dumps(folder: str) -> HloError:
 def _entries(folder: str) -> tuple[list[str], list[str]]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(((entry.name, entry.is_dir()) for entry in entries), key=lambda entry: _natural(entry[0]))
+            found = sorted(((entry.name, _is_folder(entry)) for entry in entries), key=lambda entry: _natural(entry[0]))
     except OSError as error:
         raise unreadable(folder, error) from None
     return [name for name, is_folder in found if not is_folder], [name for name, is_folder in found if is_folder]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads back to itself
+        return False
 
 
 def _has_dumps(folder: str) -> bool:

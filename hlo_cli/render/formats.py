@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from typing import Final, TypeAlias
 
 from hlo_cli.render.style import Style
 from hlo_cli.report.choice import not_among
 from hlo_cli.report.report import Report
+from hlo_cli.source import HloError
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
 
@@ -20,6 +22,34 @@ OF_FINDINGS: Final = ("full", "concise", "summary", "github", "gitlab", "junit",
 
 BY_NAME: Final = {f".{name}": name for name in ("json", "jsonl", "csv", "tsv", "md", "html", "svg", "sarif")}
 """The formats that the name of a file asks for by its ending, if nothing else does."""
+
+
+FOREIGN: Final = frozenset(
+    "arrow avi bmp bz2 db doc docx dot eps feather gif gz h5 hdf5 hlo jpeg jpg mlir mp4 npy npz ods odt parquet pb pdf"
+    " pickle pkl png pptx proto ps sqlite tar tex tgz tif tiff toml webp xls xlsx xml xz yaml yml zip zst".split()
+)
+"""Endings of files that are never a table as text, so that `-o x.pdf` does not write one under that name."""
+
+
+def format_of(path: str, others: Collection[str] = ()) -> str:
+    """The format that a file's name asks for: by its ending, `table` for any ending that promises nothing.
+
+    `others` are endings that a command writes besides reports. HloError for those of forms that are not written.
+
+    >>> format_of("memory.csv"), format_of("memory.txt"), format_of("new.hlo", ("hlo",))
+    ('csv', 'table', 'hlo')
+    >>> format_of("memory.pdf")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: cannot write memory.pdf: this command has no format .pdf
+    """
+    ending = os.path.splitext(path)[1].lower()
+    if ending[1:] in others:
+        return ending[1:]
+    if ending[1:] in FOREIGN:
+        hint = f"endings: {' '.join((*BY_NAME, *(f'.{each}' for each in others)))}; --format FORMAT overrides them"
+        raise HloError(f"cannot write {path}: this command has no format {ending}", hint=hint)
+    return BY_NAME.get(ending, "table")
 
 
 def renderer(name: str, *, person: bool, findings: bool = False) -> Render:

@@ -58,7 +58,8 @@ class Builder:
 
     `failed` are names of instructions that could not be read, `lost` those of computations: using one of them is not a
     second error. `nameless`
-    says that computations were printed without their names, so that calls cannot be linked. `cut` is a computation
+    says that computations were printed without their names, so that calls cannot be linked; `is_single` that the text
+    is one instruction, whose computations are elsewhere. `cut` is a computation
     that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
     `shapeless` are the instructions whose shape the text leaves out, callees before their callers.
     """
@@ -72,6 +73,7 @@ class Builder:
     lost: set[str] = field(default_factory=set)
     notes: Notes = field(init=False)
     nameless: bool = False
+    is_single: bool = False
     cut: Computation | None = None
     copies: dict[str, int] = field(default_factory=dict)
     elements: dict[Computation, dict[int, tuple[ShapeIndex, ...]]] = field(default_factory=dict)

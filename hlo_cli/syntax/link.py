@@ -38,6 +38,9 @@ def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> N
         message = f"calls of {call.instruction.opcode} stay unresolved, for computations are printed without names"
         builder.notes.add("unresolved", message, span)
         return
+    if builder.is_single:
+        builder.notes.add("unresolved", f"{call.name} is not in this text: only its name is known", span)
+        return
     close = nearest(call.name, named)
     hint = f"did you mean {close}?" if close else None
     builder.report(f"there is no computation {call.name}", span.start, span.end, hint)

@@ -134,6 +134,7 @@ class _Reader:
             return Header("", ())
 
     def _read_single(self, scanner: Scanner) -> None:
+        self.builder.is_single = True
         computation = Computation("entry_computation", is_entry=True)
         self.computations.append(computation)
         try:

@@ -29,6 +29,7 @@ MAX_NESTING: Final = 100
 """Tuples nested deeper than this are an error; XLA's own never go beyond a handful."""
 
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9]*+")
+_LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")
 _PLAIN_TEXT: Final = r"[a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9:][^{}\n]*+\}|(?![ \t\n\r]*+[{/]))"
 _PLAIN = re.compile(_PLAIN_TEXT)
 _TUPLE_TOKEN = re.compile(rf"({_PLAIN_TEXT})|([()])")
@@ -50,11 +51,20 @@ def parse_shape(text: str) -> Shape:
     >>> shape.logical_bytes, shape.padded_bytes, str(shape.layout)
     (42000, 77824, '{1,0:T(8,128)(2,1)}')
     """
-    scanner = Scanner(Source("", text))
+    scanner = Scanner(Source("", with_small_types(text)))
     shape = read_shape(scanner)
     if not scanner.at_end():
         raise scanner.error("expected the end of the shape")
     return shape
+
+
+def with_small_types(text: str) -> str:
+    """The text of a shape with element types as XLA prints them; its documents on shapes and tiles write `F32[3,5]`.
+
+    >>> with_small_types("(F32[3,5]{1,0:T(2,2)}, BF16[2]), E[2]")
+    '(f32[3,5]{1,0:T(2,2)}, bf16[2]), E[2]'
+    """
+    return _LARGE_TYPE.sub(lambda match: small if (small := match[0].lower()) in PRIMITIVE_TYPES else match[0], text)
 
 
 def plain_shape(text: str) -> Shape | None:

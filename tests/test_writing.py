@@ -1,0 +1,158 @@
+"""Where results go: names of files that promise a form, standard output by its names, disks that are full, terminals."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import cli
+from hlo_cli.commands.each import short_paths
+from hlo_cli.commands.options import Output
+from hlo_cli.render.formats import BY_NAME, FOREIGN
+
+DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv"
+BROKEN = "HloModule m\nENTRY e {\n  x = f32[2]{0} parameter(0)\n  ROOT y = f32[3]{0} negate(x)\n}\n"
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/fd and limits of files")
+
+
+def hlo(*arguments: str) -> int:
+    return cli.main(list(arguments), standalone=False)
+
+
+def started(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """A process of its own, as a shell starts it."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)}
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-m", "hlo_cli", *arguments],
+        check=False, timeout=60, env=environment | options.pop("env", {}), **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["pdf", "PNG", "xlsx", "json.gz", "yaml", "hlo", "pb", "npy"])
+def test_a_form_that_is_not_written_is_refused(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / f"x.{ending}"
+    assert hlo("layout", str(DUMP), "-o", str(target)) == 2
+    assert f"this command has no format .{ending.rpartition('.')[2].lower()}" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x", "tmp.a8Gx2Pq", "x.v2", "x.log"])
+def test_other_names_promise_nothing(name: str, tmp_path: Path) -> None:
+    assert hlo("layout", str(DUMP), "-o", str(tmp_path / name)) == 0
+    assert (tmp_path / name).read_text().startswith("#count\t")
+
+
+def test_a_given_format_overrides_the_name(tmp_path: Path) -> None:
+    assert hlo("layout", str(DUMP), "--format", "md", "-o", str(tmp_path / "x.pdf")) == 0
+    assert (tmp_path / "x.pdf").read_text().lstrip().startswith("**")
+
+
+def test_no_format_is_foreign() -> None:
+    assert not FOREIGN & {ending.removeprefix(".") for ending in BY_NAME}
+
+
+@pytest.mark.parametrize(
+    ("line", "begins"),
+    [
+        (("parse", str(DUMP)), b"HloModule "),
+        (("parse", str(DUMP), "--select", "opcode == copy"), b""),
+        (("diff", str(DUMP), "--normalize"), b"HloModule "),
+    ],
+)
+def test_hlo_is_written_where_a_command_writes_it(line: tuple[str, ...], begins: bytes, tmp_path: Path) -> None:
+    assert hlo(*line, "-o", str(tmp_path / "x.hlo")) == 0
+    assert (tmp_path / "x.hlo").read_bytes().startswith(begins)
+
+
+@linux_only
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "-"])
+def test_standard_output_by_name(name: str, tmp_path: Path) -> None:
+    expected = started("layout", "f32[3,5]", stdout=subprocess.PIPE).stdout
+    assert started("layout", "f32[3,5]", "-o", name, stdout=subprocess.PIPE).stdout == expected
+    with open(tmp_path / "log", "wb") as log:
+        log.write(b"before\n")
+        log.flush()
+        assert started("layout", "f32[3,5]", "-o", name, stdout=log).returncode == 0
+    assert (tmp_path / "log").read_bytes() == b"before\n" + expected
+
+
+@linux_only
+def test_a_pipe_by_its_number() -> None:
+    reading, writing = os.pipe()
+    done = started("layout", "f32[3,5]", "-o", f"/dev/fd/{writing}", pass_fds=(writing,), stdout=subprocess.PIPE)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read().startswith(b"#letter\t")
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+@linux_only
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("form", ["hlo", "pb"])
+def test_half_a_result_is_an_error(unbuffered: str, form: str, tmp_path: Path) -> None:
+    def full_after_a_while() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    with open(tmp_path / "x", "wb") as target:
+        done = started(
+            "parse", str(DUMP), "--format", form, env={"PYTHONUNBUFFERED": unbuffered},
+            stdout=target, stderr=subprocess.PIPE, preexec_fn=full_after_a_while,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert b"error: output: File too large" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colour_is_for_terminals_that_know_it(
+    variables: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert Output().style(1).color is expected
+
+
+def test_a_link_to_itself_does_not_hide_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "module_0001.m.after_optimizations.txt").write_text(BROKEN)
+    (tmp_path / "loop").symlink_to("loop")
+    for also in ([], ["--each"]):
+        assert hlo("parse", str(tmp_path), *also, "--format", "json") == 0
+        assert '"m"' in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names of files there have no control characters")
+@pytest.mark.parametrize("form", ["full", "concise", "summary", "github", "gitlab", "junit", "sarif"])
+def test_names_of_files_reach_no_terminal_raw(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a\x1b[31mb.hlo").write_text(BROKEN)
+    (tmp_path / "a\x1b[31mc.hlo").write_text(BROKEN[:40])
+    assert hlo("lint", f"{tmp_path}/*.hlo", "--format", form) == 2
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err
+    assert "31mb" in printed.out or form == "summary"
+
+
+def test_shown_paths_differ_as_the_files_do() -> None:
+    paths = ["r/a/before_optimizations.txt", "r/a/after_optimizations.txt", "r/b/after_optimizations.txt", "x/../r/b/"]
+    for chosen in (paths, paths[:2], [*paths, "r/b/after_optimizations.txt.gz"]):
+        assert len(set(short_paths(chosen))) == len(chosen)
+    assert short_paths(["a.txt", "a.txt"]) == ["a.txt", "a.txt"]
