@@ -340,3 +340,39 @@ def test_directories_are_compared_folder_by_folder(
     found = [(row["change"], row["module"], row["changed"]) for row in rows]
     assert found == [("~", "run/v2_mlp/", 1), ("-", "run/v4_sorting/", None)]
     assert "run/v3_indexing/" in report["errors"][0]["message"]
+
+
+ARGUMENTS = {
+    "a": ("f32[8]{0}", "p['a']"),
+    "bias": ("f32[16]{0}", "p['bias']"),
+    "w": ("f32[8,16]{1,0}", "p['w']"),
+}
+
+
+def taking(*names: str, paths: bool = True) -> Module:
+    """A program with these arguments in this order, the bias added if there is one."""
+    lines = [
+        f"{name} = {shape} parameter({number})" + (f', metadata={{op_name="{path}"}}' if paths else "")
+        for number, (name, (shape, path)) in enumerate((name, ARGUMENTS[name]) for name in names)
+    ]
+    lines.append("d = f32[16]{0} dot(a, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}")
+    if "bias" in names:
+        lines.append("s = f32[16]{0} add(d, bias)")
+    return entry(*lines, f"ROOT t = (f32[16]{{0}}) tuple({'s' if 'bias' in names else 'd'})")
+
+
+@pytest.mark.parametrize("paths", [True, False])
+@pytest.mark.parametrize("names", [("bias", "a", "w"), ("a", "bias", "w"), ("a", "w", "bias")])
+def test_an_argument_more_changes_no_other(names: tuple[str, ...], paths: bool) -> None:
+    old, new = taking("a", "w", paths=paths), taking(*names, paths=paths)
+    assert told(compare(old, new)) == {("+", "bias"), ("+", "s")}
+    assert told(compare(new, old)) == {("-", "bias"), ("-", "s")}
+
+
+def test_arguments_in_another_order_are_told() -> None:
+    comparison = compare(taking("a", "bias", "w"), taking("w", "a", "bias"))
+    assert [(each.before.name, *map(str, each.changes)) for each in comparison.changed] == [
+        ("w", "argument number 2 → 0")
+    ]
+    assert not comparison.added
+    assert not comparison.removed

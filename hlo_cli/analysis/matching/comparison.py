@@ -9,6 +9,7 @@ from itertools import pairwise
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.differences import is_plumbing
+from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.improving import improve
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.analysis.matching.reckoning import Reckoning
@@ -90,7 +91,10 @@ def compare(before: Module, after: Module) -> Comparison:
     reckoning = Reckoning(pairs, matching.computations, matching.pair_nodes)
     improve(pairs, reckoning)
     one, two = pairs.one.nodes, pairs.two.nodes
-    changes = sorted((pairs.after[a], a, changes) for a, changes in reckoning.changes.items())
+    told = dict(reckoning.changes)
+    for a, change in _reordered_arguments(matching):
+        told[a] = (*told.get(a, ()), change)
+    changes = sorted((pairs.after[a], a, changes) for a, changes in told.items())
     return Comparison(
         before,
         after,
@@ -103,6 +107,22 @@ def compare(before: Module, after: Module) -> Comparison:
         matching.computations,
         {one[a]: two[b] for a, b in pairs.found},
     )
+
+
+def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:
+    """As few arguments of the program as explain their other order; one more before them is no change of theirs."""
+    pairs = matching.pairs
+    both: list[tuple[Node, int, int]] = []
+    for parameter in pairs.one.module.entry.parameters:
+        a = pairs.one.node(parameter)
+        other = pairs.two.nodes[pairs.after[a]] if pairs.after[a] >= 0 else parameter
+        one, two = parameter.parameter_number, other.parameter_number
+        if other is not parameter and other.computation.is_entry and one is not None and two is not None:
+            both.append((a, one, two))
+    stays = longest_increasing([two for _, _, two in both])
+    for place, (a, one, two) in enumerate(both):
+        if place not in stays:
+            yield a, Change("attributes", "argument number", str(one), str(two))
 
 
 def _moved(matching: Matching) -> Iterator[Moved]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from hlo_cli.analysis.matching.anchors import anchor
 from hlo_cli.analysis.matching.building import graph_of
-from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_results
+from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_by_path, pair_results
 from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
 from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
@@ -222,6 +222,7 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     first = len(pairs.found)
     if one.content != two.content:
         pair_by_arguments(pairs, one.computation, two.computation)
+        pair_by_path(pairs, one.computation, two.computation)
     for level in (TOLD, SAID):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     pair_by_number(pairs, one.computation, two.computation)
