@@ -140,8 +140,9 @@ def _written_whole(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """The stream with a buffer: one without (PYTHONUNBUFFERED) says nothing when a full disk takes half of a text."""
     if not isinstance(stream.buffer, io.RawIOBase):
         return stream
-    encoding = stream.encoding
-    return io.TextIOWrapper(io.BufferedWriter(stream.detach()), encoding=encoding)
+    raw, encoding = stream.buffer, stream.encoding
+    stream.detach()
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding)
 
 
 def _complete(instruction: str) -> int:

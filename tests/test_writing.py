@@ -7,7 +7,9 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -26,13 +28,24 @@ def hlo(*arguments: str) -> int:
     return cli.main(list(arguments), standalone=False)
 
 
-def started(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+def started(
+    *arguments: str,
+    stdout: int | IO[bytes] = subprocess.PIPE,
+    preexec_fn: Callable[[], None] | None = None,
+    pass_fds: tuple[int, ...] = (),
+    **environment: str,
+) -> subprocess.CompletedProcess[bytes]:
     """A process of its own, as a shell starts it."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)}
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(
         [sys.executable, "-m", "hlo_cli", *arguments],
-        check=False, timeout=60, env=environment | options.pop("env", {}), **options,
-    )  # fmt: skip
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        preexec_fn=preexec_fn,
+        pass_fds=pass_fds,
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent), **environment},
+        check=False,
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize("ending", ["pdf", "PNG", "xlsx", "json.gz", "yaml", "hlo", "pb", "npy"])
@@ -76,8 +89,8 @@ def test_hlo_is_written_where_a_command_writes_it(line: tuple[str, ...], begins:
 @linux_only
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "-"])
 def test_standard_output_by_name(name: str, tmp_path: Path) -> None:
-    expected = started("layout", "f32[3,5]", stdout=subprocess.PIPE).stdout
-    assert started("layout", "f32[3,5]", "-o", name, stdout=subprocess.PIPE).stdout == expected
+    expected = started("layout", "f32[3,5]").stdout
+    assert started("layout", "f32[3,5]", "-o", name).stdout == expected
     with open(tmp_path / "log", "wb") as log:
         log.write(b"before\n")
         log.flush()
@@ -88,7 +101,7 @@ def test_standard_output_by_name(name: str, tmp_path: Path) -> None:
 @linux_only
 def test_a_pipe_by_its_number() -> None:
     reading, writing = os.pipe()
-    done = started("layout", "f32[3,5]", "-o", f"/dev/fd/{writing}", pass_fds=(writing,), stdout=subprocess.PIPE)
+    done = started("layout", "f32[3,5]", "-o", f"/dev/fd/{writing}", pass_fds=(writing,))
     os.close(writing)
     with open(reading, "rb") as pipe:
         assert pipe.read().startswith(b"#letter\t")
@@ -105,9 +118,11 @@ def test_half_a_result_is_an_error(unbuffered: str, form: str, tmp_path: Path) -
 
     with open(tmp_path / "x", "wb") as target:
         done = started(
-            "parse", str(DUMP), "--format", form, env={"PYTHONUNBUFFERED": unbuffered},
-            stdout=target, stderr=subprocess.PIPE, preexec_fn=full_after_a_while,
-        )  # fmt: skip
+            *("parse", str(DUMP), "--format", form),
+            stdout=target,
+            preexec_fn=full_after_a_while,
+            PYTHONUNBUFFERED=unbuffered,
+        )
     assert done.returncode == 2
     assert b"error: output: File too large" in done.stderr
 
