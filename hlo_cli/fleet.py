@@ -136,14 +136,15 @@ class Reader(Generic[Answer]):
             inputs = read_piece(piece)
         except (HloError, OSError, MemoryError) as error:
             return (Asked(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
-        found = tuple(self._asked(each) for each in inputs)
+        found = tuple(self.ask_of(each) for each in inputs)
         self.unswept += sum(each.size for each in inputs)
         if self.unswept > _SWEPT_AFTER:
             self.unswept = 0
             gc.collect()
         return found
 
-    def _asked(self, given: Input) -> Asked[Answer]:
+    def ask_of(self, given: Input) -> Asked[Answer]:
+        """What the module in an input answers."""
         name, path = given.module, given.source.name
         try:
             module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)

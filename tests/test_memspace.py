@@ -27,6 +27,7 @@ from hlo_cli.cli import main
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.memspace_compiler import assignment_beside
 from hlo_cli.commands.options import Reading
+from hlo_cli.inputs.input import choose_one, read_inputs
 from hlo_cli.source import Source
 from hlo_cli.syntax.oom.read import parse_out_of_memory
 
@@ -36,7 +37,7 @@ dumps = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.
 
 @cache
 def loaded(folder: Path) -> Loaded:
-    return load_one([str(folder)], Reading())
+    return load_one([str(folder)], Reading(module=choose_one(read_inputs([str(folder)])).module))
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from hlo_cli.commands.each_options import jobs_option
+from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.together import Idle, refuse_idle
 from hlo_cli.source import HloError, nearest
@@ -17,9 +17,9 @@ KINDS: Final = (
 )
 
 _NOTHING_TO: Final[Idle] = {
-    "--passes": ("--jobs", "--stage"),
-    "--normalize": ("--schedule", "--exit-code", "--jobs", "--top", "--sort", "--columns"),
-    "--text": ("--sort", "--columns"),
+    "--passes": ("--each", "--jobs", "--stage"),
+    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns"),
+    "--text": ("--each", "--sort", "--columns"),
     "--stat": ("--schedule",),
     "--name-only": ("--columns",),
 }
@@ -66,7 +66,7 @@ Examples:
 @click.option("--schedule", is_flag=True, help="What stands elsewhere in the schedule is a difference too.")
 @click.option("--ignore", metavar="LIST", default="", help="Kinds of changes, or names, that are none.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 if there are differences.")
-@jobs_option("Compare the modules of two directories in N processes; 0: one a core.")
+@each_options
 @input_options
 @output_options
 def command(
@@ -79,6 +79,7 @@ def command(
     schedule: bool,
     ignore: str,
     exit_code: bool,
+    each: bool,
     jobs: int | None,
     **options: object,
 ) -> int:
@@ -94,6 +95,7 @@ def command(
         **views,
         "--schedule": schedule,
         "--exit-code": exit_code,
+        "--each": each,
         "--jobs": jobs is not None,
         "--stage": bool(reading.stage),
     }
@@ -113,7 +115,7 @@ def command(
     else:
         from hlo_cli.commands.diff_inputs import report_of_inputs
 
-        report, found, errors = report_of_inputs(inputs, reading, view, jobs=jobs)
+        report, found, errors = report_of_inputs(inputs, reading, view, each=each, jobs=jobs)
     code = finish(report, output, errors)
     return code or int(exit_code and found)
 

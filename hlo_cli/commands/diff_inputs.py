@@ -10,7 +10,9 @@ from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.commands.diff_report import Side, report_of_diff
 from hlo_cli.commands.diff_view import View
 from hlo_cli.commands.options import Reading
-from hlo_cli.inputs.input import Input, choose_one, read_inputs
+from hlo_cli.commands.selection import Many, one_or_many
+from hlo_cli.inputs.each import read_piece
+from hlo_cli.inputs.input import Input
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
@@ -20,21 +22,50 @@ Found = tuple[Report, bool, tuple[Diagnostic, ...]]
 """A report, whether there are differences, and what could not be read."""
 
 
-def report_of_inputs(arguments: Sequence[str], reading: Reading, view: View, *, jobs: int | None = None) -> Found:
-    """The differences of what two arguments name, or one argument at two stages."""
+def report_of_inputs(
+    arguments: Sequence[str], reading: Reading, view: View, *, each: bool = False, jobs: int | None = None
+) -> Found:
+    """The differences of what two arguments name, or one argument at two stages; a row each of several modules."""
     stages = _stages(arguments, reading)
-    sides = (arguments[0], arguments[-1])
-    if all(map(os.path.isdir, sides)):
-        from hlo_cli.commands.diff_many import named_pieces, report_of_many
+    names = (arguments[0], arguments[-1])
+    sides = [one_or_many([name], replace(reading, stage=stage)) for name, stage in zip(names, stages, strict=True)]
+    if not each and not all(map(os.path.isdir, names)):
+        sides = _namesakes(sides, names)
+    old, new = sides
+    if isinstance(old, Input) and isinstance(new, Input) and not each:
+        return _of_two(old, new, reading, view, arguments)
+    from hlo_cli.commands.diff_many import report_of_many, side_of_many
 
-        ones, twos = (named_pieces(side, stage, reading.module) for side, stage in zip(sides, stages, strict=True))
-        if not len(ones) == 1 == len(twos):
-            return report_of_many(ones, twos, view, jobs=jobs, strict=reading.strict, arguments=arguments)
-    old, new = (
-        choose_one(read_inputs([side], stage=stage, module=reading.module))
-        for side, stage in zip(sides, stages, strict=True)
-    )
-    return _of_two(old, new, reading, view, arguments)
+    ones, twos = (side_of_many(side, name) for side, name in zip(sides, names, strict=True))
+    if len(ones) == 1 == len(twos):
+        twos = dict(zip(ones, twos.values(), strict=True))
+    return report_of_many(ones, twos, view, jobs=jobs, strict=reading.strict, arguments=arguments)
+
+
+def _namesakes(sides: Sequence[Input | Many], names: Sequence[str]) -> list[Input | Many]:
+    """Where a file holds one module and the other side several, the one of those that has its name in its place."""
+    alone = [side for side in sides if isinstance(side, Input)]
+    if len(alone) != 1:
+        return list(sides)
+    return [
+        _namesake(side, alone[0].module, name) if isinstance(side, Many) else side
+        for side, name in zip(sides, names, strict=True)
+    ]
+
+
+def _namesake(many: Many, wanted: str | None, place: str) -> Input:
+    from hlo_cli.commands.diff_many import side_of_many
+
+    named = side_of_many(many, place)
+    found = [given for name, given in named.items() if wanted is not None and os.path.basename(name) == wanted]
+    read = [each for given in found for each in ((given,) if isinstance(given, Input) else read_piece(given))]
+    if len(read) != 1:
+        what = f"no module {wanted}" if not read else f"{len(read)} modules {wanted}"
+        raise HloError(
+            f"there is one module on the other side, and {place} holds {len(named):,} with {what} among them",
+            hint="--module chooses one; or name a file",
+        )
+    return replace(read[0], module_choice=f"{wanted}, one of {len(named):,} modules in {place}")
 
 
 def side_of(each: Input, reading: Reading) -> Side:

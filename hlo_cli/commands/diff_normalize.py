@@ -33,7 +33,7 @@ _COLUMNS: Final = (
 def write_normalized(arguments: Sequence[str], reading: Reading, ignored: Sequence[str], output: Output) -> int:
     """Write the text itself, or a report that holds it with its digest; the exit code."""
     _check(arguments, output)
-    loaded = load_one(arguments, reading)
+    loaded = load_one(arguments, reading, about="--normalize")
     module = loaded.module
     if module.errors:
         return complain(notes_of(loaded), module.errors, output)

@@ -3,76 +3,124 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from hlo_cli.commands.each_options import processes
 from hlo_cli.commands.options import Output, Reading, finish
-from hlo_cli.fleet import Ask, Asked, ask_each
+from hlo_cli.commands.selection import Many, no_module
+from hlo_cli.fleet import Ask, Asked, Reader, ask_each
 from hlo_cli.inputs.dumps import parse_dump_name
-from hlo_cli.inputs.each import pieces_of
 from hlo_cli.render.numbers import counted
 from hlo_cli.render.progress import watched
-from hlo_cli.report.cell import Row
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic
 
 Answer = TypeVar("Answer")
 
-_NAMED = 3
-"""How many inputs an error names."""
 
-
-def asked_of_each(
-    inputs: Sequence[str], reading: Reading, jobs: int | None, ask: Ask[Answer]
-) -> Iterator[Asked[Answer]]:
+def asked_of_each(many: Many, reading: Reading, jobs: int | None, ask: Ask[Answer]) -> Iterator[Asked[Answer]]:
     """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
-    pieces = list(pieces_of(inputs, stage=reading.stage, module=reading.module))
-    asked = ask_each(pieces, ask, jobs=processes(jobs, len(pieces)), strict=reading.strict)
+    if many.inputs:
+        yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
+        return
+    asked = ask_each(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
     is_any = False
-    for each in watched(asked, len(pieces), "dumps"):
+    for each in watched(asked, len(many.pieces), "dumps"):
         is_any = True
         yield each
     if not is_any:
-        wanted = "HLO" if reading.module is None else f"module {reading.module}"
-        raise HloError(f"there is no {wanted} in {' '.join(inputs[:_NAMED])}{' …' if len(inputs) > _NAMED else ''}")
+        raise no_module(many, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Answer]):
+    """How a command shows the answers of many modules: the columns, and a row's cells in them.
+
+    `by` is the column that they are ordered by, `findings` what every module breaks of the rules that the command holds
+    it to, and `fails` whether it is to blame for exit code 1.
+    """
+
+    columns: Sequence[Column]
+    cells: Callable[[Answer], Row]
+    by: str
+    findings: Callable[[Answer], Sequence[Diagnostic]] = lambda _: ()
+    fails: Callable[[Answer], bool] = lambda _: False
 
 
 def finish_each(
     command: str,
     found: Sequence[Asked[Answer]],
-    columns: Sequence[Column],
-    cells: Callable[[Answer], Row],
+    rows: Rows[Answer],
     *,
     answer: str,
-    by: str,
     output: Output,
+    numbers: Mapping[str, Cell] | None = None,
+    notes: Sequence[Diagnostic] = (),
+    next: Sequence[str] = (),
 ) -> int:
-    """Write a table with a row for each module, in the order of a column; the exit code, 2 if any is not whole."""
+    """Write a table with a row for each module, also for one that cannot be read; the exit code is that of the worst.
+
+    It is 2 if any is not read whole, else 1 if any fails.
+    """
+    table = _table(found, rows)
+    answers = [each.answer for each in found if each.answer is not None]
+    problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
+    unread = len(found) - len(answers)
+    report = Report(
+        command,
+        answer + (f"; {unread:,} cannot be read" if unread else ""),
+        numbers={"modules": len(answers), "problems": len(problems), **(numbers or {})},
+        parts=(table.sort(rows.by),),
+        next=tuple(next),
+        notes=tuple(notes),
+    )
+    verb = "was" if len(answers) == 1 else "were"
+    told = [finding for each in answers for finding in rows.findings(each)]
+    code = finish(report, output, (*problems, *told), read=f"{counted(len(answers), 'modules')} {verb} read")
+    return code if problems else int(any(map(rows.fails, answers)))
+
+
+def bound_notes(unfinished: int) -> tuple[Diagnostic, ...]:
+    """What to say where some of the modules are no programs yet, so that their numbers are upper bounds.
+
+    >>> [note.message for note in bound_notes(1)]
+    ['1 module is not optimized yet: its numbers are upper bounds']
+    """
+    if not unfinished:
+        return ()
+    verb, whose = ("is", "its") if unfinished == 1 else ("are", "their")
+    words = f"{counted(unfinished, 'modules')} {verb} not optimized yet: {whose} numbers are upper bounds"
+    return (Diagnostic("note", words),)
+
+
+def _table(found: Sequence[Asked[Answer]], rows: Rows[Answer]) -> Table:
+    has_unread = any(each.answer is None for each in found)
     around = (
         Column("module", "module", "name", role="name"),
         Column("stage", "stage", from_width=120),
-        *columns,
+        *rows.columns,
         Column("dump", "dump", "name", machine=False),
         Column("path", "file", person=False),
+        Column("problem", "problem", person=has_unread, rank=1),
     )
-    short = short_paths([each.path for each in found])
-    rows = tuple(
-        (each.module, each.stage, *cells(each.answer), dump, each.path)
-        for each, dump in zip(found, short, strict=True)
-        if each.answer is not None
+    unknown = (UNKNOWN,) * len(rows.columns)
+    cells = tuple(
+        (
+            each.module,
+            each.stage,
+            *(unknown if each.answer is None else rows.cells(each.answer)),
+            dump,
+            each.path,
+            each.problem or None,
+        )
+        for each, dump in zip(found, short_paths([each.path for each in found]), strict=True)
     )
-    problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
-    report = Report(
-        command,
-        answer,
-        numbers={"modules": len(rows), "problems": len(problems)},
-        parts=(Table("modules", around, rows, noun="modules").sort(by),),
-    )
-    verb = "was" if len(rows) == 1 else "were"
-    return finish(report, output, problems, read=f"{counted(len(rows), 'modules')} {verb} read")
+    return Table("modules", around, cells, noun="modules")
 
 
 def short_paths(paths: Sequence[str]) -> list[str]:

@@ -1,30 +1,35 @@
-"""`--each` and `--jobs`, and which command lines ask for a row for each of many modules."""
+"""`--each` and `--jobs`: a row for each of many modules, and how many processes read them."""
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import click
 
-from hlo_cli.source import HloError
-
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
-def each_options(function: _F) -> _F:
-    """`--each` and `--jobs`: one row for each of many modules, read by several processes."""
-    function = jobs_option("--each in N processes; 0: one a core.")(function)
-    return click.option("--each", is_flag=True, help="A row for each module, however many; so do several inputs.")(
-        function
-    )
+def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
+    """`--each` and `--jobs`, given to the command as a flag and a number or None; the texts are their help."""
+
+    def add(function: _F) -> _F:
+        for option in (
+            click.option("--jobs", type=click.IntRange(min=0), metavar="N", help=jobs),
+            click.option("--each", is_flag=True, help=each),
+        ):
+            function = option(function)
+        return function
+
+    return add
 
 
-def jobs_option(words: str) -> Callable[[_F], _F]:
-    """`--jobs` alone, given to the command as a number or None; `processes` says what it means."""
-    return click.option("--jobs", type=click.IntRange(min=0), metavar="N", help=words)
+each_options = each_options_of(
+    "Print one row per module. Implied by more than one module.",
+    "Use N processes with --each; 0 uses all CPU cores.",
+)
+"""The same options with the words of those commands that answer about one module or give a row each."""
 
 
 def processes(jobs: int | None, work: int) -> int:
@@ -34,19 +39,3 @@ def processes(jobs: int | None, work: int) -> int:
     (1, 4, 2)
     """
     return min(1 if jobs is None else jobs or os.cpu_count() or 1, max(work, 1))
-
-
-def is_for_each(inputs: Sequence[str], each: bool, jobs: int | None, others: Sequence[str]) -> bool:
-    """Whether a command line asks for a row for each module: it says so, or names several inputs and no other answer.
-
-    `others` are the options given that are about a single module: HloError if both are asked for.
-
-    >>> is_for_each(["dump/"], False, None, []), is_for_each(["a.txt", "b.txt"], False, None, [])
-    (False, True)
-    """
-    if each or jobs is not None:
-        if others:
-            raise HloError(f"{'--each' if each else '--jobs'} and {others[0]} do not go together")
-        return True
-    is_glob = len(inputs) == 1 and not os.path.lexists(inputs[0]) and glob.has_magic(inputs[0])
-    return not others and (len(inputs) > 1 or is_glob)

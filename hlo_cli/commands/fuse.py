@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from hlo_cli.commands.chips import chip_options
+from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import (
-    Reading,
     complain,
     finish,
     input_options,
@@ -74,6 +74,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
 @chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
+@each_options
 @input_options
 @output_options
 def command(
@@ -94,6 +95,8 @@ def command(
     chip: str | None,
     chips: str | None,
     where: str | None,
+    each: bool,
+    jobs: int | None,
     **options: object,
 ) -> int:
     """Reads, computes, reports."""
@@ -103,19 +106,27 @@ def command(
     changed = _WhatIf(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))
     fusion = name is not None and not is_about_calls
     asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls, "--why-not": why_not}
-    _check_together({**asked, changed.option: changed.is_asked}, as_xla=as_xla, narrowed=bool(where or computation))
+    asked |= {changed.option: changed.is_asked}
+    _check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
     _check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
     if is_about_calls:
         _check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.fuse_chip import Timing
-    from hlo_cli.commands.loading import what_was_read
+    from hlo_cli.commands.loading import check_running, load, what_was_read
+    from hlo_cli.commands.selection import Many
 
     throughput = chosen_throughput(chip, chips)
     timing = Timing(throughput) if throughput is not None else None
     wish = _Wish(name, cost, as_xla, dots, is_about_calls, why_not, changed, timing, computation, where)
-    loaded = _load(inputs, reading, wish)
+    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=_about_one(asked, wish))
+    if isinstance(loaded, Many):
+        from hlo_cli.commands.fuse_each import fuse_each
+
+        return fuse_each(loaded, reading, jobs, timing, output)
+    if not wish.is_of_parts:
+        check_running(loaded.module)
     broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
     if why_not or changed.is_asked:
         _check_sound((*loaded.module.errors, *broken))
@@ -166,6 +177,11 @@ class _Wish:
     timing: Timing | None
     computation: str | None
     where: str | None
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether a part of a module answers it; what a module launches needs its entry."""
+        return self.name is not None or self.dots or self.custom_calls or self.computation is not None
 
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
@@ -226,12 +242,11 @@ def _write(loaded: Loaded, changed: _WhatIf, output: Output) -> int:
     return complain(notes_of(loaded), loaded.module.errors, output)
 
 
-def _load(inputs: Sequence[str], reading: Reading, wish: _Wish) -> Loaded:
-    """What can be said of a part of a module is said of one; what the module launches needs its entry."""
-    from hlo_cli.commands.loading import load_one, load_running
-
-    is_of_parts = wish.name is not None or wish.dots or wish.custom_calls or wish.computation is not None
-    return load_one(inputs, reading) if is_of_parts else load_running(inputs, reading)
+def _about_one(asked: Mapping[str, bool], wish: _Wish) -> list[str]:
+    """The options given that are about a single module."""
+    narrowed = {"--computation": wish.computation is not None, "--where": wish.where is not None}
+    rules = {"--fusion-rules": bool(wish.changed.rules)}
+    return [option for option, given in {**asked, **narrowed, **rules}.items() if given]
 
 
 def _check_sound(problems: Sequence[Diagnostic]) -> None:

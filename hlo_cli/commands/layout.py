@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from hlo_cli.commands.each_options import each_options, is_for_each
+from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.shape_argument import shape_text
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.options import Output, Reading
+    from hlo_cli.commands.loading import Loaded
+    from hlo_cli.commands.options import Output
+    from hlo_cli.report.report import Report
 
 GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
 
@@ -69,11 +71,17 @@ def command(
         option = "--draw" if draw else "--for"
         raise HloError(f"{option} is for a shape, not for a whole dump", hint="name an instruction, as DUMP:fusion.2")
     others = {"--by": grouping != GROUPINGS[0], "--computation": computation is not None, "--where": where is not None}
-    if is_for_each(inputs, each, jobs, [option for option, given in others.items() if given]):
+    from hlo_cli.commands.loading import load, what_was_read
+    from hlo_cli.commands.selection import Many
+
+    single = [option for option, given in others.items() if given]
+    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
+    if isinstance(loaded, Many):
         from hlo_cli.commands.layout_each import layout_each
 
-        return layout_each(inputs, reading, jobs, output)
-    return _sum_up(inputs, grouping, computation, where, reading, output)
+        return layout_each(loaded, reading, jobs, output)
+    report = _sum_up(loaded, grouping, computation, where, reading.again(inputs), output)
+    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
 def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: Output) -> int:
@@ -83,21 +91,12 @@ def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: O
 
 
 def _sum_up(
-    inputs: Sequence[str],
-    grouping: str,
-    computation: str | None,
-    where: str | None,
-    reading: Reading,
-    output: Output,
-) -> int:
+    loaded: Loaded, grouping: str, computation: str | None, where: str | None, argument: str, output: Output
+) -> Report:
     from hlo_cli.analysis.footprint import Grouping
     from hlo_cli.commands.layout_of_dump import report_of_dump
-    from hlo_cli.commands.loading import load_one, what_was_read
 
-    loaded = load_one(inputs, reading)
     by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
-    argument = inputs[0] if len(inputs) == 1 else ""
-    report = report_of_dump(
+    return report_of_dump(
         loaded, grouping=by, computation=computation, where=where, argument=argument, columns=output.asked_columns
     )
-    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))

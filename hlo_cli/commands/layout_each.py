@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo_cli.analysis.footprint import by, data_values, footprints, orders_of
-from hlo_cli.commands.each import asked_of_each, finish_each
+from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.options import Output, Reading
+from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted
@@ -41,19 +41,17 @@ class _Padding:
         return (self.values, self.logical_bytes, self.padded_bytes, padding, share, self.saving_bytes, self.worst)
 
 
-def layout_each(inputs: Sequence[str], reading: Reading, jobs: int | None, output: Output) -> int:
+def layout_each(many: Many, reading: Reading, jobs: int | None, output: Output) -> int:
     """Write the table, the modules that waste most first; the exit code."""
-    found = list(asked_of_each(inputs, reading, jobs, _padding))
+    found = list(asked_of_each(many, reading, jobs, _padding))
     answers = [each.answer for each in found if each.answer is not None]
     padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)
     share = f"{(padded - logical) / padded:.0%} of {bytes_in_words(padded)} is padding" if padded else "no arrays"
     return finish_each(
         "layout",
         found,
-        _COLUMNS,
-        _Padding.cells,
+        Rows(_COLUMNS, _Padding.cells, by="padding_bytes"),
         answer=f"{counted(len(answers), 'modules')}: {share}",
-        by="padding_bytes",
         output=output,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -197,4 +198,6 @@ def _next(argument: str, shapes: Sequence[Footprint], grouping: Grouping) -> tup
         return ()
     other = "source" if grouping != "source" else "instruction"
     worst = shapes[0].example.instruction.name
-    return (f"hlo layout {argument} --by {other}", f"hlo layout {argument}:{worst} --draw")
+    dump, *choice = shlex.split(argument)
+    named = shlex.join((f"{dump}:{worst}", "--draw", *choice))
+    return (f"hlo layout {argument} --by {other}", f"hlo layout {named}")

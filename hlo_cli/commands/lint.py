@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.each_options import jobs_option
+from hlo_cli.commands.each_options import each_options_of
 from hlo_cli.commands.lint_together import refuse_together
 from hlo_cli.commands.options import finish, input_options, output_of, output_options_of, reading_of, write
 
@@ -51,7 +51,7 @@ Examples:
 @click.option("--baseline", metavar="FILE", help="Findings that are known: only new ones are shown.")
 @click.option("--write-baseline", metavar="FILE", help="Write the findings to a file that --baseline takes.")
 @click.option("--expect", multiple=True, metavar="FILE", help="What the modules have to keep to; see hlo help expect.")
-@jobs_option("Read in N processes; 0: one a core.")
+@each_options_of("Print one row per module: its findings counted.", "Use N processes; 0 uses all CPU cores.")
 @click.option("--statistics", is_flag=True, help="How many findings each rule has.")
 @click.option("--exit-zero", is_flag=True, help="Findings do not fail.")
 @click.option("--isolated", is_flag=True, help="No settings from files.")
@@ -69,6 +69,7 @@ def command(
     baseline: str | None,
     write_baseline: str | None,
     expect: tuple[str, ...],
+    each: bool,
     jobs: int | None,
     statistics: bool,
     exit_zero: bool,
@@ -89,6 +90,7 @@ def command(
             "--baseline": baseline is not None,
             "--write-baseline": write_baseline is not None,
             "--expect": bool(expect),
+            "--each": each,
             "--jobs": jobs is not None,
             "--statistics": statistics,
             "--exit-zero": exit_zero,
@@ -110,7 +112,7 @@ def command(
     found = configured(given, assignments, isolated=isolated)
     if show_settings:
         return finish(report_of_settings(found), output)
-    wanted = Wanted(baseline or found.baseline, write_baseline, expect or _only(found.expect), jobs, statistics)
+    wanted = Wanted(baseline or found.baseline, write_baseline, expect or _only(found.expect), each, jobs, statistics)
     code = _lint(inputs, reading, found.settings, output, wanted)
     return 0 if exit_zero and code == 1 else code
 
@@ -122,6 +124,7 @@ class Wanted:
     baseline: str | None
     write_baseline: str | None
     expect: tuple[str, ...]
+    each: bool
     jobs: int | None
     statistics: bool
 
@@ -130,6 +133,7 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
     from hlo_cli.commands.lint_baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint_each import look_through
     from hlo_cli.commands.lint_report import report_of, report_of_writing
+    from hlo_cli.commands.selection import every_module
     from hlo_cli.render.summary import statistics_of
 
     path = wanted.write_baseline
@@ -140,12 +144,16 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
 
         expectations = expectations_in(wanted.expect)
         settings = with_expectations(settings) if expectations else settings
-    looked = look_through(inputs, reading, settings, expectations=expectations, jobs=wanted.jobs)
+    looked = look_through(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=wanted.jobs)
     if path is not None:
         write((baseline_text(looked.found),), path)
         return finish(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
     report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
+    if wanted.each:
+        from hlo_cli.commands.lint_modules import by_module
+
+        report = by_module(report, looked, found)
     code = finish(statistics_of(report) if wanted.statistics else report, output, looked.errors)
     fails = any(each.diagnostic.severity != "note" for each in found)
     return code or int(fails)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.each import asked_of_each
 from hlo_cli.commands.memspace_compiler import take_assignment_beside
 from hlo_cli.commands.options import Reading
+from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.computation import Computation
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class LookedAt:
+    """One module that was read, with the number of its instructions."""
+
+    path: str
+    module: str | None
+    stage: str | None
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Looked:
     """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
 
@@ -37,8 +47,17 @@ class Looked:
     outcomes: tuple[Outcome, ...]
     errors: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
-    paths: tuple[str, ...]
-    instructions: int
+    modules: tuple[LookedAt, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The inputs that were read, each once."""
+        return tuple(dict.fromkeys(each.path for each in self.modules))
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions were looked at."""
+        return sum(each.instructions for each in self.modules)
 
     @property
     def unread(self) -> frozenset[str]:
@@ -47,37 +66,35 @@ class Looked:
 
 
 def look_through(
-    arguments: Sequence[str],
+    many: Many,
     reading: Reading,
     settings: Settings,
     *,
     expectations: tuple[Expectation, ...] = (),
     jobs: int | None = None,
 ) -> Looked:
-    """The findings in every module that the arguments name; what cannot be read is told and does not stop the rest."""
+    """The findings in every module; what cannot be read is told and does not stop the rest."""
     found: list[ReportedFinding] = []
     outcomes: list[Outcome] = []
     errors: list[Diagnostic] = []
     notes: list[Diagnostic] = []
-    paths: dict[str, None] = {}
+    modules: list[LookedAt] = []
     times: Counter[tuple[str, str]] = Counter()
-    instructions = 0
     look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
-    for each in asked_of_each(arguments, replace(reading, strict=False), jobs, look):
+    for each in asked_of_each(many, replace(reading, strict=False), jobs, look):
         if each.answer is None:
             named = Source(STDIN if each.path == "-" else each.path, "")
             errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
             continue
-        paths[each.path] = None
         seen = each.answer
-        instructions += seen.instructions
+        modules.append(LookedAt(each.path, each.module, each.stage, seen.instructions))
         notes.extend(Diagnostic("note", note) for note in seen.notes)
         outcomes.extend(seen.outcomes)
         for one in seen.found:
             key = (one.diagnostic.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
-    return Looked(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(paths), instructions)
+    return Looked(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
 
 
 @dataclass(frozen=True, slots=True)

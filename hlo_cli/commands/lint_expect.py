@@ -176,7 +176,7 @@ def _memory(module: Module, given: Input) -> Memory:
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.memspace_compiler import memory_beside
 
-    return memory_beside(Loaded(module, given, (given,)))
+    return memory_beside(Loaded(module, given))
 
 
 def _row(stated: Expectation, each: Outcome, dump: str) -> Row:

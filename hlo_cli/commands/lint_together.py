@@ -9,13 +9,16 @@ from hlo_cli.commands.options import Output
 from hlo_cli.commands.together import Idle, refuse_idle
 from hlo_cli.source import HloError
 
-_OF_LOOKING: Final = ("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--jobs", "--top")
+_OF_LOOKING: Final = (
+    *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
+)
 _OF_SETTINGS: Final = ("--select", "--ignore", "--severity", "--set", "--isolated", "--strict")
 _NOTHING_TO: Final[Idle] = {
     "--explain": (*_OF_LOOKING, *_OF_SETTINGS, "--list-rules", "--show-settings"),
     "--list-rules": (*(each for each in _OF_LOOKING if each != "--top"), *_OF_SETTINGS, "--show-settings"),
     "--show-settings": tuple(each for each in _OF_LOOKING if each != "--top"),
-    "--write-baseline": ("--baseline", "--expect", "--statistics", "--top"),
+    "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top"),
+    "--each": ("--statistics",),
 }
 """For what can be asked for in place of findings, the options that change nothing there."""
 _WHY: Final = {
@@ -23,6 +26,7 @@ _WHY: Final = {
     "--list-rules": "all rules are listed; --show-settings says which are chosen",
     "--show-settings": "nothing is looked through",
     "--write-baseline": "it writes every finding; what --expect states is never part of it",
+    "--each": "--statistics has a row for each rule",
 }
 
 
@@ -41,7 +45,7 @@ def _refuse_tables(there: Container[str], name: str) -> None:
     """HloError for what makes a table of findings, in a format that is of findings as they are."""
     from hlo_cli.render.formats import FORMATS, OF_FINDINGS
 
-    for option in ("--statistics", "--sort", "--columns"):
+    for option in ("--statistics", "--each", "--sort", "--columns"):
         if option in there and name in OF_FINDINGS:
             hint = f"{option} is of tables; their formats: {', '.join(FORMATS)}"
             raise HloError(f"{option} and --format {name} do not go together", hint=hint)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.options import Reading
-from hlo_cli.inputs.input import Input, choose_one, read_inputs
+from hlo_cli.commands.selection import Many, one_or_many
+from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
@@ -18,32 +19,45 @@ from hlo_cli.syntax.read import read_module
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A module with the input it was read from, and all inputs that there were to choose from."""
+    """A module with the input it was read from."""
 
     module: Module
     input: Input
-    inputs: tuple[Input, ...]
 
 
-def load_one(arguments: Sequence[str], reading: Reading) -> Loaded:
-    """The one module that the arguments name; of several the largest, which a note then says."""
-    inputs = read_inputs(arguments, stage=reading.stage, module=reading.module)
-    chosen = choose_one(inputs)
-    module = read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape)
-    return Loaded(module, chosen, inputs)
+def load(
+    arguments: Sequence[str],
+    reading: Reading,
+    *,
+    each: bool = False,
+    jobs: int | None = None,
+    about_one: Sequence[str] = (),
+) -> Loaded | Many:
+    """The module that the arguments name, read; or all of them, not read yet, where each is to get a row."""
+    chosen = one_or_many(arguments, reading, each=each, jobs=jobs, about_one=about_one)
+    return chosen if isinstance(chosen, Many) else read_one(chosen, reading)
 
 
-def load_running(arguments: Sequence[str], reading: Reading) -> Loaded:
-    """The same for what runs as a whole; HloError where the text ends before its entry computation does.
+def load_one(arguments: Sequence[str], reading: Reading, *, about: str = "this") -> Loaded:
+    """The one module that the arguments name; HloError where there are several. `about` is what asks for one."""
+    loaded = load(arguments, reading, about_one=(about,))
+    assert isinstance(loaded, Loaded)
+    return loaded
+
+
+def read_one(chosen: Input, reading: Reading) -> Loaded:
+    """The module of an input."""
+    return Loaded(read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape), chosen)
+
+
+def check_running(module: Module) -> None:
+    """HloError where the text ends before its entry computation does, for questions about what runs as a whole.
 
     What lives when, and what overlaps, cannot be told from a part: the last computation there may be any.
     """
-    loaded = load_one(arguments, reading)
-    module = loaded.module
     if module.errors and (module.entry.root is None or "ENTRY" not in module.source.text):
         cut = Diagnostic("error", "the entry computation is not whole, so what runs when cannot be told")
         raise HloError.of((cut, *module.errors))
-    return loaded
 
 
 def input_facts(loaded: Loaded) -> dict[str, Cell]:

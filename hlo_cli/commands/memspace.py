@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.interference import Release
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.memspace_wish import Wish
     from hlo_cli.report.report import Report
@@ -42,52 +44,58 @@ Examples:
 @click.option("--traffic", is_flag=True, help="What is moved between memories, and how far ahead.")
 @click.option("--limit", metavar="SIZE", help="Whether it fits into this, as 16GiB; exit code 1 if not.")
 @click.option("--chip", metavar="NAME", help="Whether it fits this chip: v5e, h100 …; exit code 1 if not.")
+@click.option("--gate-unoptimized", is_flag=True, help="With --chip: exit 1 also for a module before optimization.")
 @click.option("--compare", is_flag=True, help="What the text alone tells, against the compiler's own files.")
 @click.option("--oom", metavar="FILE", help="An out-of-memory error to explain, or - for standard input.")
 @click.option("--release", type=click.Choice(RELEASES), default=RELEASES[0], help="Whose rules are followed.")
 @where_option
+@each_options
 @input_options
 @output_options
-def command(inputs: tuple[str, ...], **options: object) -> int:
+def command(inputs: tuple[str, ...], each: bool, jobs: int | None, **options: object) -> int:
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
-    from hlo_cli.commands.loading import load_running, what_was_read
-    from hlo_cli.commands.memspace_wish import wish_of
+    from hlo_cli.analysis.interference import Release
+    from hlo_cli.commands.loading import check_running, load, what_was_read
+    from hlo_cli.commands.memspace_wish import about_one, wish_of
+    from hlo_cli.commands.selection import Many
 
+    single = about_one(options)
     wish = wish_of(options)
-    if isinstance(message := options["oom"], str):
+    message = options["oom"]
+    if isinstance(message, str) and not inputs:
         from hlo_cli.commands.memspace_oom import report_of_message
 
-        loaded = load_running(inputs, reading) if inputs else None
+        return finish(report_of_message(message, None), output)
+    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
+    release: Release = next(known for known in get_args(Release) if known == options["release"])
+    if isinstance(loaded, Many):
+        from hlo_cli.commands.memspace_each import memspace_each
+
+        return memspace_each(loaded, reading, jobs, wish, release, output)
+    check_running(loaded.module)
+    if isinstance(message, str):
+        from hlo_cli.commands.memspace_oom import report_of_message
+
         return finish(report_of_message(message, loaded), output)
-    loaded = load_running(inputs, reading)
-    report = _report(loaded, wish, options, reading.again(inputs))
+    report = _report(loaded, wish, options, release, reading.again(inputs))
     code = finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 
-def _report(loaded: Loaded, wish: Wish, options: dict[str, object], argument: str) -> Report:
-    from hlo_cli.analysis.chips import find_chip
-    from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
-    from hlo_cli.analysis.interference import Release
-    from hlo_cli.analysis.memory_of import memory_of
-    from hlo_cli.commands.memspace_compiler import assignment_beside
+def _report(loaded: Loaded, wish: Wish, options: dict[str, object], release: Release, argument: str) -> Report:
+    from hlo_cli.commands.memspace_compiler import estimate_beside, memory_beside
 
-    release: Release = next(known for known in get_args(Release) if known == options["release"])
-    assignment = assignment_beside(loaded)
-    generation = assigned_generation(assignment) if assignment is not None else None
-    if wish.chip is not None and generation is None:
-        generation = find_chip(wish.chip).generation
-    estimate = memory_of(loaded.module, generation=generation, release=release)
     if options["compare"]:
         from hlo_cli.commands.memspace_compare import report_of_comparison
 
+        estimate, assignment = estimate_beside(loaded, chip=wish.chip, release=release)
         if assignment is None:
             raise HloError(
                 "there is no buffer assignment beside the dump", hint="XLA dumps it with after_optimizations"
             )
         return report_of_comparison(loaded, estimate, assignment)
-    memory = estimate if assignment is None else compiled_memory(estimate, assignment)
+    memory = memory_beside(loaded, chip=wish.chip, release=release)
     if wish.value is not None:
         from hlo_cli.commands.memspace_value import report_of_value
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.inputs.siblings import read_plain, read_sibling
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.interference import Release
     from hlo_cli.analysis.memory import Memory
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.inputs.input import Input
@@ -31,11 +32,30 @@ def take_assignment_beside(module: Module, dump: Input) -> None:
         module.read_buffer_assignment = partial(_read_assignment, path)
 
 
-def memory_beside(loaded: Loaded) -> Memory:
-    """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
-    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads much that a linter does without
+def estimate_beside(
+    loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2"
+) -> tuple[Memory, BufferAssignment | None]:
+    """What fills memory as the text tells, and the compiler's buffer assignment where it is at hand.
 
-    return memory_as_assigned(loaded.module, assignment_beside(loaded))
+    The assignment tells the generation of a TPU, else the chip does.
+    """
+    from hlo_cli.analysis.chips import find_chip  # loads much that a linter does without
+    from hlo_cli.analysis.compiled_memory import assigned_generation
+    from hlo_cli.analysis.memory_of import memory_of
+
+    assignment = assignment_beside(loaded)
+    generation = assigned_generation(assignment) if assignment is not None else None
+    if chip is not None and generation is None:
+        generation = find_chip(chip).generation
+    return memory_of(loaded.module, generation=generation, release=release), assignment
+
+
+def memory_beside(loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2") -> Memory:
+    """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
+    from hlo_cli.analysis.compiled_memory import compiled_memory
+
+    estimate, assignment = estimate_beside(loaded, chip=chip, release=release)
+    return estimate if assignment is None else compiled_memory(estimate, assignment)
 
 
 def live_ranges_beside(loaded: Loaded) -> DumpedLiveRanges | None:

@@ -16,6 +16,7 @@ from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_rows import alive_table, at_step, spaces_table, sums_table
 from hlo_cli.commands.memspace_wish import Wish, chosen_spaces, step_of
+from hlo_cli.commands.program_words import bounded, stage_numbers, stage_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.render.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.cell import Cell
@@ -38,11 +39,13 @@ def report_of_memory(loaded: Loaded, memory: Memory, wish: Wish, argument: str) 
     fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
     spaces = chosen_spaces(memory, wish.space or too_large)
+    stage = stage_of(loaded)
+    is_verdict = wish.is_verdict(stage)
     return Report(
         "memspace",
-        _sentence(_answer(memory, spaces, fits, fit, step)),
-        numbers=_numbers(memory, fit),
-        parts=_parts(memory, spaces, fit, wish, step),
+        bounded(_sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict)), stage),
+        numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
+        parts=_parts(memory, spaces, fit, wish, step, is_verdict=is_verdict),
         next=_next(memory, spaces, argument),
         notes=(*_notes(memory, chip), *notes_of(loaded)),
         input=input_facts(loaded),
@@ -53,7 +56,15 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _answer(memory: Memory, spaces: Sequence[Space], fits: Sequence[Fit], fit: Fit | None, step: int | None) -> str:
+def _answer(
+    memory: Memory,
+    spaces: Sequence[Space],
+    fits: Sequence[Fit],
+    fit: Fit | None,
+    step: int | None,
+    *,
+    is_verdict: bool,
+) -> str:
     if not memory.spaces:
         return "No value is put into memory here"
     if step is not None:
@@ -62,6 +73,8 @@ def _answer(memory: Memory, spaces: Sequence[Space], fits: Sequence[Fit], fit: F
         return f"{names} alive at {at_step(memory, step)}, step {step} of {len(memory.sequence)}"
     if fit is None:
         return "; ".join(_peak_in_words(memory, space) for space in _worth_saying(memory, spaces))
+    if fit.excess_bytes > 0 and not is_verdict:
+        return f"{_fit_in_words(fit)}; whether the program fits is unknown"
     if fit.excess_bytes > 0:
         return f"Does not fit: {_fit_in_words(fit)}; {bytes_in_words(fit.excess_bytes)} must go"
     limited = {each.space for each in fits}
@@ -86,17 +99,21 @@ def _peak_in_words(memory: Memory, space: Space) -> str:
     return f"{space.name} peaks at {bytes_in_words(space.peak_bytes)}, at {at_step(memory, space.peak)}{of_it}"
 
 
-def _numbers(memory: Memory, fit: Fit | None) -> dict[str, Cell]:
+def _numbers(memory: Memory, fit: Fit | None, *, is_verdict: bool) -> dict[str, Cell]:
     peaks = {space.name: space.peak_bytes for space in memory.spaces}
     numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
     if fit is not None:
-        numbers |= {"fits": fit.excess_bytes <= 0, "limit_bytes": fit.limit_bytes, "taken_bytes": fit.taken_bytes}
+        fits = fit.excess_bytes <= 0 or (False if is_verdict else None)
+        numbers |= {"fits": fits, "limit_bytes": fit.limit_bytes, "taken_bytes": fit.taken_bytes}
     return {**numbers, "peak_bytes": peaks}
 
 
-def _parts(memory: Memory, spaces: Sequence[Space], fit: Fit | None, wish: Wish, step: int | None) -> tuple[Part, ...]:
+def _parts(
+    memory: Memory, spaces: Sequence[Space], fit: Fit | None, wish: Wish, step: int | None, *, is_verdict: bool
+) -> tuple[Part, ...]:
+    judged = fit if is_verdict else None
     alive = [(space, value) for space in spaces for value in space.alive_at(space.peak if step is None else step)]
-    table = alive_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, fit))
+    table = alive_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, judged))
     table = table if wish.where is None else _narrowed(table, wish.where)
     groupings = ("scope", "source") if wish.grouping == "value" else (wish.grouping,)
     sums = [sums_table(memory, alive, name, is_main=name == wish.grouping) for name in groupings]
@@ -106,7 +123,7 @@ def _parts(memory: Memory, spaces: Sequence[Space], fit: Fit | None, wish: Wish,
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
     limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
-    parts: list[Part] = [spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, fit), chart]
+    parts: list[Part] = [spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, judged), chart]
     if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
         parts.append(advice)
     return tuple(parts) if memory.spaces else (table,)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.memory import Memory, Space
+from hlo_cli.analysis.program_stage import ProgramStage
 from hlo_cli.report.choice import not_among
 from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
@@ -37,6 +38,15 @@ class Wish:
     where: str | None = None
     limit_bytes: int | None = None
     chip: str | None = None
+    gate_unoptimized: bool = False
+
+    def is_verdict(self, stage: ProgramStage) -> bool:
+        """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
+
+        >>> Wish(chip="v5e").is_verdict("before optimization"), Wish(limit_bytes=1).is_verdict("before optimization")
+        (False, True)
+        """
+        return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
 
 
 def wish_of(options: dict[str, object]) -> Wish:
@@ -45,6 +55,9 @@ def wish_of(options: dict[str, object]) -> Wish:
     limit = options.pop("limit")
     taken = {name: options.pop(name) for name in ("space", "at", "value", "grouping", "where", "chip")}
     texts = {name: value if isinstance(value, str) else None for name, value in taken.items()}
+    gate_unoptimized = bool(options.pop("gate_unoptimized"))
+    if gate_unoptimized and texts["chip"] is None:
+        raise HloError("--gate-unoptimized requires --chip NAME", hint="--limit SIZE is always checked")
     limit_bytes = parse_size(limit) if isinstance(limit, str) else None
     if limit_bytes == 0:
         raise HloError("nothing fits into a limit of 0", hint="--limit 16GiB")
@@ -56,7 +69,16 @@ def wish_of(options: dict[str, object]) -> Wish:
         where=texts["where"],
         chip=texts["chip"],
         limit_bytes=limit_bytes,
+        gate_unoptimized=gate_unoptimized,
     )
+
+
+def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
+    """The options given that are about a single module, as they are typed; rows of many listen to the others."""
+    by = ("--by",) if options["grouping"] != "value" else ()
+    spaces = ("--space all",) if options["space"] == EVERY_SPACE else ()
+    asked = (f"--{name}" for name in (*_QUESTIONS, "where") if options[name])
+    return (*asked, *by, *spaces)
 
 
 def _refuse_two(options: dict[str, object]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.each_options import each_options, is_for_each
+from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import (
     complain,
     finish,
@@ -100,13 +100,14 @@ def command(
     others = [name for name, given in {**asked, "--slice": part, **narrowed}.items() if given is not None]
     if output.format == "hlo" or is_proto:
         others.append(f"--format {'pb' if is_proto else 'hlo'}")
-    if is_for_each(inputs, each, jobs, others):
+    from hlo_cli.commands.loading import load, what_was_read
+    from hlo_cli.commands.selection import Many
+
+    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=others)
+    if isinstance(loaded, Many):
         from hlo_cli.commands.parse_each import parse_each
 
-        return parse_each(inputs, reading, jobs, output)
-    from hlo_cli.commands.loading import load_one, what_was_read
-
-    loaded = load_one(inputs, reading)
+        return parse_each(loaded, reading, jobs, output)
     if select is not None:
         from hlo_cli.commands.parse_lines import write_lines
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from hlo_cli.analysis.overview import Figure, overview
-from hlo_cli.commands.each import asked_of_each, finish_each
+from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.options import Output, Reading
+from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted
@@ -29,19 +30,17 @@ _COLUMNS = (
 )
 
 
-def parse_each(inputs: Sequence[str], reading: Reading, jobs: int | None, output: Output) -> int:
+def parse_each(many: Many, reading: Reading, jobs: int | None, output: Output) -> int:
     """Write the table; the exit code."""
-    found = list(asked_of_each(inputs, reading, jobs, _overview))
+    found = list(asked_of_each(many, reading, jobs, _overview))
     answers = [each.answer for each in found if each.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))
     return finish_each(
         "parse",
         found,
-        _COLUMNS,
-        lambda numbers: tuple(numbers[column.name] for column in _COLUMNS),
+        Rows(_COLUMNS, lambda numbers: tuple(numbers[column.name] for column in _COLUMNS), by="instructions"),
         answer=f"{counted(len(answers), 'modules')}: {counted(instructions, 'instructions')}, "
         f"{bytes_in_words(values)} of values",
-        by="instructions",
         output=output,
     )
 

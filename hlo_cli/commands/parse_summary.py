@@ -59,7 +59,6 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
         parts=(
             _facts(loaded, opcodes, parameters, results),
             _largest_values(module),
-            *((_modules(loaded),) if len(loaded.inputs) > 1 else ()),
             _signature(module),
             _opcode_table(opcodes),
         ),
@@ -156,20 +155,6 @@ def _largest_values(module: Module) -> Table:
             )
         )
     return Table("values", columns, tuple(rows), noun="values", sorted_by="padded_bytes", limit=_LARGEST)
-
-
-def _modules(loaded: Loaded) -> Table:
-    """The modules that there were to choose from, the largest text first."""
-    columns = (
-        Column("text_bytes", "", "bytes"),
-        Column("module", "modules", "name"),
-        Column("stage", "stage"),
-        Column("path", "file", "text", rank=3, from_width=120),
-    )
-    ordered = sorted(loaded.inputs, key=lambda each: -each.size)
-    rows = tuple((each.size, each.module, each.stage, each.source.name) for each in ordered)
-    taken = frozenset(i for i, each in enumerate(ordered) if each.source is loaded.input.source)
-    return Table("modules", columns, rows, noun="modules", main=False, marked=taken, limit=10)
 
 
 def _signature(module: Module) -> Table:

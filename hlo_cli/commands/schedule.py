@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.chips import chip_options
+from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import (
     complain,
     finish,
@@ -70,6 +71,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation runs.")
 @chip_options("Estimate times for this chip")
 @where_option
+@each_options
 @input_options
 @output_options
 def command(
@@ -84,6 +86,8 @@ def command(
     chip: str | None,
     chips: str | None,
     where: str | None,
+    each: bool,
+    jobs: int | None,
     **options: object,
 ) -> int:
     """Reads, computes, reports."""
@@ -102,12 +106,20 @@ def command(
     from hlo_cli.analysis.async_overlap import overlap_of
     from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.commands.chips import chosen_throughput
-    from hlo_cli.commands.loading import load_running, what_was_read
+    from hlo_cli.commands.loading import check_running, load, what_was_read
+    from hlo_cli.commands.selection import Many
 
     throughput = chosen_throughput(chip, chips)
     if model == "time" and throughput is None:
         raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
-    loaded = load_running(inputs, reading)
+    asked |= {"--computation": computation is not None, "--where": where is not None}
+    single = [option for option, given in asked.items() if given]
+    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
+    if isinstance(loaded, Many):
+        from hlo_cli.commands.schedule_each import schedule_each
+
+        return schedule_each(loaded, reading, jobs, throughput, output)
+    check_running(loaded.module)
     argument = reading.again(inputs)
     if way is not None:
         return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)

@@ -63,7 +63,7 @@ def named_in(argument: str, reading: Reading) -> Named | None:
     from hlo_cli.ir.shape import subshape
 
     element = _ELEMENT.fullmatch(name)
-    loaded = load_one((dump,), reading)
+    loaded = load_one((dump,), reading, about=argument)
     instruction = loaded.module.instruction(element[1] if element else name)
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
     shape = subshape(instruction.shape, index)

@@ -27,6 +27,15 @@ class Piece:
     choice: str | None = None
     is_guess: bool = False
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether it counts as a module before it is read: it is no guess, and no module is looked for in it.
+
+        >>> Piece("a.txt").is_certain, Piece("a.txt", module="jit_step").is_certain
+        (True, False)
+        """
+        return not self.is_guess and self.module is None
+
 
 def pieces_of(arguments: Sequence[str], *, stage: str | None = None, module: str | None = None) -> Iterator[Piece]:
     """The files that the arguments name: of a directory with dumps, the newest stage of each module.

@@ -1,0 +1,261 @@
+"""Any number of inputs means the same in every command: a row each, each held to what the command checks."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hlo_cli.cli import main
+from strategies import FIXTURES
+
+_PADDING = "\n".join(f"  x{n} = f32[2]{{0}} negate({'p' if n == 0 else f'x{n - 1}'})" for n in range(40))
+FINE = f"HloModule jit_fine, is_scheduled=true\n\nENTRY e {{\n  p = f32[2]{{0}} parameter(0)\n{_PADDING}\n  ROOT r = f32[2]{{0}} sine(x39)\n}}\n"
+"""A module whose text is the largest, and with which nothing is wrong."""
+WRONG = {
+    "memspace": "HloModule jit_wrong, is_scheduled=true\n\nENTRY e {\n  ROOT p = f32[40,1000000000]{1,0} parameter(0)\n}\n",
+    "schedule": """HloModule jit_wrong, is_scheduled=true
+
+ENTRY e {
+  a = f32[4]{0} parameter(0)
+  lost = (f32[4]{0}, f32[4]{0}, u32[]) copy-start(a)
+  ROOT b = f32[4]{0} negate(a)
+}
+""",
+    "fuse": """HloModule jit_wrong, is_scheduled=true
+
+f {
+  given = f32[8]{0} parameter(0)
+  ROOT negative = f32[8]{0} negate(given)
+}
+
+ENTRY e {
+  a = f32[4]{0} parameter(0)
+  ROOT b = f32[8]{0} fusion(a), kind=kLoop, calls=f
+}
+""",
+    "lint": "HloModule jit_wrong, is_scheduled=true\n\nENTRY e {\n  p = f32[2]{0} parameter(0)\n  ROOT r = f32[3]{0} negate(p)\n}\n",
+}
+CHECKS = {
+    "memspace --limit 1MiB": "memspace",
+    "memspace --chip v5e": "memspace",
+    "memspace --chip h100 --jobs 2": "memspace",
+    "schedule": "schedule",
+    "schedule --chip v5e": "schedule",
+    "schedule --each --jobs 2": "schedule",
+    "fuse": "fuse",
+    "fuse --chip v5e --each": "fuse",
+    "lint": "lint",
+    "lint --each --jobs 2": "lint",
+}
+ROWS = (
+    "parse",
+    "layout",
+    "memspace",
+    "memspace --limit 1GiB",
+    "schedule",
+    "schedule --chip h100",
+    "fuse",
+    "fuse --chip v5e",
+)
+ABOUT_ONE = (
+    *("parse --tree", "parse --explain p", "parse --format hlo", "parse --where unused", "layout --by opcode"),
+    *("layout --where padding", "memspace --value p", "memspace --at p", "memspace --traffic", "memspace --compare"),
+    *("memspace --by source", "memspace --space all", "memspace --oom message.txt", "schedule --sequence"),
+    *("schedule --critical-path bytes", "schedule --reorder memory", "schedule --desugar", "schedule --where exposed"),
+    *("fuse --cost", "fuse --dots", "fuse --custom-calls", "fuse --why-not", "fuse --apply", "fuse --computation e"),
+)  # fmt: skip
+
+Run = Callable[..., "tuple[int, dict[str, Any], str]"]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def ask(command: str, *inputs: object) -> tuple[int, dict[str, Any], str]:
+        name, *options = command.split()
+        code = main([name, *map(str, inputs), *options, "--format", "json"], standalone=False)
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out), captured.err
+
+    return ask
+
+
+def _spread(folder: Path, wrong: str, how: str) -> list[Path]:
+    """The fine module and a wrong one in a directory of dumps or of loose files, as files, a glob or one file."""
+    texts = {"jit_fine": FINE, "jit_wrong": wrong}
+    assert len(wrong) < len(FINE)
+    if how == "one file":
+        (folder / "both.txt").write_text("\n".join(texts.values()))
+        return [folder / "both.txt"]
+    for number, (name, text) in enumerate(texts.items()):
+        loose = how in ("loose files", "glob", "files")
+        stem = name if loose else f"module_{number:04}.{name}.cpu_after_optimizations"
+        place = folder / f"run{number}" if how == "folders" else folder
+        place.mkdir(exist_ok=True)
+        (place / f"{stem}.{'hlo' if loose else 'txt'}").write_text(text)
+    if how == "files":
+        return sorted(folder.glob("*.hlo"))
+    return [folder / "*.hlo" if how == "glob" else folder]
+
+
+@pytest.mark.parametrize("how", ["dumps", "loose files", "folders", "files", "glob", "one file"])
+@pytest.mark.parametrize("command", CHECKS)
+def test_a_small_module_that_fails_is_never_passed_over(command: str, how: str, tmp_path: Path, run: Run) -> None:
+    inputs = _spread(tmp_path, WRONG[CHECKS[command]], how)
+    code, report, _ = run(command, *inputs)
+    assert code == 1
+    if command != "lint":
+        assert {row["module"] for row in report["tables"]["modules"]["rows"]} == {"jit_fine", "jit_wrong"}
+    code, report, _ = run(command, *inputs, "--module", "jit_fine")
+    assert code == 0
+    code, report, _ = run(command.replace(" --jobs 2", "").replace(" --each", ""), *inputs, "--module", "jit_wrong")
+    assert code == 1
+    assert report["input"].get("module", "jit_wrong") == "jit_wrong"
+
+
+@pytest.mark.parametrize("command", ROWS)
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_every_input_has_a_row(command: str, count: int, tmp_path: Path, run: Run) -> None:
+    paths = [tmp_path / f"m{number}.hlo" for number in range(count)]
+    for number, path in enumerate(paths):
+        path.write_text(FINE.replace("jit_fine", f"jit_{number}"))
+    for inputs in ([tmp_path], paths, [tmp_path / "*.hlo"]):
+        code, report, errors = run(command, *inputs)
+        assert (code, errors) == (0, "")
+        rows = report["tables"]["modules"]["rows"]
+        assert sorted(row["path"] for row in rows) == list(map(str, paths))
+        assert report["answer"]["modules"] == count
+        assert run(f"{command} --each --jobs 2", *inputs)[1] == report
+
+
+@pytest.mark.parametrize("command", [*ROWS, "lint"])
+def test_each_gives_a_row_for_one_module_too(command: str, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "m.hlo").write_text(FINE)
+    _, report, _ = run(f"{command} --each", tmp_path / "m.hlo")
+    assert [row["module"] for row in report["tables"]["modules"]["rows"]] == ["jit_fine"]
+
+
+@pytest.mark.parametrize("command", [*ROWS, "lint --each"])
+def test_what_cannot_be_read_has_a_row_and_fails(command: str, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.hlo").write_text(FINE)
+    (tmp_path / "b.hlo").write_bytes(b"\x7fELF\0\0\0")
+    code, report, errors = run(command, tmp_path / "a.hlo", tmp_path / "b.hlo", tmp_path / "no.hlo")
+    assert code == 2
+    rows = {Path(row["path"]).name: row for row in report["tables"]["modules"]["rows"]}
+    assert set(rows) == {"a.hlo", "b.hlo", "no.hlo"}
+    assert rows["a.hlo"]["problem"] is None
+    assert "ELF" in rows["b.hlo"]["problem"]
+    assert "no file" in rows["no.hlo"]["problem"]
+    assert "b.hlo" in errors
+    assert {type(cell) for name, cell in rows["b.hlo"].items() if name not in ("path", "problem")} <= {type(None), str}
+
+
+@pytest.mark.parametrize("command", ["memspace", "schedule", "fuse"])
+def test_a_module_that_is_cut_short_is_a_problem_of_its_row(command: str, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.hlo").write_text(FINE)
+    (tmp_path / "b.hlo").write_text(FINE[: len(FINE) // 2])
+    code, report, _ = run(command, tmp_path)
+    assert code == 2
+    problems = [row["problem"] for row in report["tables"]["modules"]["rows"]]
+    assert sum("entry computation is not whole" in (problem or "") for problem in problems) == 1
+
+
+@pytest.mark.parametrize("command", ABOUT_ONE)
+def test_a_question_about_one_module_of_several_is_an_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("jit_a", "jit_b"):
+        (tmp_path / f"{name}.hlo").write_text(FINE.replace("jit_fine", name))
+    option = command.split()[1]
+    (tmp_path / "jit_b.hlo").write_text(FINE.replace("jit_fine", "jit_b").replace("ROOT r", "ROOT rrr"))
+    assert main([*command.split(), str(tmp_path / "jit_a.hlo"), str(tmp_path / "jit_b.hlo")], standalone=False) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert option in told
+    assert "is about one module, and these 2 inputs hold 2" in told
+    assert "jit_b.hlo is the largest" in told
+
+
+def test_the_error_names_the_largest_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _spread(tmp_path, WRONG["memspace"], "dumps")
+    assert main(["fuse", str(tmp_path), "--dots"], standalone=False) == 2
+    assert "--module jit_fine is the largest" in capsys.readouterr().err
+    for command in (["layout", f"{tmp_path}:p", "--draw"], ["diff", str(tmp_path), "--normalize"]):
+        assert main(command, standalone=False) == 2
+        assert "is about one module" in " ".join(capsys.readouterr().err.split())
+    assert main(["tile-index", f"{tmp_path}:p", "1", "--module", "jit_fine"], standalone=False) == 0
+
+
+def test_an_answer_about_one_of_several_says_which(tmp_path: Path, run: Run) -> None:
+    _spread(tmp_path, WRONG["memspace"], "dumps")
+    _, report, _ = run("memspace --module jit_fine", tmp_path)
+    assert report["input"]["module"] == "jit_fine"
+    assert f"jit_fine, one of 2 modules in {tmp_path}" in [note["message"] for note in report["notes"]]
+
+
+def test_a_directory_with_stages_of_one_module_is_one_module(run: Run) -> None:
+    for command in ("parse", "layout", "memspace", "schedule", "fuse"):
+        _, report, _ = run(command, FIXTURES / "tpu" / "v5e_conv")
+        assert report["input"]["module"] == "jit_classify"
+        assert "modules" not in report["tables"]
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def put(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    return put
+
+
+def test_several_modules_on_standard_input(stdin: Callable[[str], None], run: Run) -> None:
+    stdin(f"{FINE}\n{WRONG['memspace']}")
+    code, report, _ = run("memspace --limit 1MiB", "-")
+    assert (code, report["answer"]["modules"], report["answer"]["failing"]) == (1, 2, 1)
+    stdin(FINE)
+    code, report, _ = run("memspace --limit 1MiB", "-")
+    assert (code, report["answer"]["fits"]) == (0, True)
+
+
+@pytest.mark.parametrize("how", ["dumps", "loose files", "folders", "one file"])
+def test_a_difference_in_the_small_module_counts(how: str, tmp_path: Path, run: Run) -> None:
+    small = WRONG["lint"].replace("f32[3]", "f32[2]")
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder, text in ((old, small), (new, small.replace("negate", "cosine"))):
+        folder.mkdir()
+        _spread(folder, text, how)
+    sides = [side / "both.txt" if how == "one file" else side for side in (old, new)]
+    code, report, _ = run("diff --exit-code", *sides)
+    assert code == 1
+    assert report["answer"]["modules"] == 2
+    assert [row["module"].rpartition("/")[2] for row in report["tables"]["modules"]["rows"]] == (
+        ["jit_wrong.hlo"] if how == "loose files" else ["jit_wrong"]
+    )
+    code, report, _ = run("diff --exit-code", sides[0], sides[0])
+    assert (code, report["answer"]["differing"]) == (0, 0)
+
+
+def test_one_file_is_compared_with_its_namesake_among_many(tmp_path: Path, run: Run) -> None:
+    _spread(tmp_path, WRONG["lint"], "dumps")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "new.txt").write_text(WRONG["lint"].replace("negate", "cosine"))
+    code, report, _ = run("diff --exit-code", tmp_path, alone / "new.txt")
+    assert code == 1
+    assert any("jit_wrong, one of 2 modules" in note["message"] for note in report["notes"])
+    (alone / "new.txt").write_text(WRONG["lint"].replace("jit_wrong", "jit_other"))
+    code, report, errors = run("diff --exit-code", tmp_path, alone / "new.txt")
+    assert code == 2
+    assert "no module jit_other" in " ".join(errors.split())
+
+
+def test_each_compares_two_files_as_a_row(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.txt").write_text(FINE)
+    (tmp_path / "b.txt").write_text(FINE.replace("sine", "cosine"))
+    code, report, _ = run("diff --each --exit-code", tmp_path / "a.txt", tmp_path / "b.txt")
+    assert code == 1
+    assert [row["change"] for row in report["tables"]["modules"]["rows"]] == ["~"]
