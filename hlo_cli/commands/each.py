@@ -60,42 +60,30 @@ def finish_each(
     answer: str,
     output: Output,
     numbers: Mapping[str, Cell] | None = None,
-    notes: Sequence[Diagnostic] = (),
-    next: Sequence[str] = (),
+    unfinished: int | None = None,
 ) -> int:
     """Write a table with a row for each module, also for one that cannot be read; the exit code is that of the worst.
 
-    It is 2 if any is not read whole, else 1 if any fails.
+    It is 2 if any is not read whole, else 1 if any fails. `unfinished` says how many modules are no programs yet, where
+    that makes their numbers upper bounds.
     """
     table = _table(found, rows)
     answers = [each.answer for each in found if each.answer is not None]
     problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
     unread = len(found) - len(answers)
+    answer += f"; {unfinished:,} not optimized yet (upper bounds)" if unfinished else ""
+    answer += f"; {unread:,} cannot be read" if unread else ""
+    bounds: Mapping[str, Cell] = {} if unfinished is None else {"upper_bounds": unfinished}
     report = Report(
         command,
-        answer + (f"; {unread:,} cannot be read" if unread else ""),
-        numbers={"modules": len(answers), "problems": len(problems), **(numbers or {})},
+        answer,
+        numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
         parts=(table.sort(rows.by),),
-        next=tuple(next),
-        notes=tuple(notes),
     )
     verb = "was" if len(answers) == 1 else "were"
     told = [finding for each in answers for finding in rows.findings(each)]
     code = finish(report, output, (*problems, *told), read=f"{counted(len(answers), 'modules')} {verb} read")
     return code if problems else int(any(map(rows.fails, answers)))
-
-
-def bound_notes(unfinished: int) -> tuple[Diagnostic, ...]:
-    """What to say where some of the modules are no programs yet, so that their numbers are upper bounds.
-
-    >>> [note.message for note in bound_notes(1)]
-    ['1 module is not optimized yet: its numbers are upper bounds']
-    """
-    if not unfinished:
-        return ()
-    verb, whose = ("is", "its") if unfinished == 1 else ("are", "their")
-    words = f"{counted(unfinished, 'modules')} {verb} not optimized yet: {whose} numbers are upper bounds"
-    return (Diagnostic("note", words),)
 
 
 def _table(found: Sequence[Asked[Answer]], rows: Rows[Answer]) -> Table:

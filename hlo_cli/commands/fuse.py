@@ -137,6 +137,10 @@ def command(
     if changed.is_asked and output.is_module:
         return _write(loaded, changed, output)
     report = _report(loaded, wish, reading.again(inputs))
+    if timing is not None and not fusion:
+        from hlo_cli.commands.program_words import bounded_report
+
+        report = bounded_report(report, loaded)
     code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 

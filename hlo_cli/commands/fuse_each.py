@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-from hlo_cli.commands.each import Rows, asked_of_each, bound_notes, finish_each
+from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_list import report_of_fusions
 from hlo_cli.commands.loading import Loaded, check_running
@@ -95,7 +95,7 @@ def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | N
         ),
         answer=_answer(seen),
         numbers={"errors": sum(each.errors for each in seen)},
-        notes=() if timing is None else bound_notes(sum(not each.is_program for each in seen)),
+        unfinished=None if timing is None else sum(not each.is_program for each in seen),
         output=output,
     )
 

@@ -10,7 +10,7 @@ from hlo_cli.analysis.fitting import Fit, arena_bytes, fits_of
 from hlo_cli.analysis.interference import Release
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.program_stage import ProgramStage
-from hlo_cli.commands.each import Rows, asked_of_each, bound_notes, finish_each
+from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.loading import Loaded, check_running
 from hlo_cli.commands.memspace_compiler import memory_beside
 from hlo_cli.commands.memspace_rows import at_step
@@ -105,19 +105,18 @@ def memspace_each(many: Many, reading: Reading, jobs: int | None, wish: Wish, re
     found = list(asked_of_each(many, reading, jobs, _Ask(wish, release)))
     usages = [each.answer for each in found if each.answer is not None]
     has_limit = wish.limit_bytes is not None or wish.chip is not None
-    unfinished = [usage for usage in usages if usage.stage != "optimized"]
     return finish_each(
         "memspace",
         found,
         Rows(
-            _columns(has_limit=has_limit, has_bounds=bool(unfinished)),
+            _columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
             _cells,
             by="limit_share" if has_limit else "peak_bytes",
             fails=lambda usage: usage.fits is False,
         ),
         answer=_answer(usages, has_limit=has_limit),
         numbers=_numbers(usages, has_limit=has_limit),
-        notes=bound_notes(len(unfinished)),
+        unfinished=sum(usage.stage != "optimized" for usage in usages),
         output=output,
     )
 
@@ -179,7 +178,7 @@ def _verdict(usages: Sequence[_Usage], fullest: _Usage) -> str:
     failing = sum(usage.fits is False for usage in usages)
     unknown = sum(usage.fits is None and usage.share is not None for usage in usages)
     number = counted(len(usages), "modules")
-    besides = f"; {unknown:,} not optimized yet, where it is unknown" if unknown else ""
+    besides = f"; unknown for {unknown:,}" if unknown else ""
     if failing:
         verb = "does" if failing == 1 else "do"
         return f"{failing:,} of {number} {verb} not fit: {fullest.in_words}{besides}"
@@ -189,9 +188,8 @@ def _verdict(usages: Sequence[_Usage], fullest: _Usage) -> str:
 
 
 def _numbers(usages: Sequence[_Usage], *, has_limit: bool) -> dict[str, Cell]:
-    numbers: dict[str, Cell] = {"upper_bounds": sum(usage.stage != "optimized" for usage in usages)}
-    if has_limit:
-        verdicts = {usage.fits for usage in usages if usage.limit_bytes is not None}
-        numbers["fits"] = False if False in verdicts else None if None in verdicts else True
-        numbers["failing"] = sum(usage.fits is False for usage in usages)
-    return numbers
+    if not has_limit:
+        return {}
+    verdicts = {usage.fits for usage in usages if usage.limit_bytes is not None}
+    fits = False if False in verdicts else None if None in verdicts else True
+    return {"fits": fits, "failing": sum(usage.fits is False for usage in usages)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hlo_cli.analysis.program_stage import ProgramStage, program_stage
 from hlo_cli.commands.loading import Loaded
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.report import Report
 
 
 def stage_of(loaded: Loaded) -> ProgramStage:
@@ -14,8 +16,10 @@ def stage_of(loaded: Loaded) -> ProgramStage:
     return program_stage(loaded.module, loaded.input.stage)
 
 
-def bounded(answer: str, stage: ProgramStage) -> str:
+def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
     """An answer about what a program takes, told as an upper bound where the compiler is not done with it.
+
+    `name` is the module's, which stays as it is where the answer begins with it.
 
     >>> bounded("Takes 3 GiB", "optimized")
     'Takes 3 GiB'
@@ -26,9 +30,16 @@ def bounded(answer: str, stage: ProgramStage) -> str:
     """
     if stage == "optimized":
         return answer
-    is_word = answer[1:2].islower() or answer[1:2] == " "
+    is_word = (answer[1:2].islower() or answer[1:2] == " ") and not (name and answer.startswith(name))
     rest = f"{answer[:1].lower()}{answer[1:]}" if is_word else answer
     return f"{stage[:1].upper()}{stage[1:]}, so these are upper bounds: {rest}"
+
+
+def bounded_report(report: Report, loaded: Loaded) -> Report:
+    """A report of times, told as upper bounds where the compiler is not done with the module."""
+    stage = stage_of(loaded)
+    numbers = {**report.numbers, **stage_numbers(stage)}
+    return replace(report, answer=bounded(report.answer, stage, name=loaded.module.name), numbers=numbers)
 
 
 def stage_numbers(stage: ProgramStage) -> Mapping[str, Cell]:

@@ -129,6 +129,10 @@ def command(
         return _write(loaded, wish, output)
     overlap = overlap_of(loaded.module)
     report = _report(loaded, overlap, argument, wish)
+    if throughput is not None:
+        from hlo_cli.commands.program_words import bounded_report
+
+        report = bounded_report(report, loaded)
     broken = tuple(broken_rules(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
     code = finish(report, output, (*loaded.module.errors, *broken), read=read)

@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.throughput import Throughput
-from hlo_cli.commands.each import Rows, asked_of_each, bound_notes, finish_each
+from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.loading import Loaded, check_running
 from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.program_words import stage_of
@@ -88,7 +88,7 @@ def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Th
         ),
         answer=_answer(seen),
         numbers={"errors": sum(each.errors for each in seen)},
-        notes=() if throughput is None else bound_notes(sum(not each.is_program for each in seen)),
+        unfinished=None if throughput is None else sum(not each.is_program for each in seen),
         output=output,
     )
 
