@@ -259,3 +259,32 @@ def test_each_compares_two_files_as_a_row(tmp_path: Path, run: Run) -> None:
     code, report, _ = run("diff --each --exit-code", tmp_path / "a.txt", tmp_path / "b.txt")
     assert code == 1
     assert [row["change"] for row in report["tables"]["modules"]["rows"]] == ["~"]
+
+
+def test_modules_that_fail_come_first(tmp_path: Path, run: Run) -> None:
+    for number in range(30):
+        (tmp_path / f"m{number}.hlo").write_text(FINE)
+    (tmp_path / "wrong.hlo").write_text(WRONG["fuse"])
+    for command in ("fuse", "memspace --limit 1KiB"):
+        rows = run(command, tmp_path)[1]["tables"]["modules"]["rows"]
+        assert len(rows) == 31
+    assert run("fuse", tmp_path)[1]["tables"]["modules"]["rows"][0]["module"] == "jit_wrong"
+
+
+def test_a_space_that_no_module_has_is_an_error(tmp_path: Path, run: Run) -> None:
+    _spread(tmp_path, WRONG["memspace"], "dumps")
+    assert run("memspace --space VMEM", tmp_path)[0] == 2
+    assert {row["space"] for row in run("memspace --space 0", tmp_path)[1]["tables"]["modules"]["rows"]} == {"RAM"}
+    assert run("memspace --space 0 --limit 1GiB", tmp_path)[0] == 2
+
+
+def test_passes_are_those_of_one_module(tmp_path: Path, run: Run) -> None:
+    for number, name in enumerate(("jit_a", "jit_b")):
+        for step in range(2 + number):
+            path = tmp_path / f"module_{number:04}.{name}.{step:04}.pipeline.after_p{step}.before_p{step + 1}.txt"
+            path.write_text(FINE.replace("jit_fine", name).replace("x39", f"x{38 + step % 2}"))
+    code, report, errors = run("diff --passes", tmp_path)
+    assert code == 2
+    assert "--module module_0001.jit_b has most dumps" in " ".join(errors.split())
+    code, report, _ = run("diff --passes --module jit_a", tmp_path)
+    assert (code, report["answer"]["passes"]) == (0, 1)

@@ -88,6 +88,12 @@ def _dumps(folder: str, reading: Reading) -> list[tuple[str, DumpName]]:
     for name, dump in dumps:
         groups.setdefault(dump.group, []).append((name, dump))
     largest: list[tuple[str, DumpName]] = max(groups.values(), key=len) if groups else []
+    if (several := sum(len(group) > 1 for group in groups.values())) > 1:
+        name = largest[0][1].label or largest[0][1].group
+        raise HloError(
+            f"--passes is about one module, and {folder} holds dumps of {several:,}",
+            hint=f"--module {name} has most dumps",
+        )
     found = sorted(largest, key=lambda each: each[1].order)
     if len(found) < 2:
         raise HloError(f"there are no dumps of passes in {folder}", hint=_HOW)

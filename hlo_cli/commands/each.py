@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from hlo_cli.commands.each_options import processes
@@ -67,7 +68,8 @@ def finish_each(
     It is 2 if any is not read whole, else 1 if any fails. `unfinished` says how many modules are no programs yet, where
     that makes their numbers upper bounds.
     """
-    table = _table(found, rows)
+    failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
+    table = _failing_first(_table(found, rows).sort(rows.by), failing)
     answers = [each.answer for each in found if each.answer is not None]
     problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
     unread = len(found) - len(answers)
@@ -78,12 +80,27 @@ def finish_each(
         command,
         answer,
         numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
-        parts=(table.sort(rows.by),),
+        parts=(table,),
+        next=_next(command, table),
     )
     verb = "was" if len(answers) == 1 else "were"
     told = [finding for each in answers for finding in rows.findings(each)]
     code = finish(report, output, (*problems, *told), read=f"{counted(len(answers), 'modules')} {verb} read")
     return code if problems else int(any(map(rows.fails, answers)))
+
+
+def _failing_first(table: Table, paths: Container[str]) -> Table:
+    """The table with the rows on top that decide the exit code, so that a screen never leaves them out."""
+    at = table.column_index("path")
+    failing = [row for row in table.rows if row[at] in paths]
+    others = [row for row in table.rows if row[at] not in paths]
+    return replace(table, rows=(*failing, *others), marked=frozenset(range(len(failing))))
+
+
+def _next(command: str, table: Table) -> tuple[str, ...]:
+    """What tells all of the module on top."""
+    path = table.rows[0][table.column_index("path")] if table.rows else "-"
+    return (shlex.join(("hlo", command, path)),) if isinstance(path, str) and path != "-" else ()
 
 
 def _table(found: Sequence[Asked[Answer]], rows: Rows[Answer]) -> Table:

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 SWITCHES = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
 HELP = """What is fused, what that saves, and what everything costs.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each fusion is shown
-with what it reads and writes and how many bytes stay inside it; NAME opens one. Costs are those of XLA's cost
-analysis, as whole numbers. What breaks XLA's rules for fusions is an error, and the exit code 1.
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
+each gets a row and is checked. Each fusion is shown with what it reads and writes and how many bytes stay inside it;
+NAME opens one. Costs are those of XLA's cost analysis, as whole numbers. What breaks XLA's rules for fusions is an
+error, and the exit code 1.
 
 \b
 Examples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
@@ -32,10 +32,8 @@ _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum", from_width=120),
     Column("bytes", "moved", "bytes", total="sum", from_width=120),
 )
-_TIMES: Final = (
-    Column("seconds", "est.", "seconds", total="sum"),
-    Column("upper_bound", "upper bound", "flag", from_width=120),
-)
+_TIMES: Final = (Column("seconds", "est.", "seconds", total="sum"),)
+_BOUND: Final = Column("upper_bound", "upper bound", "flag")
 _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 
@@ -82,7 +80,9 @@ def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | N
     """Write the table, the modules first where fusing saves most; the exit code."""
     found = list(asked_of_each(many, reading, jobs, _Ask(timing)))
     seen = [each.answer for each in found if each.answer is not None]
-    columns = (*_COLUMNS, *(_TIMES if timing is not None else ()), *_BROKEN)
+    unfinished = sum(not each.is_program for each in seen)
+    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if timing is not None else ()
+    columns = (*_COLUMNS, *times, *_BROKEN)
     return finish_each(
         "fuse",
         found,
@@ -95,7 +95,7 @@ def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | N
         ),
         answer=_answer(seen),
         numbers={"errors": sum(each.errors for each in seen)},
-        unfinished=None if timing is None else sum(not each.is_program for each in seen),
+        unfinished=None if timing is None else unfinished,
         output=output,
     )
 

@@ -23,7 +23,7 @@ GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source
 HELP = """What a layout means; what padding costs.
 
 INPUT is a dump (a file, a directory that --xla_dump_to wrote, a glob, or - for standard input), one instruction's
-shape in it as DUMP:NAME, or a shape or instruction typed as text.
+shape in it as DUMP:NAME, or a shape or instruction typed as text. Several modules get a row each.
 
 \b
 Examples:

@@ -22,8 +22,9 @@ RELEASES = ("0.10.2", "2026-08")
 
 HELP = """What fills each memory, and when.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Lives and sizes are
-computed as XLA's own buffer assignment does; where the compiler's lies beside the dump, the numbers are its own.
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
+each gets a row and is checked. Lives and sizes are computed as XLA's own buffer assignment does; where the compiler's
+lies beside the dump, the numbers are its own.
 
 \b
 Examples:

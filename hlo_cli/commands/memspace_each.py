@@ -23,6 +23,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.source import HloError
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ def memspace_each(many: Many, reading: Reading, jobs: int | None, wish: Wish, re
         find_chip(wish.chip)
     found = list(asked_of_each(many, reading, jobs, _Ask(wish, release)))
     usages = [each.answer for each in found if each.answer is not None]
+    if wish.space is not None and usages and all(usage.space is None for usage in usages):
+        raise HloError(f"no module has a space {wish.space}", hint="--space HBM, VMEM …, or its number")
     has_limit = wish.limit_bytes is not None or wish.chip is not None
     return finish_each(
         "memspace",

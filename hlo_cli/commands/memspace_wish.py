@@ -77,6 +77,8 @@ def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
     """The options given that are about a single module, as they are typed; rows of many listen to the others."""
     by = ("--by",) if options["grouping"] != "value" else ()
     spaces = ("--space all",) if options["space"] == EVERY_SPACE else ()
+    if options["space"] and any(options[name] for name in _LIMITS):
+        spaces = ("--space",)
     asked = (f"--{name}" for name in (*_QUESTIONS, "where") if options[name])
     return (*asked, *by, *spaces)
 

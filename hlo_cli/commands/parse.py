@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 HELP = """What is in a dump; one instruction taken apart.
 
-INPUT is a file, a directory that --xla_dump_to wrote, a glob, or - for standard input.
+INPUT is a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; several
+modules get a row each.
 
 \b
 Examples:

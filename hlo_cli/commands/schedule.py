@@ -38,11 +38,11 @@ ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
 
 HELP = """What overlaps, and what waits.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input. Each asynchronous
-operation is shown with what runs while it is under way; one with no kernel in between, or that the compiler marks
-is_sync, is exposed. With --chip, each has the time that it takes there, and that it is waited for. Steps are those of
-hlo memspace. What breaks XLA's rules for asynchronous operations is an error, and the exit code 1; a warning is about
-what not every XLA minds, a note about what only older versions do.
+INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
+each gets a row and is checked. Each asynchronous operation is shown with what runs while it is under way; one with no
+kernel in between, or that the compiler marks is_sync, is exposed. With --chip, each has the time that it takes there,
+and that it is waited for. Steps are those of hlo memspace. What breaks XLA's rules for asynchronous operations is an
+error, and the exit code 1; a warning is about what not every XLA minds, a note about what only older versions do.
 
 \b
 Examples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hlo_cli.analysis.async_overlap import overlap_of
@@ -35,8 +35,8 @@ _COLUMNS: Final = (
 _TIMES: Final = (
     Column("step_seconds", "est. step", "seconds"),
     Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
-    Column("upper_bound", "upper bound", "flag", from_width=120),
 )
+_BOUND: Final = Column("upper_bound", "upper bound", "flag")
 _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 
@@ -75,7 +75,9 @@ def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Th
     """Write the table, the modules first that expose most; the exit code."""
     found = list(asked_of_each(many, reading, jobs, _Ask(throughput)))
     seen = [each.answer for each in found if each.answer is not None]
-    columns = (*_COLUMNS, *(_TIMES if throughput is not None else ()), *_BROKEN)
+    unfinished = sum(not each.is_program for each in seen)
+    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if throughput is not None else ()
+    columns = (*_COLUMNS, *times, *_BROKEN)
     return finish_each(
         "schedule",
         found,
@@ -88,7 +90,7 @@ def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Th
         ),
         answer=_answer(seen),
         numbers={"errors": sum(each.errors for each in seen)},
-        unfinished=None if throughput is None else sum(not each.is_program for each in seen),
+        unfinished=None if throughput is None else unfinished,
         output=output,
     )
 
