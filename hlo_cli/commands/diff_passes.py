@@ -92,7 +92,7 @@ def _dumps(folder: str, reading: Reading) -> list[tuple[str, DumpName]]:
         name = largest[0][1].label or largest[0][1].group
         raise HloError(
             f"--passes is about one module, and {folder} holds dumps of {several:,}",
-            hint=f"--module {name} has most dumps",
+            hint=f"--module {name} selects the one with most dumps",
         )
     found = sorted(largest, key=lambda each: each[1].order)
     if len(found) < 2:

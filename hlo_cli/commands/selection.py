@@ -8,10 +8,11 @@ where there are several, so that none is passed over in silence.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.commands.options import Reading, worded
+from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.directory import without_dumps
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.each import Piece, pieces_of, read_piece
@@ -38,6 +39,11 @@ class Many:
         ('dump/', 'these 2 inputs')
         """
         return self.arguments[0] if len(self.arguments) == 1 else f"these {len(self.arguments)} inputs"
+
+    @property
+    def number(self) -> str:
+        """How many files there are to read, in words: several, where nobody knows yet which of them hold HLO."""
+        return "several" if any(piece.is_guess for piece in self.pieces) else f"{len(self.pieces):,}"
 
 
 def every_module(arguments: Sequence[str], reading: Reading) -> Many:
@@ -78,9 +84,10 @@ def one_or_many(
 def no_module(many: Many, reading: Reading) -> HloError:
     """The error for inputs that hold no module, or none of the wanted name."""
     arguments = many.arguments
-    if reading.module is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
+    if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
         return without_dumps(arguments[0])
     wanted = "HLO" if reading.module is None else f"module {reading.module}"
+    wanted += "" if reading.stage is None else f" of stage {reading.stage}"
     more = " …" if len(arguments) > _NAMED else ""
     return HloError(f"there is no {wanted} in {' '.join(arguments[:_NAMED])}{more}")
 
@@ -109,8 +116,7 @@ def _told(chosen: Input, arguments: Sequence[str], reading: Reading) -> Input:
     if reading.module is None:
         return chosen
     there = every_module(arguments, replace(reading, module=None))
-    name = chosen.module or chosen.source.name
-    note = f"{name}, one of {len(there.pieces):,} modules in {there.place}"
+    note = f"{chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
     return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
 
 
@@ -124,10 +130,10 @@ def _about_one(option: str, many: Many) -> HloError:
     shared = [name for known, _, _ in names for name in known]
     known, path, _ = max(names, key=lambda each: each[2])
     name = next((name for name in known if shared.count(name) == 1), None)
-    choice = worded((("--module", name),)) if name is not None else worded((("", path),))
+    choice = f"--module {shlex.quote(name)} selects the largest" if name else f"name one, such as {shlex.quote(path)}"
     holds = "hold" if len(many.arguments) > 1 else "holds"
-    number = "several" if any(piece.is_guess for piece in many.pieces) else f"{len(names):,}"
-    return HloError(f"{option} is about one module, and {many.place} {holds} {number}", hint=f"{choice} is the largest")
+    number = many.number if many.pieces else f"{len(names):,}"
+    return HloError(f"{option} is about one module, and {many.place} {holds} {number}", hint=choice)
 
 
 def _size(path: str) -> int:
