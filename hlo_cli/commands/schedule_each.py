@@ -18,7 +18,7 @@ from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted
-from hlo_cli.report.cell import Cell, Row, number_of
+from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
 from hlo_cli.source import Diagnostic
 
@@ -97,7 +97,8 @@ def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Th
 
 def _cells(seen: _Seen, columns: Sequence[Column]) -> Row:
     named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
-    return tuple(named[column.name] for column in columns)
+    cells = (named[column.name] for column in columns)
+    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # a time that nobody knows, never one of 0
 
 
 def _answer(seen: Sequence[_Seen]) -> str:
