@@ -11,6 +11,7 @@ import click
 
 from hlo_cli.commands.chips import chip_options
 from hlo_cli.commands.each_options import each_options
+from hlo_cli.commands.fuse_together import Changes, check_calls, check_changes, check_together
 from hlo_cli.commands.options import (
     complain,
     finish,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
 
-SWITCHES = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
 HELP = """What is fused, what that saves, and what everything costs.
 
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
@@ -104,14 +104,14 @@ def command(
     output, reading = output_of(options, writes=("hlo",)), reading_of(options)
     inputs, name = _input_and_name(arguments)
     is_about_calls = custom_calls or c_signature
-    changed = _WhatIf(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))
+    changed = Changes(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))
     fusion = name is not None and not is_about_calls
     asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls, "--why-not": why_not}
     asked |= {changed.option: changed.is_asked}
-    _check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
-    _check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
+    check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
+    check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
     if is_about_calls:
-        _check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
+        check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.fuse_chip import Timing
@@ -147,28 +147,6 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class _WhatIf:
-    """What is to be fused, or taken apart."""
-
-    apply: bool
-    pair: tuple[str, ...]
-    keep: bool
-    into: str | None
-    unfuse: tuple[str, ...]
-    rules: tuple[str, ...]
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether anything is to be changed."""
-        return self.apply or bool(self.pair or self.into or self.unfuse)
-
-    @property
-    def option(self) -> str:
-        """The first of the options that ask for a change."""
-        return "--apply" if self.apply else "--unfuse" if self.unfuse else "--fuse"
-
-
-@dataclass(frozen=True, slots=True)
 class _Wish:
     """What is asked for."""
 
@@ -178,7 +156,7 @@ class _Wish:
     dots: bool
     custom_calls: bool
     why_not: bool
-    changed: _WhatIf
+    changed: Changes
     timing: Timing | None
     computation: str | None
     where: str | None
@@ -196,48 +174,18 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     return tuple(arguments[:-1]), arguments[-1]
 
 
-def _check_together(asked: dict[str, bool], *, as_xla: bool, narrowed: bool) -> None:
-    if len(two := [option for option, given in asked.items() if given]) > 1:
-        raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
-    if as_xla and not asked["--cost"]:
-        raise HloError("--as-xla is about costs", hint="add --cost")
-    if asked["NAME"] and narrowed:
-        raise HloError("--where and --computation choose among many, and NAME is one", hint="leave one of them out")
-
-
-def _check_calls(*, chip: str | None, where: str | None, is_list: bool) -> None:
-    """HloError for options that custom calls have no use for."""
-    if chip is not None:
-        raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
-    if where is not None and not is_list:
-        raise HloError("--where chooses rows of a list", hint="hlo fuse DUMP --custom-calls --where EXPR lists calls")
-
-
 def _listed(names: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ()
 
 
-def _check_changes(changed: _WhatIf, *, why_not: bool, is_part: bool) -> None:
-    if changed.into is not None and not changed.pair:
-        raise HloError("--into says where something goes", hint="say what with --fuse")
-    if changed.keep and not changed.pair:
-        raise HloError("--keep says how what is fused is kept", hint="say what with --fuse")
-    if changed.rules and not (changed.apply or why_not):
-        raise HloError("--fusion-rules is about what is fused by rules", hint="add --apply or --why-not")
-    if unknown := sorted(set(changed.rules) - set(SWITCHES)):
-        raise HloError(f"no fusion rule is called {unknown[0]}", hint=f"there are {', '.join(SWITCHES)}")
-    if changed.is_asked and is_part:
-        raise HloError("a module is changed as a whole", hint="leave out --where and --computation")
-
-
-def _result(loaded: Loaded, changed: _WhatIf) -> tuple[Result, WhatIf]:
+def _result(loaded: Loaded, changed: Changes) -> tuple[Result, WhatIf]:
     from hlo_cli.commands.fuse_what_if import WhatIf, what_if
 
     wish = WhatIf(changed.apply, changed.pair, changed.keep, changed.into, changed.unfuse, changed.rules)
     return what_if(loaded.module, wish), wish
 
 
-def _write(loaded: Loaded, changed: _WhatIf, output: Output) -> int:
+def _write(loaded: Loaded, changed: Changes, output: Output) -> int:
     """The changed module as canonical text."""
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
