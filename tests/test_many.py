@@ -288,3 +288,27 @@ def test_passes_are_those_of_one_module(tmp_path: Path, run: Run) -> None:
     assert "--module module_0001.jit_b selects the one with most dumps" in " ".join(errors.split())
     code, report, _ = run("diff --passes --module jit_a", tmp_path)
     assert (code, report["answer"]["passes"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("memspace --limit 20KiB", ("fits", "taken_bytes", "limit_bytes", "steps")),
+        ("schedule", ("steps", "pairs", "exposed", "bytes", "exposed_bytes")),
+        ("fuse", ("kernels", "fusions", "saved_bytes", "flops")),
+        ("parse", ("instructions", "computations", "argument_bytes")),
+        ("layout", ("values", "padded_bytes", "saving_bytes")),
+    ],
+)
+def test_a_row_has_the_numbers_and_the_code_of_the_answer_about_one(
+    command: str, names: tuple[str, ...], run: Run
+) -> None:
+    code, report, _ = run(command, FIXTURES / "gpu")
+    rows = report["tables"]["modules"]["rows"]
+    codes = set()
+    for row in rows:
+        alone, answer, _ = run(command, row["path"])
+        assert {name: row[name] for name in names} == {name: answer["answer"][name] for name in names}
+        codes.add(alone)
+    assert len(rows) == 7
+    assert code == max(codes)
