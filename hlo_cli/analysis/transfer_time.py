@@ -60,8 +60,8 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
     """How long a pair takes once, if it moves so many bytes and has its wire to itself.
 
     In a ring of n devices, (n - 1)/n of the bytes of an all-gather, reduce-scatter or all-to-all leave each device, and
-    twice as many of an all-reduce; of other collectives and sends all do, once. What moves within the main memory is
-    read and written, so that each byte counts twice.
+    twice as many of an all-reduce, unless switches add up on the way; of other collectives and sends all do, once. What
+    moves within the main memory is read and written, so that each byte counts twice.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_pairs import async_pairs
@@ -80,6 +80,8 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
     if pair.operation in _RINGS:
         devices = _devices(pair, module)
         crossing *= _RINGS[pair.operation](max(devices, 1) if devices is not None else _ENDLESS)
+        if throughput.adds_in_switches:
+            crossing = min(crossing, float(moved_bytes))
     elif wire == "memory":
         crossing *= max(_spaces(pair).count(_MAIN), 1)
     rate = rate_of(wire, throughput)
