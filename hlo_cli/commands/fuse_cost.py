@@ -16,7 +16,7 @@ from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import bytes_in_words, counted
-from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
@@ -38,6 +38,14 @@ class _Counted:
     def number(self, value: Number) -> Cell:
         """A figure as it is shown: whole, unless it is XLA's own."""
         return float(value) if self.as_xla else round(value)
+
+    def operations(self, value: Number, instruction: Instruction) -> Cell:
+        """A number of operations: unknown for a call of which nobody knows them, unless XLA's own figure is asked for.
+
+        What calls such a call has the part that is known, with their number beside it.
+        """
+        is_unknown = self.costs[instruction].unknown and instruction.opcode == "custom-call" and not self.as_xla
+        return UNKNOWN if is_unknown else self.number(value)
 
 
 def report_of_costs(
@@ -128,8 +136,8 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
     op_name, source = origins.of(instruction)
     operands = range(len(instruction.operands))
     return (
-        found.number(cost.flops),
-        found.number(cost.transcendentals),
+        found.operations(cost.flops, instruction),
+        found.operations(cost.transcendentals, instruction),
         found.number(cost.bytes_accessed),
         found.number(cost.output_bytes),
         tuple(found.number(cost.operand_bytes(number)) for number in operands) or None,
