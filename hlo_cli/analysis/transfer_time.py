@@ -15,7 +15,7 @@ from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.replica_groups import subgroup_size
 from hlo_cli.analysis.throughput import Rate, Throughput
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.source import HloError
 
 Wire = Literal["links", "memory", "host"]
@@ -47,7 +47,7 @@ class TransferTime:
     """Over which wire a transfer goes, None for one that is more than a transfer, and how many bytes cross it there.
 
     `devices` take part in it together, None where the text does not tell or it does not matter. `seconds` is None
-    where the wire, or its rate, is not known.
+    where the wire, its rate, or a size of what is moved is not known.
     """
 
     wire: Wire | None
@@ -84,7 +84,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
             crossing = min(crossing, float(moved_bytes))
     elif wire == "memory":
         crossing *= max(_spaces(pair).count(_MAIN), 1)
-    rate = rate_of(wire, throughput)
+    rate = None if _is_unbounded(pair) else rate_of(wire, throughput)
     return TransferTime(wire, crossing, devices, None if rate is None else crossing / rate.per_second)
 
 
@@ -115,6 +115,13 @@ def _wire(pair: AsyncPair) -> Wire | None:
     if pair.operation in _MOVES:
         return "host" if _HOST in _spaces(pair) else "memory"
     return None
+
+
+def _is_unbounded(pair: AsyncPair) -> bool:
+    """Whether a size of what is moved is not known, nor a bound of it."""
+    given, result = ends_of(pair)
+    leaves = (leaf for end in (*given, *([result] if result is not None else [])) for _, leaf in end.leaves)
+    return any(isinstance(leaf, ArrayShape) and UNBOUNDED in leaf.dimensions for leaf in leaves)
 
 
 def _spaces(pair: AsyncPair) -> list[int]:

@@ -71,7 +71,7 @@ def report_of_reordering(
         next=(f"hlo schedule {argument} {options} -o new.hlo",)
         if argument not in ("", "-") and (moved or is_new)
         else (),
-        notes=(*_notes(overlap, new, how, throughput), *notes_of(loaded)),
+        notes=(*_notes(overlap, new, how, throughput), *_unknown_notes(waits), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -109,6 +109,11 @@ def _lower_bounds(before: StepTime, after: StepTime) -> tuple[str, ...]:
     """Which times have an unknown part, but are something all the same."""
     named = (("step_seconds_before", before), ("step_seconds_after", after))
     return tuple(name for name, step in named if not step.is_known and step.least_seconds is not None)
+
+
+def _unknown_notes(waits: tuple[_Waits, _Waits]) -> Iterable[Diagnostic]:
+    if any(each.step is not None and not each.step.is_known for each in waits):
+        yield Diagnostic("note", "nobody knows what a part of the step takes: it is at least as long as said")
 
 
 Peaks = Sequence[tuple[str, int, int]]
