@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
@@ -39,12 +37,7 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
     listed, costs = tuple(instructions), costs_of(module)
     is_summed = len({each.computation for each in listed}) == 1 and len(set(listed)) == len(listed)
     columns = _COLUMNS if is_summed else (replace(column, total=None) for column in _COLUMNS)
-    cells = (_cells(instruction, costs[instruction]) for instruction in listed)
+    found = (costs[instruction] for instruction in listed)
+    cells = ((round(c.flops), round(c.transcendentals), round(c.bytes_accessed), c.intensity) for c in found)
     rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
     return replace(table, columns=(*table.columns, *columns), rows=rows)
-
-
-def _cells(instruction: Instruction, cost: Cost) -> Row:
-    is_unknown = cost.unknown > 0 and instruction.opcode == "custom-call"
-    operations = (UNKNOWN, UNKNOWN) if is_unknown else (round(cost.flops), round(cost.transcendentals))
-    return *operations, round(cost.bytes_accessed), UNKNOWN if is_unknown else cost.intensity

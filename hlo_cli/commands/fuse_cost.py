@@ -16,7 +16,7 @@ from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import bytes_in_words, counted
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
@@ -40,12 +40,12 @@ class _Counted:
         return float(value) if self.as_xla else round(value)
 
     def operations(self, value: Number, instruction: Instruction) -> Cell:
-        """A number of operations: unknown for a call of which nobody knows them, unless XLA's own figure is asked for.
+        """A number of operations: none for a call of which nobody knows them, unless XLA's own figure is asked for.
 
-        What calls such a call has the part that is known, with their number beside it.
+        What calls such a call, and the sum, have the part that is known, with the number of what is unknown beside it.
         """
         is_unknown = self.costs[instruction].unknown and instruction.opcode == "custom-call" and not self.as_xla
-        return UNKNOWN if is_unknown else self.number(value)
+        return None if is_unknown else self.number(value)
 
 
 def report_of_costs(
