@@ -18,6 +18,7 @@ from hlo_cli.analysis.costs.products import valid_taps
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.window import WindowDimension
 from judge import ask_xla
+from odd_instructions import odd_text
 from random_instructions import Writer
 from random_programs import Program
 from strategies import dump_text, dumps, name_of
@@ -63,6 +64,37 @@ def test_random_programs_cost_what_xla_says() -> None:
 @pytest.mark.oracle
 def test_random_instructions_cost_what_xla_says() -> None:
     assert_like_xla([Writer(Random(seed)).text() for seed in range(500)], least=400)
+
+
+@pytest.mark.oracle
+def test_odd_shapes_cost_what_xla_says() -> None:
+    assert_like_xla([odd_text(Random(seed)) for seed in range(1000)], least=700)
+
+
+def test_sizes_that_nobody_knows_are_of_unknown_cost() -> None:
+    root = parse_module("r = f32[?,3] negate(f32[?,3] p)").entry.root
+    assert root is not None
+    assert cost_of(root).unknown == 1
+    assert cost_of(root, rules=XLA).flops == -(2.0**63)
+    bounded = parse_module("r = f32[<=5,3] negate(f32[<=5,3] p)").entry.root
+    assert bounded is not None
+    assert cost_of(bounded).unknown == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "flops", "moved"),
+    [
+        ("r = c64[4,8] fft(c64[4,8] p), fft_type=FFT, fft_length={0}", -256, 512),
+        ("r = b(f32[4]) add(b(f32[4]) p, b(f32[4]) q)", 4, 48),
+        ("r = f32[?,3] negate(f32[?,3] p)", -(2.0**63), 16),
+        ("r = b(f32[4]) all-reduce(b(f32[4]) p)", 4, 32),
+    ],
+)
+def test_odd_shapes_cost_what_xla_said(text: str, flops: float, moved: float) -> None:
+    root = parse_module(text).entry.root
+    assert root is not None
+    found = cost_of(root, rules=XLA)
+    assert (found.flops, found.bytes_accessed) == (flops, moved)
 
 
 @pytest.mark.oracle

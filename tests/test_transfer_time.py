@@ -83,6 +83,13 @@ def test_sends_go_to_the_host_or_to_another_device(host: str, wire: str) -> None
     assert of_pair(text, chip=BLIND).seconds is None
 
 
+def test_what_has_a_size_that_nobody_knows_has_no_time() -> None:
+    text = (
+        "p = f32[?] parameter(0) s = (f32[?]{0:S(1)}, f32[?], u32[]) copy-start(p) ROOT d = f32[?]{0:S(1)} copy-done(s)"
+    )
+    assert of_pair(text).seconds is None
+
+
 def test_what_is_more_than_a_transfer_has_no_time() -> None:
     text = """p = f32[30] parameter(0) s = ((f32[30]), f32[30], u32[]) negate-start(p)
       ROOT d = f32[30] negate-done(s)"""

@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.costs.applied import map_, reduce, reduce_window, scan, select_and_scatter, sort
 from hlo_cli.analysis.costs.control import async_start, call, conditional, custom_call, while_
-from hlo_cli.analysis.costs.counting import Counting, Handler
+from hlo_cli.analysis.costs.counting import Counting, Handler, int64
 from hlo_cli.analysis.costs.elementwise import (
     FLOP_OPCODES,
     TRANSCENDENTAL_OPCODES,
@@ -153,7 +153,19 @@ def _figures_of(instruction: Instruction, count: Counting) -> Figures:
         handler(instruction, figures, count)
     elif instruction.opcode.endswith("-start") and (wrapped := wrapped_opcode(instruction.opcode)) is not None:
         figures = _figures_of(_wrapped(instruction, wrapped), count) | {OPTIMAL_SECONDS: 0}
+    if count.is_unbounded(instruction):
+        _leave_open(figures, count.rules)
     return count.finished(figures)
+
+
+def _leave_open(figures: Figures, rules: Rules) -> None:
+    """Figures of sizes that nobody knows: as an int64 holds them, or as unknown."""
+    if not rules.wraps:
+        figures.setdefault(UNKNOWN, 1)
+        return
+    for name, value in figures.items():
+        if isinstance(value, int):
+            figures[name] = int64(value)
 
 
 def _wrapped(start: Instruction, opcode: str) -> Instruction:

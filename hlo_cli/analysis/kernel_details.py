@@ -12,8 +12,17 @@ from typing import Final
 from hlo_cli.ir.annotations import BackendConfig, Json
 from hlo_cli.ir.instruction import Instruction
 
-_GPU: Final = "fusion_backend_config"
+_NESTED: Final = "fusion_backend_config"
 _NOT_ESTIMATED: Final = (1 << 63) - 1
+
+
+def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
+    """Where a GPU compiler's configuration of a fusion begins: in older dumps it is all that there is.
+
+    >>> gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
+    ()
+    """
+    return (_NESTED,) if config.get(_NESTED) is not None or config.get("kind") is None else ()
 
 
 def tiles_in_words(config: BackendConfig) -> str:
@@ -25,7 +34,7 @@ def tiles_in_words(config: BackendConfig) -> str:
     >>> tiles_in_words(BackendConfig('{"outer_dimension_partitions":["4"]}'))
     '4 partitions'
     """
-    block = (_GPU, "block_level_fusion_config")
+    block = (*gpu_fusion_path(config), "block_level_fusion_config")
     tiles = config.get(*block, "output_tiles")
     if isinstance(tiles, tuple):
         shown = " ".join(_sizes(tile.get("sizes")) for tile in tiles if isinstance(tile, Mapping))
@@ -42,7 +51,7 @@ def triton_gemm_in_words(config: BackendConfig) -> str:
     >>> triton_gemm_in_words(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
     'm×n×k 64×32×128, split k 2, 4 warps, 3 stages'
     """
-    path = (_GPU, "triton_gemm_config")
+    path = (*gpu_fusion_path(config), "triton_gemm_config")
     if config.get(*path) is None:
         return ""
     blocks = tuple(config.get(*path, f"block_{letter}") for letter in "mnk")

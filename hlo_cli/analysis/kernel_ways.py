@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.kernel_details import cycles_in_words, tiles_in_words, triton_gemm_in_words
+from hlo_cli.analysis.kernel_details import cycles_in_words, gpu_fusion_path, tiles_in_words, triton_gemm_in_words
 from hlo_cli.analysis.target import Target
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
@@ -105,13 +105,14 @@ def _fusion(fusion: Instruction, target: Target) -> Way:
         return Way("library", library) if library else Way("emitter", "XLA", tiles_in_words(config))
     if target == "tpu":
         return Way("emitter", "XLA", cycles_in_words(fusion))
-    kind = str(config.get("fusion_backend_config", "kind") or "")
+    path = gpu_fusion_path(config)
+    kind = str(config.get(*path, "kind") or "")
     if kind.startswith("__triton"):
         return Way("Triton", "Triton", triton_gemm_in_words(config) or tiles_in_words(config))
     if kind == "__cudnn$fusion":
         return Way("library", "cuDNN")
     if kind == "__custom_fusion":
-        name = str(config.get("fusion_backend_config", "custom_fusion_config", "name") or "")
+        name = str(config.get(*path, "custom_fusion_config", "name") or "")
         return Way("library", "CUTLASS") if name.startswith("cutlass") else Way("emitter", "XLA", name)
     return Way("emitter", "XLA", tiles_in_words(config))
 

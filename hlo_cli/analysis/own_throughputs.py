@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.chips import find_chip
@@ -62,12 +63,13 @@ def _read_chip(name: str, table: object, source: str) -> Throughput:
     if known is None:
         memory = wires.get("memory") or _read_rate("memory", None, where, told)
         return Throughput(name, rates, memory, wires.get("links"), wires.get("host"))
-    return Throughput(
-        known.chip,
-        {**known.flops, **rates},
-        wires.get("memory", known.memory),
-        wires.get("links", known.links),
-        wires.get("host", known.host),
+    return replace(
+        known,
+        flops={**known.flops, **rates},
+        memory=wires.get("memory", known.memory),
+        links=wires.get("links", known.links),
+        host=wires.get("host", known.host),
+        fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
     )
 
 

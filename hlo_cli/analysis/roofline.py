@@ -12,6 +12,7 @@ from typing import Literal
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.costs.order import callees_first
 from hlo_cli.analysis.matmul import matmul_of
+from hlo_cli.analysis.product_type import product_type
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
@@ -21,20 +22,27 @@ Bound = Literal["compute", "memory", "free", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What bounds an operation, and how long it takes at least.
+    """What bounds an operation, and how long it takes at its roofline; None for what nobody knows the rate of.
 
     `ridge` is the intensity, in flops a byte, from which on operations of this type are bound by arithmetic.
+    `uncached_seconds` is what moving takes where all that fits beside the main memory stays there.
     """
 
     bound: Bound
-    compute_seconds: float
+    compute_seconds: float | None
     memory_seconds: float
-    ridge: float
+    ridge: float | None
+    uncached_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """The longer of both: no schedule makes it faster."""
-        return max(self.compute_seconds, self.memory_seconds)
+        """The longer of both: what it takes if all that it reads and writes goes through the main memory."""
+        return max(self.compute_seconds or 0.0, self.memory_seconds)
+
+    @property
+    def at_least_seconds(self) -> float:
+        """No schedule makes it faster, even if it finds and leaves as much as fits in caches."""
+        return max(self.compute_seconds or 0.0, self.uncached_seconds)
 
 
 def roofline(cost: Cost, throughput: Throughput, element_type: str) -> Roofline:
@@ -52,11 +60,14 @@ def roofline(cost: Cost, throughput: Throughput, element_type: str) -> Roofline:
     >>> roofline(Cost(), v5e, "bf16").bound, roofline(Cost({}, unknown=1), v5e, "bf16").bound
     ('free', 'unknown')
     """
-    peak = throughput.flops_of(element_type)
-    memory = max(cost.bytes_accessed, 0) / throughput.memory.per_second
-    compute = max(cost.flops, 0) / peak.per_second if peak is not None else 0.0
-    ridge = peak.per_second / throughput.memory.per_second if peak is not None else 0.0
-    return Roofline(_bound(cost, compute, memory, is_known=peak is not None), compute, memory, ridge)
+    peak, flops = throughput.at_most(element_type), max(cost.flops, 0)
+    bandwidth, moved = throughput.memory.per_second, max(cost.bytes_accessed, 0)
+    memory, uncached = moved / bandwidth, max(moved - throughput.cache_bytes, 0) / bandwidth
+    if peak is None:  # nothing to calculate takes no time, whatever the chip
+        compute, ridge = (None if flops else 0.0), None
+    else:
+        compute, ridge = flops / peak.per_second, peak.per_second / bandwidth
+    return Roofline(_bound(cost, compute, memory), compute, memory, ridge, uncached)
 
 
 def calculating_type(instruction: Instruction) -> str:
@@ -70,13 +81,13 @@ def calculating_type(instruction: Instruction) -> str:
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
     found = (matmul_of(each) for each in (instruction, *inner))
     if products := [matmul for matmul in found if matmul is not None]:
-        return max(products, key=lambda matmul: matmul.flops).lhs.element_type.name
+        return product_type(max(products, key=lambda matmul: matmul.flops))
     arrays = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
     return next((array.element_type.name for array in arrays), "f32")
 
 
-def _bound(cost: Cost, compute: float, memory: float, *, is_known: bool) -> Bound:
-    if cost.unknown or not is_known:
+def _bound(cost: Cost, compute: float | None, memory: float) -> Bound:
+    if cost.unknown or compute is None:
         return "unknown"
     if not compute and not memory:
         return "free"

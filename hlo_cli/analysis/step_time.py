@@ -8,12 +8,13 @@ for. So the step is the work, and the waiting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
 
 from hlo_cli.analysis.async_overlap import Overlap, blocking_pair
+from hlo_cli.analysis.flat_schedule import Run
 from hlo_cli.analysis.playback import Events, Playback, play
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.throughput import Throughput
@@ -36,6 +37,11 @@ class FlightTime:
     exposed_seconds: float | None
 
     @property
+    def is_known(self) -> bool:
+        """Whether anybody knows how long it takes."""
+        return self.total_seconds is not None
+
+    @property
     def hidden_seconds(self) -> float | None:
         """What is not waited for: other work runs meanwhile, or the program waits for something else."""
         if self.total_seconds is None or self.exposed_seconds is None:
@@ -48,8 +54,10 @@ class StepTime:
     """The times of a step: of each flight of an overlap in turn, of kernels, of collectives that are not asynchronous.
 
     `seconds` is the whole step, `work_seconds` what its kernels take; loops count as often as they run, one round a
-    time where their text does not tell. `unknown_kernels` are those of which nobody knows what they cost. `playback`
-    has the times of each step of the schedule.
+    time where their text does not tell. `unknown_kernels` are those of which nobody knows what they cost, or how fast
+    the chip is; `unknown_rounds` the loops of which nobody knows how often they run. What of all this is unknown takes
+    no time: then the step takes longer, and its work may. `playback` has the times of each step of the schedule.
+    `unknown_transfers` are those that nobody knows the time of, `unknown_waits` what waits for them.
     """
 
     throughput: Throughput
@@ -57,22 +65,69 @@ class StepTime:
     work_seconds: float
     flights: tuple[FlightTime, ...]
     blocking: Mapping[Instruction, TransferTime]
-    blocking_seconds: Mapping[Instruction, float]
+    blocking_seconds: Mapping[Instruction, float | None]
     kernels: Mapping[Instruction, Roofline]
     unknown_kernels: int
     playback: Playback
+    unknown_rounds: int = 0
+    unknown_transfers: frozenset[Instruction] = frozenset()
+    unknown_waits: frozenset[Instruction] = frozenset()
 
     @property
     def exposed_seconds(self) -> float:
-        """All that is waited for, but for what is not asynchronous."""
-        return sum(flight.exposed_seconds or 0.0 for flight in self.flights)
+        """All that is known to be waited for, but for what is not asynchronous."""
+        return known_part(flight.exposed_seconds for flight in self.flights)
+
+    @property
+    def unknown(self) -> frozenset[Instruction]:
+        """What nobody knows the time of: kernels, transfers that start, and those that are not asynchronous."""
+        kernels = (each for each, found in self.kernels.items() if found.bound == "unknown")
+        return frozenset((*kernels, *self.unknown_transfers))
+
+    @property
+    def is_work_known(self) -> bool:
+        """Whether the time of every kernel, and the rounds of every loop, are known."""
+        return not self.unknown_kernels and not self.unknown_rounds
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all of the step is known; if not, it takes at least what it is said to."""
+        return self.is_work_known and not self.unknown_transfers
+
+    @property
+    def least_seconds(self) -> float | None:
+        """The step, or the part of it that is known; None where that is nothing."""
+        return self.seconds if self.seconds or self.is_known else None
+
+
+def known_part(times: Iterable[float | None]) -> float:
+    """The sum of the times that are known.
+
+    >>> known_part([1.5, None, 2.0])
+    3.5
+    """
+    return sum(seconds for seconds in times if seconds is not None)
+
+
+def whole(times: Iterable[float | None]) -> float | None:
+    """The sum of times, None if any of them is not known.
+
+    >>> whole([1.5, 2.0]), whole([1.5, None]), whole([])
+    (3.5, None, 0.0)
+    """
+    total = 0.0
+    for seconds in times:
+        if seconds is None:
+            return None
+        total += seconds
+    return total
 
 
 def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float]:
     """How long each instruction of a schedule takes by itself, for paths through those that wait for each other.
 
     A transfer takes its time where it starts, less the work of kernels that share in it; a call or loop takes what all
-    that it runs does.
+    that it runs does. What nobody knows the time of takes none.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_overlap import overlap_of
@@ -123,17 +178,29 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
         _flight_time(transfer, counted[flight.pair.start.computation], played, at)
         for at, (flight, transfer) in enumerate(zip(overlap.flights, transfers, strict=True))
     )
-    totals = {each: (found.seconds or 0.0) * float(counted[each.computation]) for each, found in blocking.items()}
-    return StepTime(
-        throughput, played.seconds, played.work_seconds, flights, blocking, totals, kernels, unknown, played
-    )
+    totals = {
+        each: None if found.seconds is None else found.seconds * float(counted[each.computation])
+        for each, found in blocking.items()
+    }
+    endless = sum(_has_work(run, overlap) for run in overlap.runs if times[run.computation] is None)
+    unknown_blocking = {each for each, found in blocking.items() if found.seconds is None}
+    unknown_pairs = [flight.pair for flight, time in zip(overlap.flights, flights, strict=True) if not time.is_known]
+    starts = frozenset((*unknown_blocking, *(pair.start for pair in unknown_pairs)))
+    ends = frozenset((*unknown_blocking, *(done for pair in unknown_pairs for done in pair.dones)))
+    spent = played.seconds, played.work_seconds
+    return StepTime(throughput, *spent, flights, blocking, totals, kernels, unknown, played, endless, starts, ends)
+
+
+def _has_work(run: Run, overlap: Overlap) -> bool:
+    """Whether a computation of a schedule runs anything that takes time."""
+    return any(each in overlap.costs for each in overlap.sequence[run.start : run.end])
 
 
 def _kernels(overlap: Overlap, throughput: Throughput) -> tuple[Mapping[Instruction, Roofline], int]:
     """What each kernel of the schedule takes, and of how many nobody knows what they cost."""
     costs = {kernel: cost for kernel, cost in overlap.costs.items() if kernel not in overlap.blocking}
     found = {kernel: roofline(cost, throughput, calculating_type(kernel)) for kernel, cost in costs.items()}
-    return found, sum(cost.unknown > 0 for cost in costs.values())
+    return found, sum(each.bound == "unknown" for each in found.values())
 
 
 def _events(

@@ -15,7 +15,7 @@ from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.replica_groups import subgroup_size
 from hlo_cli.analysis.throughput import Rate, Throughput
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
 from hlo_cli.source import HloError
 
 Wire = Literal["links", "memory", "host"]
@@ -47,7 +47,7 @@ class TransferTime:
     """Over which wire a transfer goes, None for one that is more than a transfer, and how many bytes cross it there.
 
     `devices` take part in it together, None where the text does not tell or it does not matter. `seconds` is None
-    where the wire, or its rate, is not known.
+    where the wire, its rate, or a size of what is moved is not known.
     """
 
     wire: Wire | None
@@ -60,8 +60,8 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
     """How long a pair takes once, if it moves so many bytes and has its wire to itself.
 
     In a ring of n devices, (n - 1)/n of the bytes of an all-gather, reduce-scatter or all-to-all leave each device, and
-    twice as many of an all-reduce; of other collectives and sends all do, once. What moves within the main memory is
-    read and written, so that each byte counts twice.
+    twice as many of an all-reduce, unless switches add up on the way; of other collectives and sends all do, once. What
+    moves within the main memory is read and written, so that each byte counts twice.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_pairs import async_pairs
@@ -80,9 +80,11 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
     if pair.operation in _RINGS:
         devices = _devices(pair, module)
         crossing *= _RINGS[pair.operation](max(devices, 1) if devices is not None else _ENDLESS)
+        if throughput.adds_in_switches:
+            crossing = min(crossing, float(moved_bytes))
     elif wire == "memory":
         crossing *= max(_spaces(pair).count(_MAIN), 1)
-    rate = rate_of(wire, throughput)
+    rate = None if _is_unbounded(pair) else rate_of(wire, throughput)
     return TransferTime(wire, crossing, devices, None if rate is None else crossing / rate.per_second)
 
 
@@ -113,6 +115,13 @@ def _wire(pair: AsyncPair) -> Wire | None:
     if pair.operation in _MOVES:
         return "host" if _HOST in _spaces(pair) else "memory"
     return None
+
+
+def _is_unbounded(pair: AsyncPair) -> bool:
+    """Whether a size of what is moved is not known, nor a bound of it."""
+    given, result = ends_of(pair)
+    leaves = (leaf for end in (*given, *([result] if result is not None else [])) for _, leaf in end.leaves)
+    return any(isinstance(leaf, ArrayShape) and UNBOUNDED in leaf.dimensions for leaf in leaves)
 
 
 def _spaces(pair: AsyncPair) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.analysis.contexts import CONTROL_FLOW
@@ -25,23 +25,32 @@ _MOST_TIMES: Final = 10**18
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Kernels, and what XLA's cost analysis says that they do: operations, and bytes that they read and write."""
+    """Kernels, and what XLA's cost analysis says that they do: operations, and bytes that they read and write.
+
+    `unknown` counts operations of which nobody knows what they cost; they add nothing to the flops.
+    """
 
     kernels: int = 0
     flops: int = 0
     bytes: int = 0
+    unknown: int = field(default=0, repr=False)
 
     def __add__(self, other: Work) -> Work:
-        return Work(self.kernels + other.kernels, self.flops + other.flops, self.bytes + other.bytes)
+        return Work(
+            self.kernels + other.kernels,
+            self.flops + other.flops,
+            self.bytes + other.bytes,
+            self.unknown + other.unknown,
+        )
 
     def __sub__(self, other: Work) -> Work:
         return self + other * -1
 
     def __mul__(self, times: int) -> Work:
-        return Work(self.kernels * times, self.flops * times, self.bytes * times)
+        return Work(self.kernels * times, self.flops * times, self.bytes * times, self.unknown * times)
 
     def __floordiv__(self, times: int) -> Work:
-        return Work(self.kernels // times, self.flops // times, self.bytes // times)
+        return Work(self.kernels // times, self.flops // times, self.bytes // times, self.unknown // times)
 
 
 def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
@@ -85,7 +94,7 @@ def work_of(cost: Cost) -> Work:
     >>> work_of(Cost({"flops": 2.0, "bytes accessed": 24}))
     Work(kernels=1, flops=2, bytes=24)
     """
-    return Work(1, round(cost.flops), round(cost.bytes_accessed))
+    return Work(1, round(cost.flops), round(cost.bytes_accessed), cost.unknown)
 
 
 def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:

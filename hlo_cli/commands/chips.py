@@ -85,7 +85,7 @@ def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]
     >>> from hlo_cli.analysis.throughput import throughput_of
     >>> note, = time_notes(throughput_of("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
     >>> print(note.message)
-    times are estimates for t4: 65.1 Tflop/s in f16, 320 GB/s memory; hlo help chips says how
+    times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; hlo help chips says how
     """
     from hlo_cli.analysis.chips import CHIPS
     from hlo_cli.analysis.target import target_of
@@ -94,8 +94,10 @@ def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]
     figures = [f"{rate_in_words(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
     wires = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
     figures += [f"{rate_in_words(rate.per_second, 'B')} {name}" for name, rate in wires]
-    words = f"times are estimates for {throughput.chip}: {', '.join(figures)}"
-    other = mismatch(next((chip for chip in CHIPS if chip.name == throughput.chip), None), target_of(module))
+    chip = next((chip for chip in CHIPS if chip.name == throughput.chip), None)
+    which = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
+    words = f"times are estimates for {throughput.chip}{which}: {', '.join(figures)}"
+    other = mismatch(chip, target_of(module))
     said = (f"{words}; hlo help chips says how", *((other,) if other else ()))
     return tuple(Diagnostic("note", message) for message in said)
 

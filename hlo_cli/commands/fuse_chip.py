@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
+from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.target import target_of
@@ -20,8 +20,13 @@ from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.source import Diagnostic
 
+_OTHER_WIRES: Final = frozenset((*COLLECTIVES, *HOST_FEEDS, "recv", "send"))
 _MODEL: Final = "costs are counted as XLA's cost analysis counts them"
-_COLUMNS = (Column("bound", "bound"), Column("seconds", "est.", "seconds", total="sum"))
+_COLUMNS = (
+    Column("bound", "bound"),
+    Column("seconds", "est.", "seconds", total="sum"),
+    Column("at_least_seconds", "at least", "seconds", total="sum", person=False),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +38,26 @@ class Timing:
     def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
         """What bounds an operation, and its seconds; `element_type` is that of the flops where it is at hand."""
         found = self._roofline(instruction, cost, element_type)
-        return (found.bound, found.seconds) if found is not None else (UNKNOWN, UNKNOWN)
+        if found is None:
+            return UNKNOWN, UNKNOWN, UNKNOWN
+        return found.bound, found.seconds, found.at_least_seconds
 
     def in_words(self, instruction: Instruction, cost: Cost) -> str:
-        """How long an operation takes at least, and what bounds it."""
+        """How long an operation takes at its roofline, what bounds it, and whether nothing makes it faster."""
         found = self._roofline(instruction, cost)
-        return (
-            f"at least {seconds_in_words(found.seconds)}, bound by {found.bound}" if found is not None else "not known"
-        )
+        if found is None:
+            return "not known"
+        words = f"{seconds_in_words(found.seconds)}, bound by {found.bound}"
+        if found.at_least_seconds == found.seconds:
+            return f"at least {words}"
+        least = f", at least {seconds_in_words(found.at_least_seconds)}" if found.at_least_seconds else ""
+        return f"about {words}{least}"
 
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
-        """None for what nobody knows, and for collectives, which go over other wires than the memory's."""
+        """None for what nobody knows, and for collectives and sends, which go over other wires than the memory's."""
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
         found = roofline(cost, self.throughput, element_type or calculating_type(instruction))
-        return None if found.bound == "unknown" or opcode in COLLECTIVES else found
+        return None if found.bound == "unknown" or opcode in _OTHER_WIRES else found
 
 
 def columns_for(timing: Timing | None) -> tuple[Column, ...]:

@@ -39,6 +39,14 @@ class _Counted:
         """A figure as it is shown: whole, unless it is XLA's own."""
         return float(value) if self.as_xla else round(value)
 
+    def operations(self, value: Number, instruction: Instruction) -> Cell:
+        """A number of operations: none for a call of which nobody knows them, unless XLA's own figure is asked for.
+
+        What calls such a call, and the sum, have the part that is known, with the number of what is unknown beside it.
+        """
+        is_unknown = self.costs[instruction].unknown and instruction.opcode == "custom-call" and not self.as_xla
+        return None if is_unknown else self.number(value)
+
 
 def report_of_costs(
     loaded: Loaded,
@@ -128,8 +136,8 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
     op_name, source = origins.of(instruction)
     operands = range(len(instruction.operands))
     return (
-        found.number(cost.flops),
-        found.number(cost.transcendentals),
+        found.operations(cost.flops, instruction),
+        found.operations(cost.transcendentals, instruction),
         found.number(cost.bytes_accessed),
         found.number(cost.output_bytes),
         tuple(found.number(cost.operand_bytes(number)) for number in operands) or None,

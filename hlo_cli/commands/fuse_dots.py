@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.costs.figures import BYTES, FLOPS, Cost
 from hlo_cli.analysis.kernels import times_run_of
 from hlo_cli.analysis.matmul import Matmul, matmuls_of
+from hlo_cli.analysis.product_type import product_type
 from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
@@ -91,7 +92,6 @@ def _table(
 
 def _row(matmul: Matmul, times: int | None, origins: Origins, timing: Timing | None) -> Row:
     op_name, source = origins.of(matmul.instruction)
-    element_type = matmul.lhs.element_type.name
     cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
     return (
         matmul.flops,
@@ -102,7 +102,7 @@ def _row(matmul: Matmul, times: int | None, origins: Origins, timing: Timing | N
         matmul.k,
         _types(matmul),
         cost.intensity,
-        *(timing.cells(matmul.instruction, cost, element_type) if timing is not None else ()),
+        *(timing.cells(matmul.instruction, cost, product_type(matmul)) if timing is not None else ()),
         matmul.kind,
         matmul.instruction.name,
         matmul.fusion.name if matmul.fusion is not None else None,

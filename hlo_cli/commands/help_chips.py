@@ -14,22 +14,32 @@ from hlo_cli.render.numbers import bytes_in_words, rate_in_words
 _INTRODUCTION: Final = """\
 What one device has, as XLA counts devices, and who says so. Flops are peaks of
 dense products by element type; memory is the bandwidth of the main memory,
-links and host count one direction, links all together.
+links and host count one direction, links all together. Where XLA's file and the
+vendor differ, the higher peak counts, so that a bound is one, and the bandwidth
+of XLA's file, which is what the driver reports.
 
 Times are estimates from these figures, and nothing else:
   a kernel     its flops at the peak of their type, or the bytes that it reads
                and writes at the bandwidth of the main memory, whichever takes
-               longer; what lies in faster memories counts as if it did not
+               longer; what lies in faster memories counts as if it did not.
+               It is said to take at least what it does if as much as fits
+               stays in caches, or in a TPU's VMEM
+  a product    f32 in TF32 where a GPU has it, unless operand_precision asks
+               for the highest; on a TPU as one product of bf16, for high
+               precision three, for the highest six. What algorithm= says
+               goes before that
   a transfer   its bytes over its wire. Over links, in a ring of n devices,
                (n - 1)/n of an all-gather, reduce-scatter or all-to-all, twice
-               that of an all-reduce, all of other collectives and of sends.
+               that of an all-reduce (once where switches add up, as those of
+               gb200 and gb300), all of other collectives and of sends.
                In main memory, each byte that is read or written there; to
                and from the host, each byte once
   a step       kernels one after the other. A wire carries one transfer at a
                time, in the order of their starts; what is under way when the
                program asks for it is waited for. Loops run as often as their
                text tells, otherwise once
-There is no latency in it: small kernels and transfers take longer.
+There is no latency in it: small kernels and transfers take longer. What nobody
+publishes is unknown, and so is what depends on it.
 
 Figures of your own, for known chips and others, with --chips FILE:
 
@@ -53,13 +63,15 @@ def chips_text() -> str:
 
 
 def _lines(chip: Chip) -> Iterator[str]:
-    yield f"{chip.name}   also {', '.join(chip.aliases)}"
+    yield f"{chip.name}   also {', '.join(chip.aliases)}" + (f"; {chip.meaning}" if chip.meaning else "")
     for space, capacity in chip.memories.items():
         yield _line(space_name(space, chip.target), bytes_in_words(capacity.bytes), capacity.source)
     if chip.usable is not None:
         yield _line("usable", bytes_in_words(chip.usable.bytes), chip.usable.source)
     for name, unit, rate in figures_of(throughput_of(chip.name)):
         yield _line(name, rate_in_words(rate.per_second, "flop" if unit == "flop" else "B"), rate.source)
+    for kind, rate in throughput_of(chip.name).fastest.items():
+        yield _line(f"{kind} seen", rate_in_words(rate.per_second, "flop"), rate.source)
     yield ""
 
 

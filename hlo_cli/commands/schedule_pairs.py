@@ -148,7 +148,7 @@ def _pair_row(overlap: Overlap, flight: Flight, times: PairTimes | None) -> Row:
         *(() if times is None else times.cells(flight)),
         _meanwhile(flight),
         flight.between.kernels,
-        flight.between.flops,
+        UNKNOWN if flight.between.unknown else flight.between.flops,
         flight.between.bytes,
         flight.is_exposed,
         flight.is_sync,

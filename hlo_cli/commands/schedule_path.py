@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.async_overlap import Overlap
 from hlo_cli.analysis.critical_path import CriticalPath, critical_path
@@ -15,10 +15,14 @@ from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.render.numbers import bytes_in_words, counted, percent, seconds_in_words
-from hlo_cli.report.cell import Row
+from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.step_time import StepTime
 
 Model = Literal["bytes", "flops", "kernels", "time"]
 
@@ -48,46 +52,62 @@ def report_of_path(
     computation = within or loaded.module.entry
     works = works_of_all(computation.instructions)
     timed = throughput if model == "time" else None
-    weights = _seconds(overlap, works, timed) if timed else {i: _WEIGHT[model](work) for i, work in works.items()}
+    step = _step(overlap, timed) if timed else None
+    weights = _seconds(overlap, works, step) if step else {i: _WEIGHT[model](work) for i, work in works.items()}
+    unknown = [i for i in computation.instructions if step is not None and i in step.unknown]
     path = critical_path(computation, weights)
-    everything = _table(loaded, overlap, path, works, weights, model)
+    everything = _table(loaded, overlap, path, works, weights, model, frozenset(unknown))
     return Report(
         "schedule",
-        _answer(computation, path, model, timed),
+        _answer(computation, path, model, timed, is_known=not unknown),
         numbers={
             "model": model,
             "computation": computation.name,
             "instructions": len(path.instructions),
-            f"path{'_seconds' if timed else ''}": path.length,
-            f"all{'_seconds' if timed else ''}": path.whole,
-            **({"time_model": time_model(timed)} if timed else {}),
+            f"path{'_seconds' if timed else ''}": path.length if path.length or not unknown else None,
+            f"all{'_seconds' if timed else ''}": path.whole if path.whole or not unknown else None,
+            **({"unknown": len(unknown), "time_model": time_model(timed)} if timed else {}),
         },
         parts=(everything if where is None else rows_where(where, everything),),
-        notes=(*(time_notes(timed, loaded.module) if timed else ()), *notes_of(loaded)),
+        notes=(*(time_notes(timed, loaded.module) if timed else ()), *_unknown_notes(unknown), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
-def _seconds(
-    overlap: Overlap, works: Mapping[Instruction, Work], throughput: Throughput
-) -> Mapping[Instruction, float]:
-    from hlo_cli.analysis.step_time import path_seconds, step_time_of
+def _step(overlap: Overlap, throughput: Throughput) -> StepTime:
+    from hlo_cli.analysis.step_time import step_time_of
 
-    found = path_seconds(step_time_of(overlap, throughput), overlap)
+    return step_time_of(overlap, throughput)
+
+
+def _seconds(overlap: Overlap, works: Mapping[Instruction, Work], step: StepTime) -> Mapping[Instruction, float]:
+    from hlo_cli.analysis.step_time import path_seconds
+
+    found = path_seconds(step, overlap)
     return {instruction: found.get(instruction, 0.0) for instruction in works}
 
 
-def _answer(computation: Computation, path: CriticalPath, model: Model, timed: Throughput | None) -> str:
+def _unknown_notes(unknown: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
+    if not unknown:
+        return ()
+    number = counted(len(unknown), "instructions")
+    return (Diagnostic("note", f"{number} of unknown time, as far as it is: the path may be another, and longer"),)
+
+
+def _answer(
+    computation: Computation, path: CriticalPath, model: Model, timed: Throughput | None, *, is_known: bool
+) -> str:
     if not path.instructions:
-        return f"{computation.name} has no critical path: none of its instructions costs {model}"
+        why = f"none of its instructions costs {model}" if is_known else "nobody knows what its instructions take"
+        return f"{computation.name} has no critical path: {why}"
     amount = f"{path.length:,} {model}"
     if model == "bytes":
         amount = bytes_in_words(path.length)
     if timed is not None:
-        amount = f"{seconds_in_words(path.length)} on {timed.chip}"
+        amount = f"{'' if is_known else 'at least '}{seconds_in_words(path.length)} on {timed.chip}"
     chain = counted(len(path.instructions), "instructions")
-    share = percent(path.length / path.whole)
-    return f"The critical path of {computation.name} is {chain} long: {amount}, {share}% of all"
+    share = f", {percent(path.length / path.whole)}% of all" if is_known else ""
+    return f"The critical path of {computation.name} is {chain} long: {amount}{share}"
 
 
 def _table(
@@ -97,6 +117,7 @@ def _table(
     works: Mapping[Instruction, Work],
     weights: Mapping[Instruction, float],
     model: Model,
+    unknown: frozenset[Instruction],
 ) -> Table:
     columns = (
         Column("step", "step", "step"),
@@ -117,8 +138,8 @@ def _table(
         location = loaded.module.location(instruction)
         return (
             overlap.positions.get(instruction),
-            weights[instruction] / path.length,
-            *((weights[instruction],) if model == "time" else ()),
+            UNKNOWN if unknown else weights[instruction] / path.length,
+            *((UNKNOWN if instruction in unknown else weights[instruction],) if model == "time" else ()),
             work.bytes,
             work.flops,
             work.kernels,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hlo_cli.analysis.async_overlap import Overlap, overlap_of
-from hlo_cli.analysis.step_time import step_time_of
+from hlo_cli.analysis.step_time import StepTime, step_time_of, whole
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.commands.chips import time_model, time_notes
@@ -15,7 +15,7 @@ from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.render.numbers import bytes_in_words, counted, percent, seconds_in_words
-from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
@@ -71,7 +71,7 @@ def report_of_reordering(
         next=(f"hlo schedule {argument} {options} -o new.hlo",)
         if argument not in ("", "-") and (moved or is_new)
         else (),
-        notes=(*_notes(overlap, new, how, throughput), *notes_of(loaded)),
+        notes=(*_notes(overlap, new, how, throughput), *_unknown_notes(waits), *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -92,12 +92,28 @@ def _seconds(waits: tuple[_Waits, _Waits], throughput: Throughput | None) -> dic
     if throughput is None or before is None or after is None:
         return {}
     return {
-        "exposed_seconds_before": before.exposed_seconds,
-        "exposed_seconds_after": after.exposed_seconds,
-        "step_seconds_before": before.seconds,
-        "step_seconds_after": after.seconds,
+        "exposed_seconds_before": _exposed(before),
+        "exposed_seconds_after": _exposed(after),
+        "step_seconds_before": before.least_seconds,
+        "step_seconds_after": after.least_seconds,
+        "lower_bounds": _lower_bounds(before, after),
         "time_model": time_model(throughput),
     }
+
+
+def _exposed(step: StepTime) -> float | None:
+    return whole(flight.exposed_seconds for flight in step.flights)
+
+
+def _lower_bounds(before: StepTime, after: StepTime) -> tuple[str, ...]:
+    """Which times have an unknown part, but are something all the same."""
+    named = (("step_seconds_before", before), ("step_seconds_after", after))
+    return tuple(name for name, step in named if not step.is_known and step.least_seconds is not None)
+
+
+def _unknown_notes(waits: tuple[_Waits, _Waits]) -> Iterable[Diagnostic]:
+    if any(each.step is not None and not each.step.is_known for each in waits):
+        yield Diagnostic("note", "nobody knows what a part of the step takes: it is at least as long as said")
 
 
 Peaks = Sequence[tuple[str, int, int]]
@@ -156,8 +172,11 @@ def _waits_in_words(waits: tuple[_Waits, _Waits]) -> str:
     before, after = waits[0].step, waits[1].step
     if before is None or after is None:
         return f"{waits[1].exposed:,} of {counted(waits[1].pairs, 'pairs')} wait, before {waits[0].exposed:,}"
+    if _exposed(before) is None and not any(flight.total_seconds for flight in before.flights):
+        return f"how long {counted(waits[1].pairs, 'pairs')} wait is unknown on {after.throughput.chip}"
+    least = "at least " if _exposed(after) is None else ""
     waiting, was = seconds_in_words(after.exposed_seconds), seconds_in_words(before.exposed_seconds)
-    return f"{waiting} a step are waited for, before {was}"
+    return f"{least}{waiting} a step are waited for, before {least}{was}"
 
 
 def _stays(how: How, waits: _Waits, *, has_limit: bool) -> str:
@@ -184,11 +203,15 @@ def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
         timed = (Column("exposed_seconds", "waits", "seconds"), Column("step_seconds", "step", "seconds"))
         exposed: list[Row] = []
         for name, each in zip(("before", "after"), waits, strict=True):
-            times = () if each.step is None else (each.step.exposed_seconds, each.step.seconds)
+            times = () if each.step is None else tuple(map(_or_unknown, (_exposed(each.step), each.step.least_seconds)))
             exposed.append((name, each.pairs, each.exposed, each.exposed_bytes, *times))
         columns = (*columns, Column("exposed_bytes", "exposed", "bytes"), *(timed if waits[0].step else ()))
         tables.append(Table("exposed", columns, tuple(exposed), noun="orders", main=False))
     return tuple(tables)
+
+
+def _or_unknown(seconds: float | None) -> Cell:
+    return UNKNOWN if seconds is None else seconds
 
 
 def _notes(overlap: Overlap, new: Reordered, how: How, throughput: Throughput | None) -> Iterable[Diagnostic]:

@@ -18,10 +18,11 @@ from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_compiler import memory_beside
 from hlo_cli.commands.memspace_wish import chosen_spaces
 from hlo_cli.commands.schedule_pairs import order_notes
+from hlo_cli.commands.schedule_time import length_in_words, step_numbers
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import bytes_in_words, counted, seconds_in_words
+from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
@@ -71,7 +72,7 @@ def report_of_steps(
             "peak_bytes": {each.name: each.peak_bytes for each in memory.spaces},
             "most_in_flight": max(flown.number, default=0),
             "most_bytes_in_flight": flown.bytes[busiest] if flown.bytes else 0,
-            **({"step_seconds": times.seconds, "time_model": time_model(times.throughput)} if times else {}),
+            **({**step_numbers(times), "time_model": time_model(times.throughput)} if times else {}),
         },
         parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
         notes=(
@@ -120,7 +121,7 @@ class _Flown:
 def _answer(overlap: Overlap, spaces: Sequence[Space], flown: _Flown, busiest: int, times: StepTime | None) -> str:
     words = counted(len(overlap.sequence), "steps")
     if times is not None:
-        words += f", {seconds_in_words(times.seconds)} on {times.throughput.chip}"
+        words += f", {length_in_words(times)}"
     peaks = [f"{space.name} is fullest at step {space.peak:,}, {bytes_in_words(space.peak_bytes)}" for space in spaces]
     flying = "nothing is ever in flight"
     if overlap.flights:
@@ -203,9 +204,10 @@ def _step_row(
 
 def _time_cells(times: StepTime, instruction: Instruction, step: int) -> Row:
     """When a step begins, how long it works, and how long it waits."""
-    kernel = times.kernels.get(instruction)
-    played = times.playback
-    return played.begin_seconds[step], kernel.seconds if kernel else 0.0, played.wait_seconds.get(step, 0.0)
+    kernel, played = times.kernels.get(instruction), times.playback
+    works = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
+    waits = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
+    return played.begin_seconds[step], works, waits
 
 
 def _changes(spaces: Sequence[Space]) -> list[int]:

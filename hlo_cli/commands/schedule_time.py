@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
-from hlo_cli.analysis.step_time import FlightTime, StepTime
+from hlo_cli.analysis.step_time import FlightTime, StepTime, known_part, whole
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_words import all_of, blocking_number, noun_of
@@ -20,6 +20,24 @@ from hlo_cli.source import Diagnostic
 
 _PARTS: Final = 1_000_000
 """Into how many parts the axis of time is cut."""
+
+
+def step_numbers(step: StepTime) -> Mapping[str, Cell]:
+    """The time of a step and of its work, None where nothing is known; `lower_bounds` names what is partly known."""
+    work = step.work_seconds if step.work_seconds or step.is_work_known else None
+    named = (("step_seconds", step.least_seconds, step.is_known), ("work_seconds", work, step.is_work_known))
+    return {
+        **{name: seconds for name, seconds, _ in named},
+        "lower_bounds": tuple(name for name, seconds, is_known in named if seconds is not None and not is_known),
+    }
+
+
+def length_in_words(step: StepTime, noun: str = "") -> str:
+    """How long a step is on its chip, `at least` where a part of it is unknown."""
+    chip = step.throughput.chip
+    if step.least_seconds is None:
+        return f"unknown time{noun} on {chip}"
+    return f"{'' if step.is_known else 'at least '}{seconds_in_words(step.seconds)}{noun} on {chip}"
 
 
 class PairTimes:
@@ -59,7 +77,7 @@ class PairTimes:
             transfer.devices,
             transfer.seconds if is_known else UNKNOWN,
             time.total_seconds if is_known else UNKNOWN,
-            time.between_seconds if is_awaited else UNKNOWN,
+            time.between_seconds if is_awaited and not flight.between.unknown else UNKNOWN,
             time.hidden_seconds if is_known and is_awaited else UNKNOWN,
             time.exposed_seconds if is_known and is_awaited else UNKNOWN,
         )
@@ -107,34 +125,53 @@ class PairTimes:
     def kind_cells(self, name: str) -> Row:
         """What all pairs of an operation take, with what of it is not asynchronous, which is all waited for."""
         times = [self.times[flight.pair.start] for flight in self.flights if flight.pair.operation == name]
-        blocking = sum(seconds for each, seconds in self.blocking.items() if each.opcode == name)
-        total = sum(time.total_seconds or 0.0 for time in times) + blocking
-        exposed = sum(time.exposed_seconds or 0.0 for time in times) + blocking
-        return total, exposed, exposed / self.step.seconds if self.step.seconds else None
+        blocking = [seconds for each, seconds in self.blocking.items() if each.opcode == name]
+        total = whole((*(time.total_seconds for time in times), *blocking))
+        exposed = whole((*(time.exposed_seconds for time in times), *blocking))
+        return _or_unknown(total), _or_unknown(exposed), _or_unknown(self._share(exposed))
 
     @property
     def exposed_seconds(self) -> float:
-        """How long the pairs that are shown are waited for."""
-        return sum(self.times[flight.pair.start].exposed_seconds or 0.0 for flight in self.flights)
+        """How long the pairs that are shown are known to be waited for."""
+        return known_part(self.times[flight.pair.start].exposed_seconds for flight in self.flights)
 
     def numbers(self) -> Mapping[str, Cell]:
-        """The numbers of the answer, and the model that they depend on."""
+        """The numbers of the answer, and the model that they depend on.
+
+        What has an unknown part is None, with the part that is known beside it; only the step and its work are then
+        lower bounds, and named as such.
+        """
+        times = [self.times[flight.pair.start] for flight in self.flights]
+        sums = {
+            "transfer_seconds": [time.total_seconds for time in times],
+            "exposed_seconds": [time.exposed_seconds for time in times],
+            "blocking_seconds": list(self.blocking.values()),
+        }
+        partly = {
+            f"known_{name}": known_part(found) if any(each is not None for each in found) else None
+            for name, found in sums.items()
+            if None in found
+        }
         return {
-            "step_seconds": self.step.seconds,
-            "work_seconds": self.step.work_seconds,
-            "transfer_seconds": sum(self.times[flight.pair.start].total_seconds or 0.0 for flight in self.flights),
-            "exposed_seconds": self.exposed_seconds,
-            "blocking_seconds": sum(self.blocking.values()),
-            "exposed_share": self.exposed_seconds / self.step.seconds if self.step.seconds else None,
+            **step_numbers(self.step),
+            **{name: whole(found) for name, found in sums.items()},
+            **partly,
+            "exposed_share": self._share(whole(sums["exposed_seconds"])),
             "time_model": time_model(self.step.throughput),
         }
+
+    def _share(self, seconds: float | None) -> float | None:
+        """Which part of the step a time is; None where either has an unknown part."""
+        return (
+            None if seconds is None or not self.step.is_known or not self.step.seconds else seconds / self.step.seconds
+        )
 
     def answer(self) -> str:
         """How much of a step is spent waiting, and for how many of the pairs."""
         return self._answer() + self._blocking_in_words()
 
     def _answer(self) -> str:
-        length = f"{seconds_in_words(self.step.seconds)} a step on {self.step.throughput.chip}"
+        length = length_in_words(self.step, " a step")
         if not self.flights:
             return f"Nothing is asynchronous in {counted(len(self.overlap.sequence), 'steps')}: {length}"
         if len(self._unknown) == len(self.flights):
@@ -145,12 +182,13 @@ class PairTimes:
             verb = "hides" if len(self.flights) == 1 else "hide"
             known = ", as far as known" if self._unknown else ""
             return f"{all_of(self.flights)} {verb} behind other work{known}: {length}"
-        share = percent(self.exposed_seconds / self.step.seconds)
         few = f"{len(waiting):,} of {len(self.flights):,} {noun_of(self.flights)}"
         number = few if len(waiting) < len(self.flights) else all_of(self.flights)
         verb = "is" if len(waiting) == 1 else "are"
         least = "at least " if self._unknown else ""
-        return f"{number} {verb} waited for: {least}{seconds_in_words(self.exposed_seconds)}, {share}% of {length}"
+        share = self._share(self.exposed_seconds) if not least else None
+        part = f", {percent(share)}% of {length}" if share is not None else f" of {length}"
+        return f"{number} {verb} waited for: {least}{seconds_in_words(self.exposed_seconds)}{part}"
 
     @property
     def _unknown(self) -> list[Flight]:
@@ -162,20 +200,33 @@ class PairTimes:
             return ""
         number = blocking_number([each.opcode for each in self.blocking])
         verb = "is" if len(self.blocking) == 1 else "are"
-        return f"; {number}, {seconds_in_words(sum(self.blocking.values()))}, {verb} not asynchronous"
+        known, total = known_part(self.blocking.values()), whole(self.blocking.values())
+        took = seconds_in_words(known) if total is not None else f"at least {seconds_in_words(known)}"
+        if total is None and all(seconds is None for seconds in self.blocking.values()):
+            took = "of unknown time"
+        return f"; {number}, {took}, {verb} not asynchronous"
 
     def notes(self) -> Iterable[Diagnostic]:
         """The model, and what it knows nothing of."""
         yield from time_notes(self.step.throughput, self.overlap.module)
         wires = [self.times[flight.pair.start].transfer.wire for flight in self._unknown]
-        if unsaid := [wire for wire in wires if wire is not None]:
-            words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
-            yield Diagnostic("note", f"{counted(len(unsaid), 'pairs')} without a time: {words}", hint="--chips FILE")
+        blocking = [self.step.blocking[each].wire for each, seconds in self.blocking.items() if seconds is None]
+        for found, noun in ((wires, "pairs"), (blocking, "transfers that are not asynchronous")):
+            if unsaid := [wire for wire in found if wire is not None]:
+                words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
+                yield Diagnostic("note", f"{counted(len(unsaid), noun)} without a time: {words}", hint="--chips FILE")
         if other := wires.count(None):
             yield Diagnostic("note", f"{counted(other, 'pairs')} without a time: more is done there than bytes moved")
         if self.step.unknown_kernels:
             number = counted(self.step.unknown_kernels, "kernels")
             yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")
+        if self.step.unknown_rounds:
+            number = counted(self.step.unknown_rounds, "computations")
+            yield Diagnostic("note", f"{number} in loops whose rounds the text does not tell: counted once")
+
+
+def _or_unknown(cell: float | None) -> Cell:
+    return UNKNOWN if cell is None else cell
 
 
 def _part_at(seconds: float, axis_seconds: float) -> int:

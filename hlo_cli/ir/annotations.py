@@ -6,6 +6,7 @@ xla/xla_data.proto.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,9 @@ from hlo_cli.ir.strings import dictionary_or_quoted
 
 Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | None
 """What JSON can say, with tuples for arrays and mappings that cannot be changed for objects."""
+
+
+_KEY = re.compile(r'"(?:[^"\\]|\\.)*+\\?+(?:"|\Z)|(?P<key>\b[A-Za-z_]\w*+)(?=\s*+:)', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +49,7 @@ class BackendConfig:
 
     @property
     def json(self) -> Json:
-        """What the text says; None if it is not JSON. It is read once, and cannot be changed."""
+        """What the text says; None if it is not JSON, with or without quotes around keys. It cannot be changed."""
         return _read_json(self.text)
 
     def get(self, *path: str) -> Json:
@@ -112,7 +116,15 @@ def _read_json(text: str) -> Json:
     try:
         return _frozen(loads(text))
     except (ValueError, RecursionError):
+        pass
+    try:  # by hand, keys are often written without quotes, which protobuf reads too
+        return _frozen(loads(_KEY.sub(_quoted, text)))
+    except (ValueError, RecursionError):
         return None
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return f'"{found["key"]}"' if found["key"] else found[0]
 
 
 @lru_cache(maxsize=1 << 16)

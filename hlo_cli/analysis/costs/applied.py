@@ -85,7 +85,7 @@ def sort(instruction: Instruction, figures: Figures, count: Counting) -> None:
     90
     """
     elements = count.operand(instruction, 0).elements
-    figures[FLOPS] = elements * max(elements - 1, 0).bit_length()
+    figures[FLOPS] = elements * (max(elements % (1 << 64), 1) - 1).bit_length()
 
 
 def _result(instruction: Instruction, count: Counting) -> Measure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from ctypes import c_float
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Final
 
 from hlo_cli.analysis.costs.figures import (
@@ -24,7 +25,7 @@ from hlo_cli.analysis.costs.figures import (
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
-from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
 
 _POINTER_BYTES: Final = 8
 _TPU_POINTER_BYTES: Final = 4
@@ -39,18 +40,24 @@ _EXACT_IN_FLOAT64: Final = 1 << 53
 class Measure:
     """What matters of a shape: its bytes, those of its leaves, and its elements if it is an array.
 
-    A tuple's own bytes are those of its table of pointers.
+    A tuple's own bytes are those of its table of pointers. `wraps` says that sizes which nobody knows are XLA's -2^63,
+    `is_unbounded` that there are such.
     """
 
     shape: Shape
     bytes: int
     leaf_bytes: tuple[int, ...]
     elements: int
+    wraps: bool = False
+    is_unbounded: bool = False
 
     @property
     def dimensions(self) -> tuple[int, ...]:
         """The sizes of an array; none for everything else."""
-        return self.shape.sizes if isinstance(self.shape, ArrayShape) else ()
+        array = array_of(self.shape)
+        if array is None:
+            return ()
+        return array.dimensions if self.wraps else array.sizes
 
     def size(self, dimension: int) -> int:
         """The size of one dimension, 1 where there is no such dimension."""
@@ -68,6 +75,7 @@ class Counting:
     rules: Rules
     totals: dict[Computation, Figures] = field(default_factory=dict)
     reads: dict[Instruction, int] = field(default_factory=dict)
+    _sees_unbounded: bool = False
     _measures: dict[int, Measure] = field(default_factory=dict)
 
     def measure(self, shape: Shape) -> Measure:
@@ -83,7 +91,14 @@ class Counting:
             found = self._measures[id(shape)] = measure(
                 shape, self.rules
             )  # holds on to the shape, so that its id stays its own
+            self._sees_unbounded |= found.is_unbounded
         return found
+
+    def is_unbounded(self, instruction: Instruction) -> bool:
+        """Whether a size of the result or of an operand is not known, nor a bound of it."""
+        if not self._sees_unbounded:
+            return False
+        return any(each.is_unbounded for each in (self.measure(instruction.shape), *self.operands(instruction)))
 
     def value(self, instruction: Instruction) -> Measure:
         """The measure of what an instruction makes.
@@ -135,7 +150,7 @@ class Counting:
 
     def times(self, value: Number, count: int) -> Number:
         """The product; both factors are rounded where the rules want it, and then the product."""
-        return float32(float32(value) * float32(count)) if self.rules.float32 else value * count
+        return float32(float32(value) * float32(int64(count))) if self.rules.float32 else value * count
 
     def finished(self, figures: Figures) -> Figures:
         """The figures rounded as the rules want it, without those of 0."""
@@ -171,11 +186,41 @@ def measure(shape: Shape, rules: Rules = EXACT) -> Measure:
     """
     if isinstance(shape, TupleShape):
         leaves = tuple(_bytes(leaf, rules) for _, leaf in shape.leaves)
-        return Measure(shape, _table_bytes(len(shape.elements), rules), leaves, 0)
-    if isinstance(shape, ArrayShape) and shape.problem is not None:  # no array can be so
+        is_unbounded = any(_is_unbounded(leaf) for _, leaf in shape.leaves)
+        return Measure(shape, _table_bytes(len(shape.elements), rules), leaves, 0, is_unbounded=is_unbounded)
+    array = array_of(shape)
+    if array is not None and array.problem is not None:  # no array can be so
         return Measure(shape, 0, (0,), 0)
-    size = _bytes(shape, rules)
-    return Measure(shape, size, (size,), shape.elements if isinstance(shape, ArrayShape) else 0)
+    size, is_unbounded = _bytes(shape, rules), _is_unbounded(shape)
+    elements = 0 if array is None else array.elements
+    if is_unbounded and rules.wraps and array is not None:
+        elements = int64(prod(array.dimensions))
+    return Measure(shape, size, (size,), elements, is_unbounded and rules.wraps, is_unbounded)
+
+
+def int64(number: int) -> int:
+    """What an int64 holds of a number.
+
+    >>> int64(3), int64(1 << 63), int64(-(1 << 63) * 6)
+    (3, -9223372036854775808, 0)
+    """
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def array_of(leaf: Shape) -> ArrayShape | None:
+    """The array that a shape is, or that a buffer of that shape holds; None for others.
+
+    >>> from hlo_cli import parse_shape
+    >>> str(array_of(parse_shape("b(f32[4])"))), array_of(parse_shape("token[]"))
+    ('f32[4]{0}', None)
+    """
+    array = leaf.array if isinstance(leaf, BufferShape) else leaf
+    return array if isinstance(array, ArrayShape) else None
+
+
+def _is_unbounded(leaf: Shape) -> bool:
+    array = array_of(leaf)
+    return array is not None and UNBOUNDED in array.dimensions
 
 
 def _table_bytes(elements: int, rules: Rules) -> int:
@@ -198,6 +243,8 @@ def _bytes(leaf: Shape, rules: Rules) -> int:
         case ArrayShape():
             if rules.padded:
                 return _padded_bytes(leaf)
+            if rules.wraps and UNBOUNDED in leaf.dimensions:
+                return int64(prod(leaf.dimensions) * -(-leaf.element_bits // 8) + _SIZE_BYTES * leaf.rank)
             return leaf.logical_bytes + (_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
         case BufferShape():
             return _bytes(leaf.array, rules)

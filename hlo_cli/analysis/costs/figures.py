@@ -32,6 +32,8 @@ class Rules:
 
     - `float32`: every sum is rounded as XLA rounds it, in the order in which XLA visits instructions.
     - `minus_one`: a custom call costs -1 flops and -1 bytes, as for XLA, which sums these like all others.
+    - `wraps`: a dimension of unknown size, written `?`, is the -2^63 that XLA calculates with, around the ends of an
+      int64; else it counts as 1, and what has one is of unknown cost.
     - `call_markers_are_free`: custom calls that mark a call cost nothing, as since August 2026.
     - `packed_constants`: constants take the bits that their layout says; XLA forgets `E(n)` when it reads their text.
     - `known_calls`: a custom call costs what its text tells, and reads its operands and writes its result in any case.
@@ -45,6 +47,7 @@ class Rules:
 
     float32: bool = False
     minus_one: bool = False
+    wraps: bool = False
     call_markers_are_free: bool = False
     packed_constants: bool = False
     known_calls: bool = False
@@ -56,7 +59,7 @@ class Rules:
 EXACT: Final = Rules()
 """XLA's figures as exact numbers."""
 
-XLA: Final = Rules(float32=True, minus_one=True)
+XLA: Final = Rules(float32=True, minus_one=True, wraps=True)
 """XLA's figures to the last bit, as of jaxlib 0.10.2."""
 
 RUN: Final = Rules(packed_constants=True, known_calls=True, trip_counts=True)

@@ -6,10 +6,9 @@ xla/service/hlo_cost_analysis.cc.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.costs.counting import Counting
+from hlo_cli.analysis.costs.counting import Counting, array_of
 from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key, output_key
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape
 
 
 def free(instruction: Instruction, figures: Figures, count: Counting) -> None:
@@ -65,7 +64,7 @@ def all_reduce(instruction: Instruction, figures: Figures, count: Counting) -> N
     >>> cost_of(parse_module("r = f32[5] all-reduce(f32[5] a), replica_groups={{0,1,2,3}}").entry.root).flops
     5
     """
-    arrays = [count.measure(leaf) for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape)]
+    arrays = [count.measure(leaf) for _, leaf in instruction.shape.leaves if array_of(leaf)]
     written = sum(array.bytes for array in arrays)
     figures |= {FLOPS: sum(array.elements for array in arrays), OUTPUT_BYTES: written}
     figures[BYTES] = written + sum(operand.bytes for operand in count.operands(instruction))
@@ -73,8 +72,8 @@ def all_reduce(instruction: Instruction, figures: Figures, count: Counting) -> N
 
 def _is_bitcast(transpose: Instruction) -> bool:
     """Whether every dimension keeps its place in memory; those of size 1 must too."""
-    shape, taken = transpose.shape, transpose.operand_shape(0) if transpose.operands else None
-    if not isinstance(shape, ArrayShape) or not isinstance(taken, ArrayShape):
+    shape, taken = array_of(transpose.shape), array_of(transpose.operand_shape(0)) if transpose.operands else None
+    if shape is None or taken is None:
         return False
     permutation, order = transpose.integers("dimensions"), shape.layout.minor_to_major
     if sorted(permutation) != sorted(order) or shape.element_type is not taken.element_type:

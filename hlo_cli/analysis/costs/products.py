@@ -9,13 +9,14 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import Final
 
-from hlo_cli.analysis.costs.counting import Counting, Measure
+from hlo_cli.analysis.costs.counting import Counting, Measure, int64
 from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key
 from hlo_cli.ir.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.window import Window, WindowDimension
 
 FMA_FLOPS: Final = 2  # a product and a sum
+_UNSIGNED: Final = (1 << 64) - 1
 _FMAS_OF_A_COMPLEX_PRODUCT: Final = 4
 
 
@@ -90,8 +91,8 @@ def valid_taps(dimension: WindowDimension, inputs: int, kernel: int, outputs: in
 
 
 def fft(instruction: Instruction, figures: Figures, count: Counting) -> None:
-    """Four products and sums for every element, times the logarithms of the lengths, rounded down."""
-    logarithms = prod(length.bit_length() - 1 for length in instruction.integers("fft_length") if length > 0)
+    """Four products and sums for every element, times the logarithms of the lengths, rounded down; that of 0 is -1."""
+    logarithms = prod((length & _UNSIGNED).bit_length() - 1 for length in instruction.integers("fft_length"))
     elements = count.operand(instruction, 0).elements
     figures[FLOPS] = FMA_FLOPS * _FMAS_OF_A_COMPLEX_PRODUCT * logarithms * elements
 
@@ -100,7 +101,10 @@ def cholesky(instruction: Instruction, figures: Figures, count: Counting) -> Non
     """A third of n cubed for every matrix, of which half is read and half is written."""
     matrix = count.operand(instruction, 0)
     half = _half(matrix)
-    figures |= {FLOPS: matrix.size(-1) * matrix.elements // 3, OUTPUT_BYTES: half, operand_key(0): half}
+    cubed = matrix.size(-1) * matrix.elements
+    if matrix.wraps:
+        cubed = int64(cubed)
+    figures |= {FLOPS: abs(cubed) // 3 * (-1 if cubed < 0 else 1), OUTPUT_BYTES: half, operand_key(0): half}
     figures[BYTES] = count.sum((half, half))
 
 

@@ -6,10 +6,10 @@ xla/service/hlo_cost_analysis.cc.
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import copysign, inf, nan
 
 from hlo_cli.analysis.costs.applied import apply_body
-from hlo_cli.analysis.costs.counting import Counting
+from hlo_cli.analysis.costs.counting import Counting, int64
 from hlo_cli.analysis.costs.figures import BYTES, OUTPUT_BYTES, Figures, Number, operand_key, utilization_key
 from hlo_cli.ir.instruction import Instruction
 
@@ -53,7 +53,7 @@ def dynamic_update_slice(instruction: Instruction, figures: Figures, count: Coun
         operand_key(0): 0,
         operand_key(1): update.bytes,
         operand_key(2): start,
-        utilization_key(0): _part(elements - update.elements, elements),
+        utilization_key(0): _part(int64(elements - update.elements), elements),
     }
 
 
@@ -79,4 +79,4 @@ def _part(elements: int, of: int) -> Number:
     """The quotient as C++ has it."""
     if of:
         return elements / of
-    return nan if not elements else inf
+    return copysign(inf, elements) if elements else nan

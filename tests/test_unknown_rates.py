@@ -1,0 +1,151 @@
+"""What nobody knows the rate or the cost of is unknown everywhere, never 0, and a total with such a part says so."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.async_overlap import overlap_of
+from hlo_cli.analysis.roofline import calculating_type, roofline
+from hlo_cli.analysis.step_time import step_time_of
+from hlo_cli.analysis.throughput import THROUGHPUTS, Throughput
+from hlo_cli.analysis.work import costs_of_kernels
+from hlo_cli.cli import main
+
+TEXT = """HloModule m, is_scheduled=true, replica_count=4
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e { p = f32[1024] parameter(0) q = f8e4m3fn[64,64] parameter(1) r = s4[64,64] parameter(2) t = token[] after-all()
+  all = f32[1024] all-reduce(p), replica_groups={{0,1,2,3}}, to_apply=sum
+  gs = (f32[1024], f32[4096]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
+  f8 = f32[64,64] dot(q, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s4 = s32[64,64] dot(r, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  gd = f32[4096] all-gather-done(gs)
+  ss = (f32[1024], u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true
+  sd = token[] send-done(ss), channel_id=1, is_host_transfer=true
+  h = f32[1024]{0:S(5)} copy(p)
+  ROOT x = f32[1024] custom-call(all), custom_call_target="mystery"
+}"""
+CHIPS = sorted(THROUGHPUTS)
+each_chip = pytest.mark.parametrize("chip", [*CHIPS, "bare"])
+BARE = "[chip.bare]\nmemory = 1e12\n"
+
+
+@pytest.fixture(name="files")
+def _files(tmp_path: Path) -> tuple[Path, Path]:
+    module, chips = tmp_path / "m.hlo", tmp_path / "chips.toml"
+    module.write_text(TEXT)
+    chips.write_text(BARE)
+    return module, chips
+
+
+def asked(files: tuple[Path, Path], chip: str, command: str, *words: str) -> str:
+    own = ("--chips", str(files[1])) if chip == "bare" else ()
+    with redirect_stdout(io.StringIO()) as out:
+        assert main([command, str(files[0]), *words, "--chip", chip, *own], standalone=False) == 0
+    return out.getvalue()
+
+
+def answer(files: tuple[Path, Path], chip: str, command: str, *words: str) -> dict[str, Any]:
+    document = json.loads(asked(files, chip, command, *words, "--format", "json"))
+    assert isinstance(document, dict)
+    return document
+
+
+def seconds_of(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every number of seconds and every share in a document."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name.endswith(("seconds", "_share")):
+                yield f"{path}.{name}", inner
+            else:
+                yield from seconds_of(inner, f"{path}.{name}")
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from seconds_of(inner, f"{path}[{at}]")
+
+
+def throughput(chip: str) -> Throughput:
+    return THROUGHPUTS.get(chip) or Throughput("bare", {}, THROUGHPUTS["v5e"].memory)
+
+
+@each_chip
+def test_sums_over_wires_without_a_rate_are_unknown(chip: str, files: tuple[Path, Path]) -> None:
+    found = answer(files, chip, "schedule")
+    rates = throughput(chip)
+    wires = {"transfer_seconds", "exposed_seconds"}
+    unknown = (set() if rates.links and rates.host else wires) | (set() if rates.links else {"blocking_seconds"})
+    numbers = found["answer"]
+    for name in (*wires, "blocking_seconds"):
+        if name in unknown:
+            assert numbers[name] is None
+            assert (numbers[f"known_{name}"] or 0) >= 0
+        else:
+            assert numbers[name] > 0 or name == "exposed_seconds", "what hides wholly is waited for 0 s, which is known"
+            assert f"known_{name}" not in numbers
+    assert numbers["exposed_share"] is None, "the custom call of unknown cost makes the step a lower bound"
+    assert numbers["lower_bounds"] == ["step_seconds", "work_seconds"]
+
+
+@each_chip
+@pytest.mark.parametrize("words", [("schedule",), ("schedule", "--critical-path", "time"), ("fuse", "--cost")])
+def test_no_number_is_zero_where_a_rate_is_unknown(chip: str, words: tuple[str, ...], files: tuple[Path, Path]) -> None:
+    found = answer(files, chip, *words)
+    rates = throughput(chip)
+    blind = {
+        *(() if rates.links else ("all", "gs")),
+        *(() if rates.host else ("ss",)),
+        *(() if rates.flops else ("f8", "s4")),
+        "x",
+    }
+    rows = [row for table in found["tables"].values() for row in table["rows"] if row.get("instruction") in blind]
+    assert rows or len(blind) == 1 or words[-1] == "time", "what has no weight is on no path"
+    for row in rows:
+        assert all(value in (None, "?") for name, value in seconds_of(row) if "between" not in name), row
+
+
+@each_chip
+def test_an_unknown_step_says_so(chip: str, files: tuple[Path, Path]) -> None:
+    said = asked(files, chip, "schedule", "--format", "md").splitlines()[0]
+    assert "at least" in said
+    assert ("of unknown time" in said) is (throughput(chip).links is None)
+    assert " 0 s" not in said
+
+
+@each_chip
+def test_what_calculates_at_an_unknown_rate_is_unknown(chip: str) -> None:
+    rates = throughput(chip)
+    module = parse_module(TEXT)
+    for kernel, cost in costs_of_kernels(module.entry.instructions).items():
+        found = roofline(cost, rates, calculating_type(kernel))
+        assert (found.bound == "unknown") is bool(cost.unknown or (cost.flops and not rates.flops))
+        assert (found.compute_seconds is None) is bool(cost.flops and not rates.flops)
+    step = step_time_of(overlap_of(module), rates)
+    assert not step.is_known
+    assert {each.name for each in step.unknown} >= {"x"}
+    for each, seconds in step.blocking_seconds.items():
+        assert (seconds is None) is (step.blocking[each].seconds is None)
+
+
+def test_a_loop_of_unknown_rounds_makes_a_lower_bound() -> None:
+    text = """HloModule m, is_scheduled=true
+body { x = f32[25] parameter(0) ROOT n = f32[25] negate(x) }
+condition { y = f32[25] parameter(0) ROOT is = pred[] custom-call(y), custom_call_target="f" }
+ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=condition, body=body }"""
+    step = step_time_of(overlap_of(parse_module(text)), THROUGHPUTS["v5e"])
+    assert step.unknown_rounds == 2
+    assert not step.is_work_known
+
+
+def test_a_step_of_nothing_known_has_no_length() -> None:
+    text = """HloModule m, is_scheduled=true, replica_count=2
+ENTRY e { p = f32[25] parameter(0) ROOT g = f32[50] all-gather(p), dimensions={0}, replica_groups={{0,1}} }"""
+    step = step_time_of(overlap_of(parse_module(text)), THROUGHPUTS["t4"])
+    assert step.least_seconds is None
+    assert list(step.blocking_seconds.values()) == [None]
