@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.inputs.compression import decompress
@@ -266,7 +266,6 @@ def test_every_cut_of_a_compressed_file_is_an_error_that_says_so(kind: str) -> N
 
 
 @given(st.sampled_from(sorted(PACKERS)), st.integers(min_value=0), st.integers(min_value=1, max_value=255))
-@settings(deadline=None)
 def test_a_damaged_file_never_ends_in_anything_but_text_or_an_error(kind: str, place: int, change: int) -> None:
     packed = bytearray(PACKERS[kind](MODULE.encode()))
     packed[place % len(packed)] ^= change
