@@ -17,7 +17,13 @@ def every(nth: int, cases: Iterable[Case]) -> list[object]:
     >>> [getattr(case, "marks", ()) != () for case in every(2, "abc")]
     [False, True, False]
     """
-    return [pytest.param(case, marks=pytest.mark.slow) if at % nth else case for at, case in enumerate(cases)]
+    return [_slow(case) if at % nth else case for at, case in enumerate(cases)]
+
+
+def _slow(case: object) -> object:
+    """A parameter, or several of one case, that makes a test slow."""
+    several = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*several, marks=pytest.mark.slow)
 
 
 def examples(thorough: int) -> int:

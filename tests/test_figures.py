@@ -137,7 +137,7 @@ def test_elements_that_were_asked_for_are_marked() -> None:
 
 
 @pytest.mark.parametrize("text", SHAPES)
-@pytest.mark.parametrize("width", every(2, [40, 61, 80, 120, 200]))
+@pytest.mark.parametrize("width", every(3, [40, 61, 80, 120, 200]))
 def test_a_drawing_fits_one_screen(text: str, width: int) -> None:
     lines = picture(text, width).splitlines()
     assert len(lines) <= (30 if width >= 80 else 33)
