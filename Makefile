@@ -25,7 +25,7 @@ demo: $(VENV)/.run ## answer one question about a real TPU dump
 	@COLUMNS=80 $(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/ --top 4 --format screen
 
 test: $(VENV)/.test ## run the tests and the examples in docstrings (ARGS="-k layout" chooses)
-	@$(PY) $(PYTEST) -m "not slow" $(ARGS)
+	@$(PY) $(PYTEST) -m "not (slow or oracle)" $(ARGS)
 
 check: lint test ## all that a change must pass: format, lint, types, tests
 
@@ -34,8 +34,8 @@ lint: $(VENV)/.dev ## format, lint, types
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy --no-error-summary
 
-oracle: $(ORACLE)/.oracle ## run the tests that ask XLA itself through jaxlib, and the slow ones
-	@$(ORACLE)/bin/python $(PYTEST) -m "oracle or slow" $(ARGS)
+oracle: $(ORACLE)/.oracle ## run the tests that ask XLA itself through jaxlib, the slow and the thorough
+	@$(ORACLE)/bin/python $(PYTEST) -m "oracle or slow or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)

@@ -103,13 +103,14 @@ def ask_each(
     >>> list(ask_each([], lambda module, input: module.name))
     []
     """
+    reader = Reader(ask, strict)
 
     def lost(piece: Piece) -> tuple[Asked[Answer], ...]:
         problem = "the process that read it ended; there may not be enough memory"
         return (Asked(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
-    for found in in_order(Reader(ask, strict), pieces, jobs=jobs, lost=lost):
-        yield from found
+    for found in in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost):
+        yield from reader(found) if isinstance(found, Piece) else found
 
 
 def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module, _input: Input) -> Mapping[str, Figure]:
@@ -153,6 +154,16 @@ class Reader(Generic[Answer]):
             return Asked(path, name, given.stage, self.ask(module, given), problem)
         except (HloError, OSError, MemoryError, RecursionError) as error:
             return Asked(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReaderAnywhere(Generic[Answer]):
+    """Reads pieces in any process, but gives back the standard input, which only the first process has."""
+
+    reader: Reader[Answer]
+
+    def __call__(self, piece: Piece) -> tuple[Asked[Answer], ...] | Piece:
+        return piece if piece.path == "-" else self.reader(piece)
 
 
 def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:

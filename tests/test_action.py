@@ -49,6 +49,7 @@ def test_findings_become_annotations_and_fail(workspace: Path, tmp_path: Path) -
 
 
 @needs_bash
+@pytest.mark.slow
 def test_paths_and_files_with_spaces(workspace: Path, tmp_path: Path) -> None:
     """Directories, globs, an expectation and a baseline whose names have spaces; empty lines are nothing."""
     folder = workspace / "some dumps"
@@ -98,6 +99,7 @@ def test_what_is_installed_is_the_action_itself(folder: str, workspace: Path, tm
 
 
 @needs_bash
+@pytest.mark.slow
 def test_options_are_handed_on(workspace: Path, tmp_path: Path) -> None:
     given = {"paths": "a dump.hlo", "args": "--select=HLO1\n--set=copy_bytes=1MiB"}
     done = run_step("hlo lint", given, tmp_path, workspace)

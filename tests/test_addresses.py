@@ -18,6 +18,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.shapes import parse_shape
+from share import examples
 from strategies import seeds
 from test_tiling import EXAMPLES, a_small_tiling, array
 
@@ -58,7 +59,7 @@ def check_maps(shape: ArrayShape, random: Random) -> None:
 
 
 @given(seeds)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_every_map_agrees_with_doing_it(seed: int) -> None:
     random = Random(seed)
     check_maps(a_small_array(random), random)
@@ -76,10 +77,10 @@ def test_ten_thousand_layouts() -> None:
     [
         "bf16[300,700]{1,0:T(8,128)(2,1)}",
         "f32[50000]{0:T(1024)}",
-        "s8[3,9000]{0,1:T(32,128)(4,1)}",
+        pytest.param("s8[3,9000]{0,1:T(32,128)(4,1)}", marks=pytest.mark.slow),
         "f32[40000,3]{0,1:T(4,128)}",
         "f32[30,40,50]{2,1,0:T(*,8,128)}",
-        "f32[30,20,50]{0,1,2:T(*,8,128)(2,*,3)}",
+        pytest.param("f32[30,20,50]{0,1,2:T(*,8,128)(2,*,3)}", marks=pytest.mark.slow),
         "f32[7,129,65]{1,2,0:T(8,128)(3,1)}",
         "u8[100000]{0:T(3000)(7)L(1000)}",
         "f32[90000]{0}",
@@ -119,7 +120,7 @@ def test_bits_of_narrow_elements() -> None:
 
 
 @given(seeds)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_untiled_indices_follow_the_order_alone(seed: int) -> None:
     random = Random(seed)
     shape = a_small_array(random)

@@ -66,7 +66,12 @@ MODULES = {module_name(path): path for path in FILES}
 @cache
 def imports_of(path: Path) -> tuple[Import, ...]:
     """Everything that a file imports; `from package import module` counts as the module."""
-    return tuple(_walk(ast.parse(path.read_text(encoding="utf-8")), on_use=False, types_only=False))
+    return tuple(_walk(_tree(path), on_use=False, types_only=False))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _walk(node: ast.AST, *, on_use: bool, types_only: bool) -> Iterator[Import]:
@@ -89,38 +94,33 @@ def _walk(node: ast.AST, *, on_use: bool, types_only: bool) -> Iterator[Import]:
                 yield from _walk(child, on_use=on_use, types_only=types_only)
 
 
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_part_is_in_the_plan() -> None:
+    assert {part_of(module) for module in MODULES} <= ARROWS.keys() | FREE | {LEAF}
 
 
-@each_file
-def test_every_part_is_in_the_plan(path: Path) -> None:
-    assert part_of(module_name(path)) in ARROWS.keys() | FREE | {LEAF}
-
-
-@each_file
-def test_imports_follow_the_arrows(path: Path) -> None:
-    part = part_of(module_name(path))
-    if part in FREE:
-        return
-    allowed = ARROWS.get(part, set()) | {part, LEAF}
+def test_imports_follow_the_arrows() -> None:
     against = [
-        f"line {found.line}: {found.module}"
+        f"{path}:{found.line}: {part_of(module)} may not import {found.module}"
+        for module, path in MODULES.items()
         for found in imports_of(path)
-        if found.module.split(".")[0] == "hlo_cli" and part_of(found.module) not in allowed
+        if found.module.split(".")[0] == "hlo_cli" and not _may_import(part_of(module), part_of(found.module))
     ]
-    assert not against, f"{part} may import only {sorted(allowed - {part, LEAF})}"
+    assert not against, "\n".join(against)
 
 
-@each_file
-def test_each_library_has_one_home(path: Path) -> None:
-    module = module_name(path)
+def _may_import(part: str, other: str) -> bool:
+    return part in FREE or other in ARROWS.get(part, set()) | {part, LEAF}
+
+
+def test_each_library_has_one_home() -> None:
     away = [
-        f"line {found.line}: {found.module}"
+        f"{path}:{found.line}: {found.module}"
+        for module, path in MODULES.items()
         for found in imports_of(path)
         if part_of(module) not in HOMES.get(found.module.split(".")[0], {part_of(module)})
         and not (found.module.startswith("numpy") and _may_name_numpy(module, found))
     ]
-    assert not away, f"the homes are {HOMES}"
+    assert not away, "\n".join([*away, f"the homes are {HOMES}"])
 
 
 def _may_name_numpy(module: str, found: Import) -> bool:
@@ -140,18 +140,20 @@ def test_no_import_cycles() -> None:
         pytest.fail(" → ".join(reversed(error.args[1])))
 
 
-@each_file
-def test_files_are_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
+def test_files_are_short() -> None:
+    sizes = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {path: lines for path, lines in sizes.items() if lines > LONGEST_FILE} == {}
 
 
-@each_file
-def test_files_say_what_they_are(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
+def test_files_say_what_they_are() -> None:
+    assert [str(path) for path in FILES if not _says_what_it_is(path)] == []
+
+
+def _says_what_it_is(path: Path) -> bool:
+    """Whether a file begins with words about it; the `__init__` of a part is empty."""
     if path.name == "__init__.py" and path.parent != PACKAGE:
-        assert text == "", "the __init__ of a part is empty"
-    else:
-        assert (ast.get_docstring(ast.parse(text)) or "").strip()
+        return path.read_text(encoding="utf-8") == ""
+    return bool((ast.get_docstring(_tree(path)) or "").strip())
 
 
 def test_the_reader_of_imports_sees_all_kinds(tmp_path: Path) -> None:

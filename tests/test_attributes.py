@@ -32,6 +32,7 @@ from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.split import split_attributes
 from hlo_cli.syntax.typed import read_value_text
+from share import examples
 from strategies import dump_text, dumps, name_of, seeds
 from test_strict import ACCEPTED, with_line
 
@@ -70,7 +71,7 @@ def test_every_kind_has_a_maker() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @given(seed=seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_what_is_printed_is_read_as_the_same_value(kind: Kind, seed: int) -> None:
     value = MAKERS[kind](Random(seed))
     assert read_value_text(kind, value_text(value)) == value
@@ -78,7 +79,7 @@ def test_what_is_printed_is_read_as_the_same_value(kind: Kind, seed: int) -> Non
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @given(seed=seeds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 def test_damaged_values_are_read_or_kept(kind: Kind, seed: int) -> None:
     random = Random(seed)
     text = value_text(MAKERS[kind](random))
@@ -256,7 +257,6 @@ def test_values_print_as_xla_prints_them(line: str) -> None:
 
 @pytest.mark.oracle
 @given(seed=seeds)
-@settings(deadline=None)
 def test_tiles_lie_where_xla_says(seed: int) -> None:
     hlo = pytest.importorskip("jaxlib._hlo")
     sharding = a_single_sharding(Random(seed))
@@ -273,7 +273,6 @@ def test_tiles_lie_where_xla_says(seed: int) -> None:
 
 @pytest.mark.oracle
 @given(seed=seeds)
-@settings(deadline=None)
 def test_groups_of_a_mesh_are_those_of_xla(seed: int) -> None:
     """A named sharding that cuts one dimension along the other axes and one along these has the groups as its tiles."""
     hlo = pytest.importorskip("jaxlib._hlo")

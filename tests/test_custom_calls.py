@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calling import answered_by_xla, called, compiled, source_for, table
@@ -231,7 +231,6 @@ def test_dictionaries_mean_what_was_written(seed: int) -> None:
 
 @pytest.mark.oracle
 @given(seed=st.integers(0, 2**32))
-@settings(deadline=None)
 def test_mlir_prints_dictionaries_that_mean_the_same(seed: int) -> None:
     ir = pytest.importorskip("jaxlib.mlir.ir")
     text, meant = _dictionary(Random(seed), 3)
@@ -303,6 +302,7 @@ def test_no_dictionary_takes_long(unit: str) -> None:
     assert is_linear(reading, 4000, 80_000)
 
 
+@pytest.mark.slow
 def test_calls_with_many_results_are_linear() -> None:
     def finding(number: int) -> Callable[[], object]:
         shape = "(" + ", ".join(["f32[2]"] * number) + ")"

@@ -19,6 +19,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes import attributes_of
 from hlo_cli.syntax.parser import parse_module
+from share import examples
 from strategies import FIXTURES, Model, dumps, models, name_of
 
 DUMPS = ("tpu/v5e_conv", "tpu/v5e_branches", "gpu/h100_collectives", "gpu/a100_conv", "cpu/sorting", "cpu/dynamic")
@@ -205,7 +206,7 @@ def test_every_instruction_of_a_dump_can_be_explained(name: str) -> None:
         assert quoted == parts
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(models())
 def test_any_instruction_can_be_explained(model: Model) -> None:
     module = parse_module(model.canonical())

@@ -16,6 +16,7 @@ from hlo_cli.render.formats import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.report.text import plain_text
 from hlo_cli.syntax.shapes import parse_shape
+from share import every, examples
 from strategies import an_array, seeds
 from test_layout_steps import small_array
 
@@ -136,7 +137,7 @@ def test_elements_that_were_asked_for_are_marked() -> None:
 
 
 @pytest.mark.parametrize("text", SHAPES)
-@pytest.mark.parametrize("width", [40, 61, 80, 120, 200])
+@pytest.mark.parametrize("width", every(3, [40, 61, 80, 120, 200]))
 def test_a_drawing_fits_one_screen(text: str, width: int) -> None:
     lines = picture(text, width).splitlines()
     assert len(lines) <= (30 if width >= 80 else 33)
@@ -167,7 +168,7 @@ def check(shape: ArrayShape, width: int) -> None:
             assert cell.is_padding != (inside and tiling.linear_index(index) == cell.number)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_every_cell_of_a_small_array_is_right(seed: int) -> None:
     shape = small_array(seed)
@@ -175,7 +176,7 @@ def test_every_cell_of_a_small_array_is_right(seed: int) -> None:
         check(shape, width)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_every_cell_of_any_array_is_right(seed: int) -> None:
     random = Random(seed)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import re
 import shutil
-import signal
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from hlo_cli import HloError, Module, load, scan
 from hlo_cli.analysis.overview import Figure, overview
 from hlo_cli.cli import main
 from hlo_cli.inputs.each import pieces_of
-from hlo_cli.inputs.parallel import in_order
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TPU = FIXTURES / "tpu"
@@ -95,29 +92,14 @@ def test_a_measure_of_ones_own() -> None:
     }
 
 
-def _killed_by_three(number: int) -> int:
-    if number == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number * number
-
-
-@pytest.mark.parametrize("jobs", [2, 4])
-def test_a_process_that_ends_loses_one_item_and_no_more(jobs: int) -> None:
-    found = list(in_order(_killed_by_three, range(20), jobs=jobs, lost=lambda number: -number))
-    assert found == [-3 if number == 3 else number * number for number in range(20)]
-
-
-def test_items_are_taken_only_as_there_is_work() -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for number in range(100_000):
-            taken.append(number)
-            yield number
-
-    results = in_order(abs, items(), jobs=2, lost=abs)
-    assert list(islice(results, 3)) == [0, 1, 2]
-    assert len(taken) < 100
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_standard_input_is_read_whatever_the_processes(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = TPU / "v2_mlp" / "after_optimizations.txt", TPU / "v5p_scan" / "after_optimizations.txt"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(first.read_bytes())))
+    records = list(scan([second, "-", second], jobs=jobs))
+    assert [(record.module, record.problem) for record in records] == [
+        (load(each).name, "") for each in (second, first, second)
+    ]
 
 
 @pytest.mark.parametrize("command", ["parse", "layout"])

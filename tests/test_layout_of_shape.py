@@ -19,6 +19,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
 from hlo_cli.syntax.shapes import parse_shape
+from share import examples
 from strategies import shapes
 
 
@@ -271,7 +272,7 @@ def error_of(text: str) -> HloError | None:
     return None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(shapes)
 def test_any_shape_is_explained_or_refused_with_a_place(shape: Shape) -> None:
     if (error := error_of(str(shape))) is not None:

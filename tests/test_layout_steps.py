@@ -14,6 +14,7 @@ from hlo_cli.analysis.strides import logical_strides, physical_strides
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape
+from share import examples
 from strategies import a_tile, seeds, shapes
 
 
@@ -30,14 +31,13 @@ def small_array(seed: int, *, starred: bool = True) -> ArrayShape:
     return ArrayShape(kind, sizes, (False,) * len(sizes), Layout(order, tuple(tiles), element_size_in_bits=bits))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(shapes)
 def test_pieces_joined_are_the_shape(shape: Shape) -> None:
     for layout in (True, False):
         assert "".join(piece.text for piece in shape_pieces(shape, layout=layout)) == shape.to_string(layout=layout)
 
 
-@settings(deadline=None)
 @given(shapes, seeds)
 def test_pieces_are_found_again_with_blanks_between_them(shape: Shape, seed: int) -> None:
     pieces = shape_pieces(shape)
@@ -49,7 +49,7 @@ def test_pieces_are_found_again_with_blanks_between_them(shape: Shape, seed: int
         assert text[span.start : span.end].replace(" ", "") == piece.text.replace(" ", "")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_numpy_agrees_with_every_step(seed: int) -> None:
     shape = small_array(seed)
@@ -73,7 +73,7 @@ def test_numpy_agrees_with_every_step(seed: int) -> None:
             assert shape.tiling.linear_index(tuple(map(int, index))) == slot
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_strides_are_those_between_neighbours_everywhere(seed: int) -> None:
     shape = small_array(seed, starred=False)

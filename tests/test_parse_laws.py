@@ -15,11 +15,12 @@ from hlo_cli.ir.shape import Shape
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape
+from share import examples
 from strategies import Model, dump_text, dumps, models, name_of, seeds, shapes, spaced, structure
 
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 thorough = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -12,7 +12,7 @@ from random import Random
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import cli
@@ -55,7 +55,6 @@ def area_of(corners: list[tuple[float, float]]) -> float:
     return abs(sum(x * next_y - next_x * y for (x, y), (next_x, next_y) in around)) / 2
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_areas_add_up_to_the_totals(seed: int) -> None:
     track = a_timeline(Random(seed), most_steps=2000).tracks[0]
@@ -117,7 +116,6 @@ def test_a_picture_needs_nothing_and_runs_nothing() -> None:
     assert "prefers-color-scheme:dark" in svg
 
 
-@settings(deadline=None)
 @given(seeds, st.sampled_from(["fusion.1", HOSTILE]), st.booleans())
 def test_pictures_are_well_formed_and_the_same_each_time(seed: int, names: str, ascii_only: bool) -> None:
     report = one(a_timeline(Random(seed), names=names))
@@ -129,7 +127,6 @@ def test_pictures_are_well_formed_and_the_same_each_time(seed: int, names: str, 
     assert names == "fusion.1" or "<script>" in texts
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.booleans()), max_size=20))
 def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]) -> None:
     spans = [(min(start, end), max(start, end), is_busy) for start, end, is_busy in spans]
@@ -145,7 +142,6 @@ def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]
     assert list(Page(written(report, "html")).cells[1::2]) == [f"{s}–{e}" for s, e, _ in spans]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 99), st.integers(1, 100), st.integers(0, 100))
 def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: int) -> None:
     end, waits_from = min(start + length, 100) - 1, min(start + flying, start + length, 100)

@@ -15,6 +15,7 @@ from hlo_cli.syntax.plain_values import plain_groups, plain_sharding
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.grammars import GRAMMARS
 from hlo_cli.syntax.strict.tokens import Tokens
+from share import examples
 from strategies import seeds
 
 READERS = {Kind.REPLICA_GROUPS: plain_groups, Kind.SHARDING: plain_sharding}
@@ -55,7 +56,7 @@ def test_what_compilers_write_is_plain() -> None:
 
 
 @given(seeds)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_is_plain_means_what_the_grammar_says(seed: int) -> None:
     random = Random(seed)
     kind = random.choice(tuple(READERS))

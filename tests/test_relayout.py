@@ -18,6 +18,7 @@ from hlo_cli.analysis.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.analysis.renaming import renaming_of
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
+from share import examples
 from strategies import seeds
 from test_addresses import a_small_array
 from test_tiling import array
@@ -61,7 +62,7 @@ def carried_out(memory: IntArray, steps: Sequence[RelayoutStep]) -> IntArray:
 
 
 @given(seeds)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_steps_lead_from_one_memory_to_the_other(seed: int) -> None:
     before, after, order = a_pair(Random(seed))
     steps = relayout_steps(before, after, order)
@@ -72,7 +73,7 @@ def test_steps_lead_from_one_memory_to_the_other(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_moves_and_runs_are_counted(seed: int) -> None:
     before, after, order = a_pair(Random(seed))
     ids = _ids_in(before, after, order)
@@ -90,7 +91,7 @@ def test_moves_and_runs_are_counted(seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_renamings_are_true(seed: int) -> None:
     """What is called a reshape, a transpose or both of the same bytes is that; and what moves nothing is found."""
     before, after, order = a_pair(Random(seed))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.render.formats import FORMATS, renderer
@@ -88,7 +88,6 @@ def test_spans_are_no_labels_and_have_no_sum() -> None:
     assert table.total_of(table.rows) == (3, None)
 
 
-@settings(deadline=None)
 @given(tables(), texts, st.integers(40, 250), st.booleans())
 def test_whatever_a_table_holds_it_fits_and_harms_nothing(
     table: Table, answer: str, width: int, ascii_only: bool
@@ -101,7 +100,6 @@ def test_whatever_a_table_holds_it_fits_and_harms_nothing(
         assert line.isascii() or not ascii_only
 
 
-@settings(deadline=None)
 @given(tables(), texts)
 def test_no_format_lets_control_characters_through(table: Table, text: str) -> None:
     tree = Tree("tree", table.columns, tuple(Branch(row) for row in table.rows))

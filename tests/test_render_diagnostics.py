@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.render.diagnostics import render_diagnostics, render_notes
@@ -112,7 +112,6 @@ def test_a_huge_message_is_cut() -> None:
     assert len(shown(Diagnostic("error", "x" * 10_000_000, hint="y" * 10_000_000))) < 5000
 
 
-@settings(deadline=None)  # the first example imports rich
 @given(
     st.text(max_size=120), st.text(min_size=1, max_size=40), st.text(max_size=120),
     st.integers(40, 250), st.booleans(), st.sampled_from(["", "a.txt"]),

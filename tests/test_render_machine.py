@@ -8,7 +8,7 @@ import json
 from itertools import count, islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.render.formats import FORMATS, renderer
@@ -53,7 +53,6 @@ plain_text = st.text(st.characters(exclude_categories=["C", "Z", "M"], include_c
 rows = st.lists(st.tuples(plain_text, st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False))))
 
 
-@settings(deadline=None)  # the first example imports the format
 @given(rows)
 def test_csv_reads_back_as_the_raw_rows(raw: list[tuple[str, float]]) -> None:
     table = Table("t", (Column("a", "A", "text"), Column("b", "B", "bytes")), tuple(raw))
@@ -62,7 +61,6 @@ def test_csv_reads_back_as_the_raw_rows(raw: list[tuple[str, float]]) -> None:
     assert records == [[text, str(number)] for text, number in raw]
 
 
-@settings(deadline=None)  # the first example imports the format
 @given(rows)
 def test_tabs_and_lines_separate_fields_and_records(raw: list[tuple[str, float]]) -> None:
     table = Table("t", (Column("a", "A", "text"), Column("b", "B", "bytes")), tuple(raw))
@@ -72,7 +70,6 @@ def test_tabs_and_lines_separate_fields_and_records(raw: list[tuple[str, float]]
         assert [record.split("\t") for record in records] == [[text, str(number)] for text, number in raw]
 
 
-@settings(deadline=None)  # the first example imports the format
 @given(st.lists(st.tuples(st.text(), st.one_of(st.none(), st.integers(), st.booleans(), st.text()))))
 def test_json_reads_back_as_the_raw_rows(raw: list[tuple[str, Cell]]) -> None:
     table = Table("t", (Column("a", "A", "text"), Column("b", "B", "text")), tuple(raw))

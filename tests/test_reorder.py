@@ -31,10 +31,11 @@ from hlo_cli.transform.scheduling.on_chip import times_on_chip
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program
+from share import every
 
 HOWS: tuple[How, ...] = get_args(How)
 DUMPS = compiled_dumps()
-dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
+dumps = pytest.mark.parametrize("dump", every(3, DUMPS), ids=str)
 hows = pytest.mark.parametrize("how", HOWS)
 
 EFFECTS = """HloModule m, is_scheduled=true
@@ -181,7 +182,7 @@ def program(seed: int) -> str:
     return text
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", every(4, range(24)))
 def test_memory_takes_no_more_whatever_the_program(seed: int) -> None:
     """Loops, calls, branches, updates in place, results that overwrite arguments."""
     text = program(seed)

@@ -14,9 +14,10 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.shapes import parse_shape
+from share import examples
 from strategies import a_shape, seeds, shapes, spaced
 
-thorough = settings(max_examples=300, deadline=None)
+thorough = settings(max_examples=examples(300))
 
 
 def array(text: str) -> ArrayShape:

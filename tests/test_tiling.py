@@ -14,9 +14,10 @@ from hlo_cli.ir.layout import Layout, Tile
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Tiling, tiling_of
 from hlo_cli.syntax.shapes import parse_shape
+from share import examples
 from strategies import a_tile, seeds
 
-thorough = settings(max_examples=200, deadline=None)
+thorough = settings(max_examples=examples(200))
 
 Places = dict[tuple[int, ...], int]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.render.bins import Axis, first_step
@@ -80,7 +80,6 @@ def test_totals_and_changes_are_those_of_every_step(seed: int) -> None:
     assert len(changes) == 1 + sum(before != after for before, after in pairwise(totals))
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_machines_get_every_buffer_and_every_total(seed: int) -> None:
     timeline = a_timeline(Random(seed))
@@ -145,7 +144,6 @@ def height_of(rows: list[str], column: int) -> int:
     return sum(heights)
 
 
-@settings(deadline=None)
 @given(seeds, st.integers(40, 200))
 def test_columns_are_as_high_as_the_largest_of_their_steps(seed: int, width: int) -> None:
     track = a_timeline(Random(seed), most_steps=1000).tracks[0]
@@ -165,7 +163,6 @@ def test_columns_are_as_high_as_the_largest_of_their_steps(seed: int, width: int
         assert abs(height * top - value * ROWS * 8) <= (top / 2 if value * ROWS * 16 >= top else top)
 
 
-@settings(deadline=None)
 @given(seeds, st.integers(40, 200))
 def test_the_peak_is_below_its_mark(seed: int, width: int) -> None:
     track = a_timeline(Random(seed), most_steps=1000).tracks[0]
@@ -182,7 +179,6 @@ def test_the_peak_is_below_its_mark(seed: int, width: int) -> None:
     assert [row[pointed - margin] for row in rows] == ["█"] * ROWS
 
 
-@settings(deadline=None)
 @given(seeds, st.integers(20, 200), st.booleans(), st.sampled_from(["fusion.1", "層" * 30, HOSTILE]))
 def test_no_line_is_wider_than_the_screen(seed: int, width: int, ascii_only: bool, names: str) -> None:
     timeline = a_timeline(Random(seed), names=names)
@@ -193,7 +189,6 @@ def test_no_line_is_wider_than_the_screen(seed: int, width: int, ascii_only: boo
         assert line.isprintable()
 
 
-@settings(deadline=None)
 @given(seeds, st.integers(20, 120), st.sampled_from(["at", "fusion.1" * 30, HOSTILE]))
 def test_every_mark_is_seen(seed: int, width: int, label: str) -> None:
     random = Random(seed)
@@ -203,7 +198,6 @@ def test_every_mark_is_seen(seed: int, width: int, label: str) -> None:
     assert lines.count("▼") == 1 + len(marks)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_ascii_stands_in_the_same_columns(seed: int) -> None:
     timeline = Timeline("t", a_timeline(Random(seed)).tracks)
@@ -265,7 +259,6 @@ It fits
     assert "limit" not in chart(19)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_loops_are_bracketed_or_counted(seed: int) -> None:
     random = Random(seed)
@@ -312,7 +305,6 @@ def test_nothing_is_drawn_of_no_steps() -> None:
     assert screen(one(Timeline("t", (Track("HBM", ()),), (Loop("while", 0, 3),)))) == "It fits\n\n"
 
 
-@settings(deadline=None)
 @given(seeds, st.integers(60, 200))
 def test_bars_stand_over_their_steps(seed: int, width: int) -> None:
     random = Random(seed)

@@ -11,6 +11,7 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.render.formats import FORMATS
 from hlo_cli.syntax.parser import parse_module
+from share import every
 from strategies import dump_text, dumps, name_of
 
 COMMANDS = (("parse",), ("parse", "--tree"), ("parse", "--instructions"), ("layout",))
@@ -34,7 +35,7 @@ def test_a_text_that_ends_inside_a_computation_is_said_to_and_gives_it_no_root(p
         assert root is None or (root.span is not None and cut.startswith("ROOT", root.span.start))
 
 
-@pytest.mark.parametrize("path", [path for path in dumps() if path.stat().st_size < 30_000], ids=name_of)
+@pytest.mark.parametrize("path", every(4, [path for path in dumps() if path.stat().st_size < 30_000]), ids=name_of)
 def test_every_command_says_so_and_shows_what_was_read(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

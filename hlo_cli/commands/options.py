@@ -62,13 +62,17 @@ class Output:
         return self.format == "hlo"
 
     def style(self, stream: int) -> Style:
-        """The look of what goes to a standard stream: 1 is output, 2 is errors."""
+        """The look of what goes to a standard stream: 1 is output, 2 is errors, which only a terminal breaks."""
         from hlo_cli.render.style import Style
 
         terminal = _is_terminal(stream) and not (stream == 1 and self.path)
         width = shutil.get_terminal_size().columns if terminal or "COLUMNS" in os.environ else 80
         return Style(
-            width=width, color=_wants_color(self.color, terminal), ascii=self.ascii or _is_ascii(stream), top=self.top
+            width=width,
+            color=_wants_color(self.color, terminal),
+            ascii=self.ascii or _is_ascii(stream),
+            top=self.top,
+            wraps=terminal or stream == 1,
         )
 
 

@@ -51,7 +51,8 @@ def render_diagnostics(
     counts += more
     if counts.total() > 1 or summary:
         total = ", ".join(counted(number, f"{severity}s") for severity, number in counts.items())
-        for line in fill((Run("; ".join(part for part in (total, style.show(summary)) if part)),), style.room):
+        words = "; ".join(part for part in (total, style.show(summary)) if part)
+        for line in _broken((Run(words),), style.room, style):
             yield paint(line) + "\n"
 
 
@@ -70,9 +71,8 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     shown = len(times) if verbose else MOST_NOTES
     for text, number in islice(times.items(), shown):
         again = f" ({number:,} times)" if number > 1 else ""
-        for line in fill(
-            (Run("note:", "quiet"), Run(f" {_message(text, style)}{again}")), style.prose_room, whole=True
-        ):
+        words = (Run("note:", "quiet"), Run(f" {_message(text, style)}{again}"))
+        for line in _broken(words, style.prose_room, style):
             yield paint(line) + "\n"
     if len(times) > shown:
         yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
@@ -83,7 +83,7 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
-    yield from fill(message, style.room, whole=True)
+    yield from _broken(message, style.room, style)
     source, span = diagnostic.source, diagnostic.span
     if source is not None and source.name and (span is not None or source.name not in diagnostic.message):
         place = diagnostic.position
@@ -98,7 +98,12 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
 def _help(hint: str, style: Style) -> Iterator[Line]:
     """What to do about it; a command stays on one line, so that it can be pasted."""
     line = (Run("help:", "saving"), Run(f" {_message(hint, style)}"))
-    yield from (line,) if hint.startswith(COMMAND) else fill(line, style.room - 2, whole=True)
+    yield from (line,) if hint.startswith(COMMAND) else _broken(line, style.room - 2, style)
+
+
+def _broken(line: Line, room: int, style: Style) -> Iterator[Line]:
+    """A message broken into lines, between words that stay whole; for a program as it is."""
+    return fill(line, room, whole=True) if style.wraps else iter((line,))
 
 
 def _note(note: Diagnostic) -> str:

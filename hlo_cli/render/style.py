@@ -15,6 +15,7 @@ NARROWEST = 20
 class Style:
     """Width in cells, whether colour and glyphs beyond ASCII are understood, and how many rows were asked for.
 
+    `wraps` says whether messages are broken into lines of that width: a program that reads them wants each in one line.
     `top` is None when the user did not say: a person then gets as many as a table allows, a machine all; 0 is all.
 
     >>> Style(ascii=True).show("32 × 11")
@@ -25,6 +26,7 @@ class Style:
     color: bool = False
     ascii: bool = False
     top: int | None = None
+    wraps: bool = True
 
     @property
     def room(self) -> int:

@@ -1,0 +1,21 @@
+"""What holds for every test: a limit to its time, and how hard Hypothesis looks for what breaks it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+SLOW_SECONDS = 900
+"""What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
+
+settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("thorough", max_examples=100, deadline=None)
+settings.load_profile("quick")  # --hypothesis-profile says otherwise
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give those a longer time that need it."""
+    for item in items:
+        is_slow = any(item.get_closest_marker(name) for name in ("slow", "oracle"))
+        if is_slow and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))

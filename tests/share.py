@@ -1,0 +1,35 @@
+"""Which share of the cases `make test` runs; the rest is slow, for `make oracle`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+
+Case = TypeVar("Case")
+
+
+def every(nth: int, cases: Iterable[Case]) -> list[object]:
+    """All cases as parameters of a test, of which all but every so manieth are slow.
+
+    >>> [getattr(case, "marks", ()) != () for case in every(2, "abc")]
+    [False, True, False]
+    """
+    return [_slow(case) if at % nth else case for at, case in enumerate(cases)]
+
+
+def _slow(case: object) -> object:
+    """A parameter, or several of one case, that makes a test slow."""
+    several = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*several, marks=pytest.mark.slow)
+
+
+def examples(thorough: int) -> int:
+    """How many examples Hypothesis tries where so many are thorough: a share of them where it is to be quick.
+
+    >>> 0 < examples(300) <= 300
+    True
+    """
+    return max(10, thorough * settings().max_examples // 100)
