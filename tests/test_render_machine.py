@@ -89,12 +89,12 @@ def test_the_envelope_of_json() -> None:
     assert list(read) == ["schema", "input", "answer", "tables", "figures", "text", "notes"]
     assert read["schema"] == "hlo.memspace/2"
     assert read["input"] == {"path": "a.txt", "stage": None}
-    assert read["answer"] == {"peak_bytes": 3, "limit_bytes": "?"}
+    assert read["answer"] == {"peak_bytes": 3, "limit_bytes": None}
     assert read["tables"]["values"]["columns"][1] == {"name": "padded_bytes", "unit": "bytes"}
     assert read["tables"]["values"]["rows"] == [
         {"value": "fusion.2", "padded_bytes": 2883584, "index": [2, 3], "shape": LONG},
         {"value": "add|1", "padded_bytes": None, "index": [], "shape": "s32[]"},
-        {"value": "c", "padded_bytes": "?", "index": None, "shape": ""},
+        {"value": "c", "padded_bytes": None, "index": None, "shape": ""},
     ]
     assert read["figures"] == {"chart": {"steps": [1, 2]}}
     assert read["notes"] == [
@@ -106,7 +106,7 @@ def test_the_envelope_of_json() -> None:
 def test_json_has_no_numbers_that_json_does_not_know() -> None:
     table = Table("t", (Column("a", "A", "ratio"),), ((float("nan"),), (float("inf"),), ({"deep": (float("-inf"),)},)))
     rows_read = json.loads(written(one(table), "json"))["tables"]["t"]["rows"]
-    assert rows_read == [{"a": "?"}, {"a": "?"}, {"a": {"deep": ["?"]}}]
+    assert rows_read == [{"a": None}, {"a": None}, {"a": {"deep": [None]}}]
 
 
 def test_a_pipe_gets_records_and_nothing_else() -> None:

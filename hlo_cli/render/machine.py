@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from hlo_cli.render.style import Style
-from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.cell import Cell, Row, is_missing
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
@@ -16,11 +16,11 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 def json_value(cell: Cell) -> Json:
-    """A cell as JSON has it: null where it does not apply, "?" where it is not known.
+    """A cell as JSON has it: null where there is no value or none is known: a field of numbers has no text in it.
 
     >>> from hlo_cli.report.cell import UNKNOWN
     >>> [json_value(cell) for cell in ((2, 3), None, UNKNOWN, float("inf"), {"tile": (2, 2)})]
-    [[2, 3], None, '?', '?', {'tile': [2, 2]}]
+    [[2, 3], None, None, None, {'tile': [2, 2]}]
     """
     match cell:
         case tuple():
@@ -28,15 +28,15 @@ def json_value(cell: Cell) -> Json:
         case Mapping():
             return {key: json_value(part) for key, part in cell.items()}
         case float() if not math.isfinite(cell):
-            return "?"
-        case bool() | int() | float() | str() | None:
+            return None
+        case bool() | int() | float() | str():
             return cell
         case _:
-            return "?"
+            return None
 
 
 def field_of(cell: Cell, absent: str = "") -> str:
-    """A cell as a field of text; `absent` stands where it does not apply.
+    """A cell as a field of text: "?" where it is not known, `absent` where it does not apply.
 
     >>> from hlo_cli.report.cell import UNKNOWN
     >>> [field_of(cell, "-") for cell in ((2, 3), None, UNKNOWN, True, 2883584, {"tile": (2, 2)})]
@@ -44,16 +44,15 @@ def field_of(cell: Cell, absent: str = "") -> str:
     """
     if cell is None:
         return absent
+    if is_missing(cell):
+        return "?"
     if isinstance(cell, str):
         return cell
     if isinstance(cell, tuple) and not any(isinstance(part, tuple | Mapping) for part in cell):
         return ",".join(map(field_of, cell))
-    value = json_value(cell)
-    if isinstance(value, str):
-        return value
     import json
 
-    return json.dumps(value, allow_nan=False)
+    return json.dumps(json_value(cell), allow_nan=False)
 
 
 def columns_of(table: Table) -> tuple[Column, ...]:
