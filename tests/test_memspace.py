@@ -9,6 +9,8 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import oom_messages
 from dumps import FIXTURES
@@ -22,11 +24,14 @@ from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.transfers import HOST, transfers_of
+from hlo_cli.analysis.turns import timeline, turns
 from hlo_cli.analysis.value_uses import uses_of_value, value_at
 from hlo_cli.cli import main
 from hlo_cli.commands.loading import Loaded, load_one
+from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_compiler import assignment_beside
 from hlo_cli.commands.options import Reading
+from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
 from hlo_cli.syntax.oom.read import parse_out_of_memory
 
@@ -59,12 +64,50 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Mapping[str, 
 
 
 @dumps
-def test_what_is_alive_adds_up(folder: Path) -> None:
-    for space in memory(folder).spaces:
-        for step in {0, space.peak, len(space.timeline) // 2, len(space.timeline) - 1}:
+@pytest.mark.parametrize("compiled", [False, True], ids=["text", "compiler"])
+def test_what_is_alive_adds_up(folder: Path, compiled: bool) -> None:
+    """What the timeline says is the sum of what it lists, at every step, and of what is alive there."""
+    found = memory(folder) if compiled else estimate(folder)
+    for track, space in zip(memory_timeline(found, found.spaces, limits={}).tracks, found.spaces, strict=True):
+        steps = len(space.timeline)
+        assert totals_of(track.bands, steps) == tuple(track.totals) == space.timeline
+        assert {band.label for band in track.bands} == set(map(str, space.values))
+        for step in {0, space.peak, steps - 1, *range(0, steps, max(steps // 20, 1))}:
             alive = space.alive_at(step)
             assert sum(value.padded_bytes for value in alive) == space.timeline[step], (space.name, step)
         assert space.peak_bytes == max(space.timeline)
+
+
+@dumps
+def test_rows_of_the_timeline_say_what_takes_over(folder: Path) -> None:
+    """The one named begins where the row ends, in the same place, and with as many rows as say so."""
+    for space in memory(folder).spaces:
+        lives = {value: (value.start, value.end) for value in space.values}
+        for value, first, last, then in space.turns():
+            assert lives[value][0] <= first
+            assert last <= lives[value][1]
+            if then is not None:
+                assert (then.slot, then.start) == (value.slot, last + 1)
+            else:
+                assert first <= last
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 3), st.integers(0, 2)), max_size=12),
+)
+def test_turns_are_those_of_a_look_at_every_position(drawn: list[tuple[int, int, int, int]]) -> None:
+    """Of the values alive at a position, each slot counts the one that began last; empty ones are in nobody's way."""
+    lives = [(start, start + length, size, slot) for start, length, size, slot in sorted(drawn)]
+    plain = []
+    for position in range(20):
+        alive = {slot: size for start, end, size, slot in lives if size and start <= position <= end}
+        plain.append(sum(alive.values()))
+    assert timeline(lives, 19) == plain
+    for turn in turns(lives):
+        start, end, _, slot = lives[turn.value]
+        assert start <= turn.first
+        assert turn.last <= end
+        assert turn.then is None or (lives[turn.then][3], lives[turn.then][0]) == (slot, turn.last + 1)
 
 
 @dumps
