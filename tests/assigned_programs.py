@@ -296,6 +296,43 @@ class _Body:
         self.fill(self.random.randrange(3))
         self.add(self.there[name], f"copy-done({started})")
 
+    def collected(self) -> None:
+        """A collective in two halves, something between them."""
+        name, started = self.vector(), self.module.name()
+        shape, groups = self.there[name], "replica_groups={{0}}"
+        twice = Array((2 * self.size(name),))
+        match self.random.randrange(4):
+            case 0:
+                self.lines.append(f"{started} = {shape} all-reduce-start({name}), {groups}, to_apply=plus")
+                done = shape, "all-reduce-done"
+            case 1:
+                other = self.vector(self.size(name))
+                both = f"({shape}, {shape})"
+                given = f"all-reduce-start({name}, {other}), {groups}, to_apply=plus"
+                self.lines.append(f"{started} = {both} {given}")
+                done = (shape, shape), "all-reduce-done"
+            case 2:
+                whole = f"({shape}, {twice})"
+                self.lines.append(f"{started} = {whole} all-gather-start({name}), {groups}, dimensions={{0}}")
+                done = twice, "all-gather-done"
+            case _:
+                given = f"collective-permute-start({name}), source_target_pairs={{{{0,0}}}}"
+                self.lines.append(f"{started} = ({shape}, {shape}, u32[], u32[]) {given}")
+                done = shape, "collective-permute-done"
+        self.fill(self.random.randrange(3))
+        self.add(done[0], f"{done[1]}({started})")
+
+    def waited(self) -> None:
+        """A value behind a token."""
+        name, token = self.vector(), self.module.name()
+        self.lines.append(f"{token} = token[] after-all()")
+        self.add(self.there[name], f"add-dependency({name}, {token})")
+
+    def solved(self) -> None:
+        name = self.of(Array((4, 4)))
+        settings = "left_side=true, lower=true, unit_diagonal=false, transpose_a=NO_TRANSPOSE"
+        self.add(Array((4, 4)), f"triangular-solve({name}, {self.of(Array((4, 4)))}), {settings}")
+
     # what calls
 
     def fused(self) -> None:
@@ -454,6 +491,7 @@ _PLAIN: tuple[Callable[[_Body], None], ...] = (
 )
 _DEEP: tuple[Callable[[_Body], None], ...] = (
     *(_Body.looped, _Body.looped, _Body.branched, _Body.called, _Body.asynchronous, _Body.transferred),
+    *(_Body.collected, _Body.waited, _Body.solved),
 )
 
 
