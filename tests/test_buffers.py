@@ -202,3 +202,17 @@ def test_a_copy_never_takes_the_place_of_what_it_copies(opcode: str, temporaries
     ENTRY e {{ p = f32[1000]{{0}} parameter(0) q = f32[1000]{{0}} parameter(1) t = f32[1000]{{0}} sine(q)
       ROOT c = f32[1000]{{0}} {opcode}(t) }}"""
     assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
+
+
+@pytest.mark.parametrize(("second", "temporaries"), [("b", 0), ("n", 64)])
+def test_an_output_fusion_overwrites_only_what_it_adds_to_a_product(second: str, temporaries: int) -> None:
+    """Witness: XLA's source, which asks nothing else where a product is added; the operand must have no other use."""
+    text = f"""HloModule m, is_scheduled=true
+    f {{ a = f32[4,4] parameter(0) b = f32[4,4] parameter(1)
+      d = f32[4,4] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+      n = f32[4,4] negate(b) ROOT r = f32[4,4] add(d, {second}) }}
+    ENTRY e {{ p = f32[4,4] parameter(0) q = f32[4,4] negate(p)
+      ROOT z = f32[4,4] fusion(p, q), kind=kOutput, calls=f }}"""
+    if second == "b":
+        text = text.replace("n = f32[4,4] negate(b)", "")
+    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries

@@ -69,7 +69,7 @@ def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(requests(), st.sampled_from([1, 1, 9]))
 def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: int) -> None:
     """What is kept as runs of memory taken, for parts of the time, says the same as a look at every chunk."""

@@ -103,7 +103,8 @@ class Interference:
         places = self.dataflow.places
         user, index = places.instructions[places.owner[later]], places.index(later)
         return user.opcode != "copy" and any(
-            places.instructions[places.owner[place]] in user.operands and self.sharing.may_share(place, user, index)
+            self.sharing.first_at(user, places.instructions[places.owner[place]]) is not None
+            and self.sharing.may_share(place, user, index)
             for place in self._asked(earlier)
         )
 
