@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlo_cli.analysis.gaps import Gaps
-from hlo_cli.analysis.heap import Heap, HeapGroup, place
+from hlo_cli.analysis.heap import Heap, HeapGroup, joined, place
 from hlo_cli.analysis.heap_in_order import place_in_order
+from hlo_cli.analysis.placed import Placed
+from hlo_cli.analysis.placed_runs import PlacedRuns
 
 ALIGNMENT = 16
 
@@ -65,6 +67,20 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
 def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     heap = place(groups, ALIGNMENT)
     assert (list(heap.offsets), heap.size) == best(groups)
+
+
+@settings(max_examples=50, deadline=None)
+@given(requests(), st.sampled_from([1, 1, 9]))
+def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: int) -> None:
+    """What is kept as runs of memory taken, for parts of the time, says the same as a look at every chunk."""
+    times = 1 + max(end for group in groups for _, end in group.intervals)
+    chunks, runs = Placed(ALIGNMENT), PlacedRuns(ALIGNMENT, times, smallest)
+    for group in groups:
+        spans = joined(group.intervals)
+        offset = chunks.smallest_gap(spans, group.largest + smallest)
+        assert runs.smallest_gap(spans, group.largest + smallest) == offset
+        for placed in (chunks, runs):
+            placed.add(spans, offset, offset + group.largest + smallest)
 
 
 @pytest.mark.parametrize("placing", [place, place_in_order])

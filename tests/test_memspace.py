@@ -9,9 +9,12 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import oom_messages
 from dumps import FIXTURES
+from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.buffer_sizes import table_bytes
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
@@ -19,15 +22,17 @@ from hlo_cli.analysis.fitting import arena_bytes, fits_of
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.neighbours import users_among
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.transfers import HOST, transfers_of
-from hlo_cli.analysis.uses import uses_of
+from hlo_cli.analysis.turns import timeline, turns
+from hlo_cli.analysis.value_uses import uses_of_value, value_at
 from hlo_cli.cli import main
 from hlo_cli.commands.loading import Loaded, load_one
+from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_compiler import assignment_beside
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import choose_one, read_inputs
+from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
 from hlo_cli.syntax.oom.read import parse_out_of_memory
 
@@ -60,12 +65,50 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Mapping[str, 
 
 
 @dumps
-def test_what_is_alive_adds_up(folder: Path) -> None:
-    for space in memory(folder).spaces:
-        for step in {0, space.peak, len(space.timeline) // 2, len(space.timeline) - 1}:
+@pytest.mark.parametrize("compiled", [False, True], ids=["text", "compiler"])
+def test_what_is_alive_adds_up(folder: Path, compiled: bool) -> None:
+    """What the timeline says is the sum of what it lists, at every step, and of what is alive there."""
+    found = memory(folder) if compiled else estimate(folder)
+    for track, space in zip(memory_timeline(found, found.spaces, limits={}).tracks, found.spaces, strict=True):
+        steps = len(space.timeline)
+        assert totals_of(track.bands, steps) == tuple(track.totals) == space.timeline
+        assert {band.label for band in track.bands} == set(map(str, space.values))
+        for step in {0, space.peak, steps - 1, *range(0, steps, max(steps // 20, 1))}:
             alive = space.alive_at(step)
             assert sum(value.padded_bytes for value in alive) == space.timeline[step], (space.name, step)
         assert space.peak_bytes == max(space.timeline)
+
+
+@dumps
+def test_rows_of_the_timeline_say_what_takes_over(folder: Path) -> None:
+    """The one named begins where the row ends, in the same place, and with as many rows as say so."""
+    for space in memory(folder).spaces:
+        lives = {value: (value.start, value.end) for value in space.values}
+        for value, first, last, then in space.turns():
+            assert lives[value][0] <= first
+            assert last <= lives[value][1]
+            if then is not None:
+                assert (then.slot, then.start) == (value.slot, last + 1)
+            else:
+                assert first <= last
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 3), st.integers(0, 2)), max_size=12),
+)
+def test_turns_are_those_of_a_look_at_every_position(drawn: list[tuple[int, int, int, int]]) -> None:
+    """Of the values alive at a position, each slot counts the one that began last; empty ones are in nobody's way."""
+    lives = [(start, start + length, size, slot) for start, length, size, slot in sorted(drawn)]
+    plain = []
+    for position in range(20):
+        alive = {slot: size for start, end, size, slot in lives if size and start <= position <= end}
+        plain.append(sum(alive.values()))
+    assert timeline(lives, 19) == plain
+    for turn in turns(lives):
+        start, end, _, slot = lives[turn.value]
+        assert start <= turn.first
+        assert turn.last <= end
+        assert turn.then is None or (lives[turn.then][3], lives[turn.then][0]) == (slot, turn.last + 1)
 
 
 @dumps
@@ -100,13 +143,52 @@ def test_transfers_go_from_one_space_to_another_and_wait_in_order(folder: Path) 
 
 
 @dumps
-def test_uses_come_after_what_they_use(folder: Path) -> None:
-    found = memory(folder)
-    users = users_among(found.sequence)
-    for value in found.values:
-        for use in uses_of(value.instruction, users):
-            if use.computation is value.instruction.computation:
-                assert found.positions[use] > found.positions[value.instruction]
+def test_values_are_used_while_they_live(folder: Path) -> None:
+    """Some forty values of each dump, or what overwrites them; a loop takes what it gets when its body begins."""
+    found = estimate(folder)
+    dataflow = any_order(found.module).dataflow
+    for value in found.values[:: max(len(found.values) // 40, 1)]:
+        made = value_at(dataflow, value.instruction, value.index)
+        assert made is not None
+        end = max(holder.end for holder in found.holders_of(value))
+        for use in uses_of_value(dataflow, made):
+            assert use is not value.instruction
+            if use in found.positions and use.opcode not in ("call", "while"):
+                assert value.start <= found.positions[use] <= end, (str(value), use.name)
+
+
+ELEMENTS = """HloModule rs, is_scheduled=true
+    body { arg = (s32[], f32[64], f32[128]) parameter(0) i = s32[] get-tuple-element(arg), index=0
+      one = s32[] constant(1) a = f32[64] get-tuple-element(arg), index=1 na = f32[64] negate(a)
+      b = f32[128] get-tuple-element(arg), index=2 nb = f32[128] negate(b) j = s32[] add(i, one)
+      ROOT t = (s32[], f32[64], f32[128]) tuple(j, na, nb) }
+    cond { carg = (s32[], f32[64], f32[128]) parameter(0) ci = s32[] get-tuple-element(carg), index=0
+      n = s32[] constant(5) ROOT lt = pred[] compare(ci, n), direction=LT }
+    ENTRY main { p = f32[64] parameter(0) q = f32[128] parameter(1) z = s32[] constant(0)
+      init = (s32[], f32[64], f32[128]) tuple(z, p, q)
+      ROOT w = (s32[], f32[64], f32[128]) while(init), condition=cond, body=body }"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "uses"),
+    [
+        ("arg{1}", "arg{1}", ["na"]),
+        ("a", "arg{1}", ["na"]),
+        ("init{1}", "p", ["w"]),
+        ("na", "na", ["t"]),
+        ("arg", "arg", ["i", "a", "b"]),
+        ("w{2}", "w{2}", []),
+    ],
+)
+def test_elements_of_tuples_have_uses_of_their_own(
+    name: str, value: str, uses: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also under the name of an instruction that only hands the element on."""
+    path = tmp_path / "elements.hlo"
+    path.write_text(ELEMENTS)
+    found = json.loads(json.dumps(answer(capsys, str(path), "--value", name)))
+    assert found["answer"]["value"] == value
+    assert [row["use"] for row in found["tables"]["uses"]["rows"]] == uses
 
 
 def without(space: Space, reordered: Mapping[int, int]) -> Sequence[int]:

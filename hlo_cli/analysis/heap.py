@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.placed_runs import PART_BITS, PlacedRuns
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.placed import Placed
 
 _UNLIMITED: Final = 2**63 - 1
+_FEW: Final = 1000
+_MANY: Final = 15_000
+"""How many others a buffer may be compared with at once, until it is worth while to keep runs; found by trying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +86,11 @@ def _placed(
     groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]], other: Heap
 ) -> Heap:
     """The groups placed in an order; the other heap as soon as this one is not smaller."""
-    from hlo_cli.analysis.placed import Placed  # loads numpy, which modules for TPUs do without
-
     offsets = [0] * len(groups)
-    placed = Placed(alignment)
+    placed = _nothing_placed(groups, alignment)
     size = 0
     for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
-        times, largest = _joined(groups[number].intervals), groups[number].largest
+        times, largest = joined(groups[number].intervals), groups[number].largest
         offset = offsets[number] = placed.smallest_gap(times, largest)
         placed.add(times, offset, offset + largest)
         size = max(size, offset + largest)
@@ -92,8 +99,28 @@ def _placed(
     return Heap(tuple(offsets), size, other.held)
 
 
-def _joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """The same times in as few intervals as possible."""
+def _nothing_placed(groups: Sequence[HeapGroup], alignment: int) -> Placed | PlacedRuns:
+    """An empty heap of the kind that is filled faster: by numpy if buffers are many but few of them live together."""
+    times = max((end for group in groups for _, end in group.intervals), default=0) + 1
+    change = [0] * ((times >> PART_BITS) + 2)
+    for group in groups:
+        for first, last in group.intervals:
+            change[first >> PART_BITS] += 1
+            change[(last >> PART_BITS) + 1] -= 1
+    compared = sum(count * count for count in accumulate(change))
+    if len(groups) > _FEW and compared < _MANY * len(groups):
+        from hlo_cli.analysis.placed import Placed  # loads numpy, which small modules do without
+
+        return Placed(alignment)
+    return PlacedRuns(alignment, times, min((group.largest for group in groups), default=1))
+
+
+def joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """The same times in as few intervals as possible, by their starts.
+
+    >>> joined(((4, 6), (0, 1), (2, 3), (8, 9)))
+    [(0, 6), (8, 9)]
+    """
     if len(intervals) == 1:
         return intervals
     joined: list[tuple[int, int]] = []
@@ -109,7 +136,7 @@ def most_held(groups: Sequence[HeapGroup]) -> int:
     """The most bytes of groups that live at one time."""
     change: dict[int, int] = {}
     for group in groups:
-        for start, end in _joined(group.intervals):
+        for start, end in joined(group.intervals):
             change[start] = change.get(start, 0) + group.largest
             change[end + 1] = change.get(end + 1, 0) - group.largest
     most = held = 0

@@ -13,6 +13,7 @@ from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.heap import HeapGroup
 from hlo_cli.analysis.live_ranges import LiveRanges
 from hlo_cli.analysis.operand_sharing import OperandSharing
+from hlo_cli.ir.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def heap_request(
 class _Replay:
     """Plays the lives of values through, position by position."""
 
-    __slots__ = ("_aliases", "_clock", "_dataflow", "_leader", "_ranges", "_sharing", "_size", "_times")
+    __slots__ = ("_aliases", "_candidates", "_clock", "_dataflow", "_leader", "_ranges", "_sharing", "_size", "_times")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class _Replay:
         self._ranges = ranges
         self._sharing = sharing
         self._size = size
+        self._candidates: tuple[Instruction | None, Mapping[int, None], list[int]] = None, {}, []
         self._clock = 0
         self._times: dict[int, tuple[int, int]] = {}
         self._leader: dict[int, int] = {}
@@ -124,13 +126,22 @@ class _Replay:
         instruction = places.instructions[places.owner[value]]
         if instruction.opcode == "copy":
             return None
-        index = places.index(value)
-        for position in range(len(instruction.operands)):
-            operand = self._dataflow.value[places.operand_place(instruction, position)]
-            if operand not in leaving or aliases.buffer[operand] in aliases.members:
-                continue
-            if places.instructions[places.owner[operand]] in instruction.operands and self._sharing.may_share(
-                operand, instruction, index
-            ):
+        index, dying = places.index(value), self._dying(instruction, leaving)
+        for n, operand in enumerate(dying):
+            if operand in leaving and self._sharing.may_share(operand, instruction, index):
+                del dying[n]
                 return operand
         return None
+
+    def _dying(self, instruction: Instruction, leaving: Mapping[int, None]) -> list[int]:
+        """The operands of an instruction that nothing has been put in place of yet, found once for all its values."""
+        taker, then, found = self._candidates
+        if taker is not instruction or then is not leaving:
+            places, aliases = self._dataflow.places, self._aliases
+            taken = (places.operand_place(instruction, position) for position in range(len(instruction.operands)))
+            values = dict.fromkeys(self._dataflow.value[place] for place in taken)
+            alone = [v for v in values if v in leaving and aliases.buffer[v] not in aliases.members]
+            makers = set(instruction.operands)
+            found = [v for v in alone if places.instructions[places.owner[v]] in makers]
+            self._candidates = instruction, leaving, found
+        return found

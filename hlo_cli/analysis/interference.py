@@ -99,10 +99,12 @@ class Interference:
                 tenants.values.add(value)
 
     def _takes_over(self, earlier: int, later: int) -> bool:
+        """Whether the later value may be written where the earlier one is read last; copies never are."""
         places = self.dataflow.places
         user, index = places.instructions[places.owner[later]], places.index(later)
-        return any(
-            places.instructions[places.owner[place]] in user.operands and self.sharing.may_share(place, user, index)
+        return user.opcode != "copy" and any(
+            self.sharing.first_at(user, places.instructions[places.owner[place]]) is not None
+            and self.sharing.may_share(place, user, index)
             for place in self._asked(earlier)
         )
 

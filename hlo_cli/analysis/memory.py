@@ -7,7 +7,7 @@ schedule: computations that run are laid out where they are called, and every in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -122,13 +122,30 @@ class Space:
         """The bytes alive at the peak."""
         return self.timeline[self.peak]
 
+    def turns(self) -> Iterator[tuple[LiveValue, int, int, LiveValue | None]]:
+        """From when until when each value is what its slot holds, and which one takes over, if any, by start.
+
+        The end lies before the start where another value takes over at once. At every position, the bytes of those
+        whose turn it is add up to the timeline.
+        """
+        from hlo_cli.analysis.turns import turns
+
+        values = self.values
+        found = turns((value.start, value.end, value.padded_bytes, value.slot) for value in values)
+        for number, first, last, then in sorted(found, key=lambda turn: (turn.first, turn.value)):
+            yield values[number], first, last, None if then is None else values[then]
+
     def alive_at(self, position: int) -> tuple[LiveValue, ...]:
         """What is alive at a position, the largest first: of each slot the value that it holds then."""
         found: dict[int, LiveValue] = {}
+        empty: list[LiveValue] = []
         for value in self.values:
             if value.start <= position <= value.end:
-                found[value.slot] = value
-        return tuple(sorted(found.values(), key=lambda v: (-v.padded_bytes, v.instruction.name, v.index)))
+                if value.padded_bytes:
+                    found[value.slot] = value
+                else:
+                    empty.append(value)
+        return tuple(sorted((*found.values(), *empty), key=lambda v: (-v.padded_bytes, v.instruction.name, v.index)))
 
 
 @dataclass(frozen=True, slots=True)

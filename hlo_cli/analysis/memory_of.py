@@ -19,9 +19,9 @@ from hlo_cli.analysis.interference import Interference, Release
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
 from hlo_cli.analysis.operand_sharing import OperandSharing
-from hlo_cli.analysis.peaks import timeline
 from hlo_cli.analysis.subshapes import subshapes_of
 from hlo_cli.analysis.target import Target, space_name
+from hlo_cli.analysis.turns import timeline
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape

@@ -6,6 +6,8 @@ xla/backends/gpu for fusions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.elementwise import is_elementwise_on
 from hlo_cli.analysis.in_place import InPlace
@@ -20,12 +22,13 @@ from hlo_cli.ir.shape import ShapeIndex
 class OperandSharing:
     """Answers for the instructions of one module; what fused computations do is found out once."""
 
-    __slots__ = ("_dataflow", "_fused", "_in_place", "_target", "_users", "_uses")
+    __slots__ = ("_dataflow", "_fused", "_in_place", "_listed", "_target", "_users", "_uses")
 
     def __init__(self, dataflow: Dataflow, in_place: InPlace, target: Target | None) -> None:
         self._dataflow = dataflow
         self._in_place = in_place
         self._target = target
+        self._listed: tuple[Instruction | None, Mapping[Instruction, int]] = None, {}
         self._users: dict[Computation, Users] = {}
         self._uses: dict[int, list[tuple[Instruction, int]]] | None = None
         self._fused: dict[tuple[Computation, int, ShapeIndex], bool] = {}
@@ -40,10 +43,18 @@ class OperandSharing:
         equal = places.shape(operand_place) == places.shape(user_place)
         if equal and self._overwrites(operand_place, user, user_index):
             return True
-        position = user.operands.index(operand)
+        position = self.first_at(user, operand)
+        assert position is not None
         if user.opcode == "fusion" and self._target == "gpu":
             return self._gpu_fusion(user, position, operand_place, user_place, user_index)
         return equal and self._by_opcode(operand, operand_place, user, user_index, position)
+
+    def first_at(self, user: Instruction, operand: Instruction) -> int | None:
+        """The first position at which an instruction takes another as it stands, if it does."""
+        if self._listed[0] is not user:
+            positions = enumerate(reversed(user.operands), 1)
+            self._listed = user, {each: len(user.operands) - n for n, each in positions}
+        return self._listed[1].get(operand)
 
     def users(self, computation: Computation) -> Users:
         """The users of a computation's instructions."""
@@ -113,8 +124,7 @@ class OperandSharing:
             if product is None:
                 return False
             other = root.operands[1] if product is root.operands[0] else root.operands[0]
-            if users.get(parameter) == (root,) and other is parameter and root.operands.count(parameter) == 1:
-                return True
+            return users.get(parameter) == (root,) and other is parameter and root.operands.count(parameter) == 1
         return is_elementwise_on(fusion, position)
 
     def _call(self, call: Instruction, operand_place: int) -> bool:

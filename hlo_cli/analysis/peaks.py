@@ -19,15 +19,13 @@ from hlo_cli.analysis.flat_schedule import flat_schedule
 from hlo_cli.analysis.interference import Interference
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.operand_sharing import OperandSharing
+from hlo_cli.analysis.turns import Life, timeline
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 
 Orders = Mapping[Computation, Sequence[Instruction]]
 """A new order for some computations; the others stay as they are."""
-
-Life = tuple[int, int, int, int]
-"""When a value starts and ends, how many bytes it has, and its slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +116,3 @@ def _lives(facts: AnyOrder, ranges: LiveRanges, assigned: Iterable[Assigned]) ->
                     if size is None:
                         size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
                     yield buffer, (start[value], end[value], size, slot)
-
-
-def timeline(lives: Iterable[Life], end: int) -> list[int]:
-    """The bytes alive at every position up to the end; where one value takes over from another, the new one counts.
-
-    >>> timeline([(0, 2, 8, 0), (2, 3, 4, 0)], 4)
-    [8, 8, 4, 4, 0]
-    """
-    change = [0] * (end + 2)
-    before: dict[int, tuple[int, int]] = {}
-    for begin, last, size, slot in lives:
-        old = before.get(slot)
-        if old is not None and old[0] >= begin:
-            change[begin] -= old[1]
-            change[old[0] + 1] += old[1]
-        change[begin] += size
-        change[last + 1] -= size
-        before[slot] = last, size
-    alive = 0
-    for position, changed in enumerate(change):
-        alive += changed
-        change[position] = alive
-    return change[:-1]

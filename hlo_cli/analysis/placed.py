@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hlo_cli.analysis.placed_runs import PART_BITS
+
 IntArray = NDArray[np.signedinteger]
 
-_PART_BITS: Final = 12
 _NO_GAP: Final = 2**63 - 1
 _NOTHING: Final = np.zeros(0, dtype=np.int64)
 
@@ -37,7 +38,7 @@ class Placed:
         """Enters a chunk of memory that is taken at these times."""
         free = -(-end // self._alignment) * self._alignment
         for first, last in times:
-            for part in range(first >> _PART_BITS, (last >> _PART_BITS) + 1):
+            for part in range(first >> PART_BITS, (last >> PART_BITS) + 1):
                 if part not in self._parts:
                     self._parts[part] = _Rows()
                 self._parts[part].add(first, last, offset, free)
@@ -57,7 +58,7 @@ class Placed:
 
     def _met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
         """Offsets and ends of what is taken at any of these times, by offset."""
-        parts = range(times[0][0] >> _PART_BITS, (times[-1][1] >> _PART_BITS) + 1)
+        parts = range(times[0][0] >> PART_BITS, (times[-1][1] >> PART_BITS) + 1)
         found = [self._parts[part].met(times) for part in parts if part in self._parts]
         if len(found) == 1:
             return found[0]

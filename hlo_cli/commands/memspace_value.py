@@ -6,11 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from hlo_cli.analysis.async_chains import async_chains
+from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
 from hlo_cli.analysis.memory import LiveValue, Memory, Space
-from hlo_cli.analysis.neighbours import users_among
-from hlo_cli.analysis.uses import maker_of, uses_of
+from hlo_cli.analysis.places import places_of
+from hlo_cli.analysis.value_uses import uses_of_value, value_at
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -24,8 +27,10 @@ _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
 
 def report_of_value(loaded: Loaded, memory: Memory, name: str) -> Report:
     """When a value is made, used and freed; the values that are the same memory, and those that take turns with it."""
-    space, value = _chosen(memory, name)
-    uses = _uses(memory, value)
+    places = places_of(memory.module)
+    dataflow = dataflow_of(places, async_chains(places.instructions))
+    space, value = _chosen(memory, dataflow, name)
+    uses = _uses(memory, dataflow, value)
     return Report(
         "memspace",
         _answer(memory, space, value, uses),
@@ -50,7 +55,7 @@ def report_of_value(loaded: Loaded, memory: Memory, name: str) -> Report:
     )
 
 
-def _chosen(memory: Memory, text: str) -> tuple[Space, LiveValue]:
+def _chosen(memory: Memory, dataflow: Dataflow, text: str) -> tuple[Space, LiveValue]:
     match = _NAME.fullmatch(text)
     if match is None:
         raise HloError(f"expected the name of a value, found {text}", hint="fusion.2, or fusion.2{1} for an element")
@@ -61,16 +66,28 @@ def _chosen(memory: Memory, text: str) -> tuple[Space, LiveValue]:
     exact = [pair for pair in found if pair[1].index == index]
     if exact or (found and not match[2]):
         return max(exact or found, key=lambda pair: pair[1].padded_bytes)
+    handed_on = _made_elsewhere(memory, dataflow, instruction, index)
+    if handed_on is not None:
+        return handed_on
     if found:
         raise HloError(f"{text} is no value", hint=f"there are {', '.join(str(value) for _, value in found[:5])}")
-    maker = maker_of(instruction)
-    if maker is not instruction:
-        return _chosen(memory, maker.name)
     raise HloError(f"{instruction.name} makes no value that is in memory", hint="--at NAME shows what is alive then")
 
 
-def _uses(memory: Memory, value: LiveValue) -> tuple[Instruction, ...]:
-    uses = uses_of(value.instruction, users_among(memory.sequence))
+def _made_elsewhere(
+    memory: Memory, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
+) -> tuple[Space, LiveValue] | None:
+    """The value that an instruction only hands on, at an index of its result."""
+    value = value_at(dataflow, instruction, index)
+    if value is None:
+        return None
+    maker, there = dataflow.places.instructions[dataflow.places.owner[value]], dataflow.places.index(value)
+    return next(((s, v) for s in memory.spaces for v in s.values if (v.instruction, v.index) == (maker, there)), None)
+
+
+def _uses(memory: Memory, dataflow: Dataflow, value: LiveValue) -> tuple[Instruction, ...]:
+    made = value_at(dataflow, value.instruction, value.index)
+    uses = uses_of_value(dataflow, made) if made is not None else ()
     return tuple(sorted((use for use in uses if use in memory.positions), key=memory.positions.__getitem__))
 
 

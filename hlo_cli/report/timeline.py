@@ -21,12 +21,15 @@ _BAND_COLUMNS = (
     Column("shape", "shape", "shape"),
     Column("op_name", "op_name", "op_name"),
     Column("source", "source", "source"),
+    Column("next", "then", "name"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
     """One buffer that is alive from step `start` to step `end`, both among them; what it is tells the rest.
+
+    Where another takes its place, that is `next`, and has the step behind the end.
 
     >>> Band("fusion.2", 17, 21, 2883584, kind="temp", shape="f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}").end
     21
@@ -41,6 +44,7 @@ class Band:
     shape: str = ""
     op_name: str = ""
     source: str = ""
+    next: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Timeline:
         if not any(track.bands for track in self.tracks):
             return None
         rows = tuple(
-            (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, band.op_name, band.source)
+            (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, *_said(band))
             for track in self.tracks
             for band in track.bands
         )
@@ -129,6 +133,10 @@ class Timeline:
         """
         loops = ({"name": loop.name, "start": loop.start, "end": loop.end, "trips": loop.trips} for loop in self.loops)
         return {"steps": self.steps, "loops": tuple(loops), "tracks": tuple(map(_data, self.tracks))}
+
+
+def _said(band: Band) -> tuple[str, str, str]:
+    return band.op_name, band.source, band.next
 
 
 def totals_of(bands: Iterable[Band], steps: int) -> tuple[int, ...]:
