@@ -19,6 +19,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.in_place import in_place_kept
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.by_latency import Limits
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
@@ -34,11 +35,15 @@ _SCHEDULERS = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_or
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A module in its new order, with the peaks that it had and has."""
+    """A module in its new order, with the peaks that it had and has.
+
+    `copies` are the names of those added to keep what is overwritten in place until its last read.
+    """
 
     module: Module
     before: Peaks
     after: Peaks
+    copies: tuple[str, ...] = ()
 
 
 def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Module:
@@ -61,7 +66,7 @@ def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Ti
     >>> [instruction.name for instruction in new.entry.instructions], new.is_scheduled
     (['p', 's', 'n', 'd', 'a'], True)
     """
-    return _found(module, how, limits or {}, times)[0]
+    return in_place_kept(_found(module, how, limits or {}, times)[0], module).module
 
 
 def reordered(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Reordered:
@@ -77,6 +82,9 @@ def reordered(module: Module, how: How, *, limits: Limits | None = None, times: 
     new, before, after = _found(module, how, limits or {}, times)
     if before is None:
         before = peaks_of(any_order(module), {})
+    kept = in_place_kept(new, module)
+    if kept.module is not new:
+        return Reordered(kept.module, before, _peaks(kept.module), kept.copies)
     return Reordered(new, before, _peaks(new) if after is None else after)
 
 
