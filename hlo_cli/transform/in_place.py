@@ -6,7 +6,7 @@ it: a scheduled module that is rewritten has no other guard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,19 +35,18 @@ class Kept:
     module: Module
     copies: tuple[str, ...] = ()
 
-    @property
-    def remark(self) -> str | None:
-        """What is to be said of the copies.
 
-        >>> from hlo_cli import parse_module
-        >>> Kept(parse_module("ENTRY e { ROOT p = s8[] parameter(0) }"), ("copy.1",)).remark
-        '1 copy added, so that no operand is overwritten in place before its last read: copy.1'
-        """
-        if not self.copies:
-            return None
-        count = "1 copy" if len(self.copies) == 1 else f"{len(self.copies)} copies"
-        names = ", ".join(self.copies[:4]) + (", …" if len(self.copies) > 4 else "")
-        return f"{count} added, so that no operand is overwritten in place before its last read: {names}"
+def remarks_on(copies: Sequence[str]) -> tuple[str, ...]:
+    """What is to be said of copies that were added, if any were.
+
+    >>> remarks_on(("copy.1",))
+    ('1 copy added (copy.1): else an operand would be overwritten in place before its last read',)
+    """
+    if not copies:
+        return ()
+    count = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
+    names = ", ".join(copies[:4]) + (", …" if len(copies) > 4 else "")
+    return (f"{count} added ({names}): else an operand would be overwritten in place before its last read",)
 
 
 @no_garbage_collection()

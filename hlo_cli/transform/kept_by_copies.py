@@ -39,11 +39,15 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is copied: an element of an instruction's result, right before the instruction with an index."""
+    """What is copied: an element of an instruction's result, right before the instruction with an index.
+
+    Readers share a copy, unless it is made `for_place` alone.
+    """
 
     origin: Instruction
     index: ShapeIndex
     before: int
+    for_place: int
 
 
 @dataclass(slots=True)
@@ -85,11 +89,12 @@ def _add(facts: AnyOrder, plan: _Plan, fix: Fix) -> None:
         first = places.first_of(root)
         for ordinal, index in enumerate(places.parts(root).indices):
             if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+                own = first + ordinal if fix.places else -1
                 if root.opcode == "tuple" and index:
-                    _plan(plan, root, index[0], index[1:], fix.before)
+                    _plan(plan, root, index[0], index[1:], fix.before, own)
                 else:
                     before = len(fix.computation.instructions) if fix.before is None else fix.before.index
-                    plan.root[index] = _planned(plan, root, index, before, fix.before)
+                    plan.root[index] = _planned(plan, root, index, before, fix.before, own)
         return
     for number, operand in enumerate(fix.reader.operands):
         if number in fix.spared_operands:
@@ -97,19 +102,26 @@ def _add(facts: AnyOrder, plan: _Plan, fix: Fix) -> None:
         first = places.operand_place(fix.reader, number)
         for ordinal, index in enumerate(places.parts(operand).indices):
             if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
-                _plan(plan, fix.reader, number, index, fix.before)
+                own = first + ordinal if fix.places else -1
+                _plan(plan, fix.reader, number, index, fix.before, own)
 
 
-def _plan(plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None) -> None:
+def _plan(
+    plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None, for_place: int
+) -> None:
     operand = reader.operands[number]
     while index and operand.opcode == "tuple" and plan.users[operand] == (reader,) and index[0] < len(operand.operands):
         reader, number, index = operand, index[0], index[1:]
         operand = reader.operands[number]
     place = min(reader.index, reader.index if before is None else before.index)
-    plan.operands.setdefault((reader.index, number), {})[index] = _planned(plan, operand, index, place, before)
+    plan.operands.setdefault((reader.index, number), {})[index] = _planned(
+        plan, operand, index, place, before, for_place
+    )
 
 
-def _planned(plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None) -> _Source:
+def _planned(
+    plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None, for_place: int
+) -> _Source:
     """A copy of a value that was there before; one that is only passed on later is copied where it comes from."""
     while origin.index >= before:
         if origin.opcode == "tuple" and index:
@@ -120,7 +132,7 @@ def _planned(plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, c
             origin = origin.operands[0]
         else:
             raise HloError(f"{origin.name} is overwritten in place before its last read")
-    source = _Source(origin, index, before)
+    source = _Source(origin, index, before, for_place)
     plan.sources.setdefault(source, cause)
     return source
 
