@@ -24,6 +24,7 @@ from hlo_cli.transform.fusing.overwriting import Overwriting
 from hlo_cli.transform.fusing.wrapping import wrap
 from hlo_cli.transform.fusing.written import written
 from hlo_cli.transform.in_place import in_place_kept
+from hlo_cli.transform.rewritable import check_rewritable
 from hlo_cli.transform.scheduling.effects import effects_of
 
 
@@ -67,6 +68,7 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
     <fusion negate_add_fusion> ['loop']
     """
     with no_garbage_collection():
+        check_rewritable(module)
         return _fused(desugar(module), rules)
 
 

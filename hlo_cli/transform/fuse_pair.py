@@ -23,6 +23,7 @@ from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.results import make_together
 from hlo_cli.transform.fusing.written import written
 from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.rewritable import check_rewritable
 
 _STRONGER: Final = ("", "kLoop", "kInput", "kOutput")
 """Kinds of fusions: of two that become one, the later here is that of both."""
@@ -52,6 +53,7 @@ def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fal
     >>> fused_pair(parse_module(text), "t", "n").copies
     ()
     """
+    check_rewritable(module)
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
     graph = graph_of(first.computation, module.source.text)

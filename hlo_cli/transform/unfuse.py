@@ -19,6 +19,7 @@ from hlo_cli.transform.fusing.joining import begin_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, Names
 from hlo_cli.transform.fusing.written import written
 from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.rewritable import check_rewritable
 
 _IN_PLACE: Final = frozenset(("dynamic-update-slice", "scatter"))
 
@@ -46,6 +47,7 @@ def unfused(module: Module, names: Collection[str] | None = None) -> Kept:
     ()
     """
     with no_garbage_collection():
+        check_rewritable(module)
         given = desugar(module)
         return in_place_kept(_unfused(given, names), given)
 
