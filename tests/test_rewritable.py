@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -80,7 +81,7 @@ def rewrite_all(module: Module, random: Random) -> None:
     """Try every rewriter; only HloError is caught."""
     instructions = list(module.instructions)
     pairs = [(one.name, user.name) for user in instructions for one in user.operands]
-    attempts = [
+    attempts: list[Callable[[], object]] = [
         lambda: unfuse(module),
         lambda: fuse(module),
         lambda: desugar(module),
