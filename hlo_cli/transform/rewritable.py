@@ -12,6 +12,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import Diagnostic, HloError, Span
 
 _NEEDS_COMPUTATION = frozenset(("call", "conditional", "fusion", "while"))
@@ -73,11 +74,25 @@ def _wrong(instruction: Instruction, seen: Collection[str], earlier: Collection[
         yield f"{name} calls what only comes later"
     if (least := OPCODE_ARITY.get(instruction.opcode) or _LEAST.get(instruction.opcode, 0)) > len(operands):
         yield f"{name} has {_counted(len(operands), 'operand')}, and a {instruction.opcode} needs {least}"
+    if instruction.opcode == "tuple" and _elements(instruction) != len(operands):
+        yield f"{name} has {_counted(len(operands), 'operand')}, but {_counted(_elements(instruction), 'element')}"
+    if instruction.opcode == "get-tuple-element" and operands:
+        index = instruction.integer("index") or 0
+        if index >= _elements(operands[0]):
+            yield f"{name} takes element {index} of {_counted(_elements(operands[0]), 'element')}"
+    root = called[0].root if instruction.opcode == "fusion" and called else None
+    if root is not None and _elements(root) != _elements(instruction):
+        yield f"{name} does not have the result of {called[0].name}"
     if instruction.opcode in _NEEDS_COMPUTATION and not called:
         yield f"{name} calls no computation"
     if instruction.opcode == "fusion" and called and len(called[0].parameters) != len(operands):
         counts = _counted(len(operands), "operand"), _counted(len(called[0].parameters), "parameter")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"
+
+
+def _elements(instruction: Instruction) -> int:
+    """The elements of its result; none of an array."""
+    return len(instruction.shape.elements) if isinstance(instruction.shape, TupleShape) else 0
 
 
 def _counted(count: int, noun: str) -> str:
