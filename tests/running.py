@@ -46,20 +46,22 @@ def made(random, sizes, dtype):
     return (values if numpy.dtype(dtype).kind in "biu" else values / 8).astype(dtype)
 
 @functools.cache
-def results(text):
+def results(text, is_compiled=False):
     module = _hlo.hlo_module_from_text(text)
     given = module.as_serialized_hlo_module_proto()
     small, shape = stub(module)
     random = numpy.random.default_rng(1)
     inputs = [made(random, each.dimensions(), each.numpy_dtype()) for each in shape.parameter_shapes()]
-    _xla.register_xla_transform("inject", 1, lambda ignored: given)
+    if not is_compiled:
+        _xla.register_xla_transform("inject", 1, lambda ignored: given)
     try:
         client = jax.devices("cpu")[0].client
         devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
-        translated = _jax.mlir.hlo_to_stablehlo(small.as_serialized_hlo_module_proto())
+        translated = _jax.mlir.hlo_to_stablehlo(given if is_compiled else small.as_serialized_hlo_module_proto())
         program = client.compile_and_load(translated, devices, _jax.CompileOptions())
     finally:
-        _xla.clear_xla_transform("inject", 1)
+        if not is_compiled:
+            _xla.clear_xla_transform("inject", 1)
     arrays = program.execute_sharded([jax.device_put(each) for each in inputs])
     return [numpy.asarray(each[0]) for each in arrays.disassemble_into_single_device_arrays()]
 
@@ -74,23 +76,24 @@ def same(one, other):
 def all_same(one, other):
     return len(one) == len(other) and all(map(same, one, other))
 
-groups, exactly = json.load(sys.stdin)
-answers = [[all_same(results(text), results(texts[0])) for text in texts[1:]] for texts in groups]
+groups, exactly, is_compiled = json.load(sys.stdin)
+answers = [[all_same(results(text), results(texts[0], is_compiled)) for text in texts[1:]] for texts in groups]
 print(json.dumps(answers))
 """
 )
 
 
-def same_results(groups: list[list[str]], *, exactly: bool = True) -> list[list[bool]]:
+def same_results(groups: list[list[str]], *, exactly: bool = True, is_compiled: bool = False) -> list[list[bool]]:
     """Of each group, whether every text but the first computes the same as that.
 
-    All bits must be the same, or, unless `exactly`, floats may differ as other orders of adding them make them.
+    All bits must be the same, or, unless `exactly`, floats may differ as other orders of adding them make them. The
+    first of each goes through the whole compiler, if it `is_compiled`.
     """
     pytest.importorskip("jaxlib._hlo")
     pytest.importorskip("jax")
     asked = subprocess.run(
         [sys.executable, "-c", _RUN],
-        input=json.dumps((groups, exactly)),
+        input=json.dumps((groups, exactly, is_compiled)),
         capture_output=True,
         text=True,
         check=True,

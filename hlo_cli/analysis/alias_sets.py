@@ -45,7 +45,7 @@ def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSe
         return value
 
     rank, at = dataflow.rank, dataflow.value
-    for place, other in _aliases(module, dataflow, in_place):
+    for place, other in aliased_places(module, dataflow, in_place):
         first, second = find(at[place]), find(at[other])
         if rank[first] > rank[second]:
             first, second = second, first
@@ -58,7 +58,7 @@ def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSe
     return AliasSets(buffer, {name: tuple(sorted(found, key=rank.__getitem__)) for name, found in members.items()})
 
 
-def _aliases(module: Module, dataflow: Dataflow, in_place: InPlace) -> Iterator[tuple[int, int]]:
+def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Iterator[tuple[int, int]]:
     """Pairs of places that are the same memory."""
     places = dataflow.places
     root, parameters = module.entry.root, module.entry.parameters

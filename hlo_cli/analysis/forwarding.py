@@ -150,6 +150,8 @@ class Sources:
             ways: list[int] = []
             is_loop = False
             for caller in callers:
+                if caller.computation not in self._places.base:
+                    continue  # it is fused, and may call nothing that runs
                 ways.extend(self._handed(caller, computation, number))
                 if caller.opcode == "while" and caller.called_computations[0].root not in (None, parameter):
                     ways.append(self._places.first_of(caller.called_computations[0].root))

@@ -9,7 +9,7 @@ constants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.assignment import Assigned, assign
@@ -33,12 +33,14 @@ class Peaks:
     """The most bytes alive in each memory space, by its number.
 
     In `standing` every constant counts from where it stands, as in `memory_of`; in `whole` it does for the whole run.
-    `constants` are the bytes of constants that this is about.
+    `constants` are the bytes of constants that this is about. `temporaries` are the sizes of the temporary
+    allocations, with what alignment and fragmentation add, where these were asked for.
     """
 
     standing: Mapping[int, int]
     whole: Mapping[int, int]
     constants: Mapping[int, int]
+    temporaries: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def is_within(self, others: Peaks) -> bool:
         """Whether neither count is higher than in others in any space."""
@@ -60,8 +62,8 @@ class Peaks:
 
 
 @no_garbage_collection()
-def peaks_of(facts: AnyOrder, orders: Orders) -> Peaks:
-    """The peaks of a module.
+def peaks_of(facts: AnyOrder, orders: Orders, *, with_temporaries: bool = False) -> Peaks:
+    """The peaks of a module; if asked for, `with_temporaries`, which takes longer.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.any_order import any_order
@@ -79,7 +81,7 @@ def peaks_of(facts: AnyOrder, orders: Orders) -> Peaks:
     ranges = live_ranges(facts.module, dataflow, schedule, facts.aliases, facts.target)
     sharing = OperandSharing(dataflow, facts.in_place, facts.target)
     interference = Interference(dataflow, facts.aliases, ranges, sharing)
-    assigned = assign(facts.module, facts.buffers, interference, facts.target, with_offsets=False)
+    assigned = assign(facts.module, facts.buffers, interference, facts.target, with_offsets=with_temporaries)
     lives: dict[int, list[Life]] = {}
     others: dict[int, list[Life]] = {}
     constants: dict[int, set[Buffer]] = {}
@@ -92,7 +94,8 @@ def peaks_of(facts: AnyOrder, orders: Orders) -> Peaks:
     standing = {space: _peak(lives[space], schedule.end) for space in sorted(lives)}
     sizes = {space: sum(buffer.size for buffer in found) for space, found in constants.items()}
     whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
-    return Peaks(standing, {**standing, **whole}, sizes)
+    temporaries = {each.space: each.size for each in assigned if each.role == "temporary"} if with_temporaries else {}
+    return Peaks(standing, {**standing, **whole}, sizes, temporaries)
 
 
 def _peak(lives: Iterable[Life], end: int) -> int:

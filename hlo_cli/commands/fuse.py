@@ -189,10 +189,12 @@ def _write(loaded: Loaded, changed: Changes, output: Output) -> int:
     """The changed module as canonical text."""
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
+    from hlo_cli.transform.in_place import remarks_on
 
     result, _ = _result(loaded, changed)
     write(module_chunks(result.module), output.path)
-    return complain(notes_of(loaded), loaded.module.errors, output)
+    notes = [Diagnostic("note", words) for words in remarks_on(result.copies)]
+    return complain((*notes, *notes_of(loaded)), loaded.module.errors, output)
 
 
 def _about_one(asked: Mapping[str, bool], wish: _Wish) -> list[str]:

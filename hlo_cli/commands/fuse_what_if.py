@@ -23,8 +23,9 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fuse import Decision, fuse
-from hlo_cli.transform.fuse_pair import fuse_pair, what_rule_says
-from hlo_cli.transform.unfuse import unfuse
+from hlo_cli.transform.fuse_pair import fused_pair, what_rule_says
+from hlo_cli.transform.in_place import remarks_on
+from hlo_cli.transform.unfuse import unfused
 
 _BEFORE_THE_PASS: Final = "before_fusion"
 
@@ -54,12 +55,16 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The module as it would be, with what was decided about its pairs, and what should be said about that."""
+    """The module as it would be, with what was decided about its pairs, and what should be said about that.
+
+    `copies` are those that were added to keep operands until their last read.
+    """
 
     module: Module
     joined: tuple[Decision, ...] = ()
     apart: tuple[Decision, ...] = ()
     remarks: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
 
 def rules_of(switches: Sequence[str]) -> FusionRules:
@@ -76,8 +81,11 @@ def rules_of(switches: Sequence[str]) -> FusionRules:
 def what_if(module: Module, wish: WhatIf) -> Result:
     """Take apart, fuse by hand, then fuse by the rules, as far as each is asked for."""
     remarks: list[str] = []
+    copies: list[str] = []
     if wish.unfuse:
-        module = unfuse(module, None if wish.unfuse == ("all",) else wish.unfuse)
+        kept = unfused(module, None if wish.unfuse == ("all",) else wish.unfuse)
+        module = kept.module
+        copies += kept.copies
     producers, consumer = _by_hand(wish)
     for producer in producers:
         rule = what_rule_says(module, producer, consumer)
@@ -85,13 +93,16 @@ def what_if(module: Module, wish: WhatIf) -> Result:
             remarks.append(f"the CPU compiler would not: {rule.about(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
-        module = fuse_pair(module, producer, consumer, keep=wish.keep)
+        kept = fused_pair(module, producer, consumer, keep=wish.keep)
+        module = kept.module
+        copies += kept.copies
         if place.opcode != "fusion":
             consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
     if not wish.apply:
-        return Result(module, remarks=tuple(remarks))
+        return Result(module, remarks=tuple(remarks), copies=tuple(copies))
     fused = fuse(module, rules_of(wish.switches))
-    return Result(fused.module, fused.joined, fused.apart, tuple(remarks))
+    copies += fused.copies
+    return Result(fused.module, fused.joined, fused.apart, tuple(remarks), tuple(copies))
 
 
 def _by_hand(wish: WhatIf) -> tuple[tuple[str, ...], str]:
@@ -115,7 +126,7 @@ def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument:
         parts += [_rules_table(result.apart), _decisions_table((*result.joined, *result.apart))]
     if not diff.hunks:
         parts.append(Passage("nothing", ("No two instructions become one, and none becomes several.",)))
-    notes = (*(Diagnostic("note", words) for words in (*_label(loaded, wish), *result.remarks)), *notes_of(loaded))
+    notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, wish)), *notes_of(loaded))
     return Report(
         "fuse",
         _answer(before, after, has_changed=bool(diff.hunks)),
@@ -133,6 +144,10 @@ def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument:
         notes=notes,
         input=input_facts(loaded),
     )
+
+
+def _remarks(loaded: Loaded, result: Result, wish: WhatIf) -> Iterable[str]:
+    return (*_label(loaded, wish), *result.remarks, *remarks_on(result.copies))
 
 
 _Moved = tuple[int, int, int]

@@ -14,9 +14,10 @@ from hlo_cli.render.clean import clean
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import Diagnostic, HloError, nearest
 from hlo_cli.syntax.values import one_line
-from hlo_cli.transform.extract import extract
+from hlo_cli.transform.extract import extracted
+from hlo_cli.transform.in_place import remarks_on
 
 _COLUMNS = (
     Column("name", "instruction", "name", role="name"),
@@ -48,9 +49,10 @@ def write_slice(
     if output.format not in ("table", "hlo") or output.columns or output.sort or output.top is not None:
         raise HloError("--slice prints a module as HLO text", hint="--where EXPR lists instructions in a table")
     module = loaded.module
-    part = extract(module, _find(module, name, computation), operands=operands, users=users)
-    write(module_chunks(part), output.path)
-    return complain(notes_of(loaded), module.errors, output, read=what_was_read(module))
+    part = extracted(module, _find(module, name, computation), operands=operands, users=users)
+    write(module_chunks(part.module), output.path)
+    notes = [Diagnostic("note", words) for words in remarks_on(part.copies)]
+    return complain((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 
 def _for_a_person(answer: str, lines: Iterator[str], left_out: int) -> Iterator[str]:

@@ -20,7 +20,7 @@ from hlo_cli.commands.options import (
     write,
 )
 from hlo_cli.commands.where import where_option
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Overlap
@@ -229,12 +229,15 @@ def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
     """The module in its new order, as canonical text."""
     if wish.how is None or wish.where is not None or wish.computation is not None:
         raise HloError("the module is written whole", hint="leave out --where and --computation")
-    return _write_text(loaded, _reordered(loaded.module, wish.how, wish).module, output)
+    new = _reordered(loaded.module, wish.how, wish)
+    return _write_text(loaded, new.module, output, new.copies)
 
 
-def _write_text(loaded: Loaded, module: Module, output: Output) -> int:
+def _write_text(loaded: Loaded, module: Module, output: Output, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.loading import notes_of
     from hlo_cli.ir.printer import module_chunks
+    from hlo_cli.transform.in_place import remarks_on
 
     write(module_chunks(module), output.path)
-    return complain(notes_of(loaded), loaded.module.errors, output)
+    notes = [Diagnostic("note", words) for words in remarks_on(copies)]
+    return complain((*notes, *notes_of(loaded)), loaded.module.errors, output)

@@ -20,6 +20,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
+from hlo_cli.transform.in_place import remarks_on
 from hlo_cli.transform.moved import moved_blocks
 from hlo_cli.transform.reorder import How, Reordered
 from hlo_cli.transform.scheduling.flights import BY_BYTES
@@ -71,7 +72,12 @@ def report_of_reordering(
         next=(f"hlo schedule {argument} {options} -o new.hlo",)
         if argument not in ("", "-") and (moved or is_new)
         else (),
-        notes=(*_notes(overlap, new, how, throughput), *_unknown_notes(waits), *notes_of(loaded)),
+        notes=(
+            *_notes(overlap, new, how, throughput),
+            *_unknown_notes(waits),
+            *(Diagnostic("note", words) for words in remarks_on(new.copies)),
+            *notes_of(loaded),
+        ),
         input=input_facts(loaded),
     )
 

@@ -93,7 +93,10 @@ class ComputationCopy:
         return name
 
     def operands(self, instruction: Instruction) -> list[Operand]:
-        """The new operands of an old instruction, as it takes them."""
+        """The new operands of an old instruction, as it takes them; HloError if one only comes later."""
+        for operand in instruction.operands:
+            if operand not in self.copies:
+                raise HloError(f"{instruction.name} takes the value of {operand.name}, which only comes later")
         return [(self.copies[o], instruction.operand_index(i)) for i, o in enumerate(instruction.operands)]
 
     def copy(

@@ -16,6 +16,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Text
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
+from hlo_cli.transform.in_place import Kept, in_place_kept
 
 if TYPE_CHECKING:
     from hlo_cli.ir.literal import Literal
@@ -46,6 +47,17 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
     >>> print(extract(module, module.entry.root, operands=0).entry.instructions)
     (<parameter p>, <parameter q>, <add r>)
     """
+    return extracted(module, instruction, operands=operands, users=users).module
+
+
+def extracted(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> Kept:
+    """The part as `extract` has it, with the copies that keep its arguments, as it would overwrite them in place.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = s8[9] parameter(0)  ROOT n = s8[9] negate(p) }")
+    >>> extracted(module, module.entry.root).copies
+    ()
+    """
     computation = instruction.computation
     all_users = users_of(computation)
     above = reached([instruction], lambda i: i.operands, steps=operands)
@@ -53,7 +65,7 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
     kept = reached(above | below, lambda i: _other_ends(i, all_users))
     entry = _Copy(computation, kept).entry()
     called = _called(module, kept)
-    return Module(
+    part = Module(
         module.name,
         (*called, entry),
         entry,
@@ -64,6 +76,7 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
         read_stack_tables=module.read_stack_tables,
         read_header_value=module.read_header_value,
     )
+    return in_place_kept(part, module)
 
 
 def _header(header: Iterable[Attribute]) -> Iterator[Attribute]:

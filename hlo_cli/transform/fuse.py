@@ -23,6 +23,8 @@ from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.overwriting import Overwriting
 from hlo_cli.transform.fusing.wrapping import wrap
 from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.in_place import in_place_kept
+from hlo_cli.transform.rewritable import check_rewritable
 from hlo_cli.transform.scheduling.effects import effects_of
 
 
@@ -42,11 +44,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A module after fusion: what was fused, step by step, and what rule keeps neighbours apart that were tried."""
+    """A module after fusion: what was fused, step by step, and what rule keeps neighbours apart that were tried.
+
+    `copies` are the names of those added to keep what is overwritten in place until its last read.
+    """
 
     module: Module
     joined: tuple[Decision, ...]
     apart: tuple[Decision, ...]
+    copies: tuple[str, ...] = ()
 
 
 def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
@@ -62,6 +68,7 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
     <fusion negate_add_fusion> ['loop']
     """
     with no_garbage_collection():
+        check_rewritable(module)
         return _fused(desugar(module), rules)
 
 
@@ -86,7 +93,8 @@ def _fused(module: Module, rules: FusionRules) -> Fused:
                 wrap(graph, rules, names)
     together = _make_together(module, graphs, names, overwriting) if rules.multi_output else ()
     made = written(module, graphs)
-    return Fused(without_uncalled(made) if rules.multi_output else made, (*joined, *together), tuple(apart))
+    kept = in_place_kept(without_uncalled(made) if rules.multi_output else made, module)
+    return Fused(kept.module, (*joined, *together), tuple(apart), kept.copies)
 
 
 def _make_together(

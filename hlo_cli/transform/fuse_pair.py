@@ -22,6 +22,8 @@ from hlo_cli.transform.fusing.joining import begin_fusion, join, take_in
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.results import make_together
 from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.rewritable import check_rewritable
 
 _STRONGER: Final = ("", "kLoop", "kInput", "kOutput")
 """Kinds of fusions: of two that become one, the later here is that of both."""
@@ -40,6 +42,18 @@ def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fals
     >>> [i.name for i in fuse_pair(module, "t", "b").entry.instructions]
     ['p', 'tanh_broadcast_fusion']
     """
+    return fused_pair(module, producer, consumer, keep=keep).module
+
+
+def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> Kept:
+    """The module as `fuse_pair` has it, with the copies that keep operands until their last read.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT n = f32[9] negate(t) }"
+    >>> fused_pair(parse_module(text), "t", "n").copies
+    ()
+    """
+    check_rewritable(module)
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
     graph = graph_of(first.computation, module.source.text)
@@ -58,7 +72,7 @@ def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fals
     else:
         fuse_nodes(graph, one, other, names)
     graph.settle()
-    return written(module, {first.computation: graph})
+    return in_place_kept(written(module, {first.computation: graph}), module)
 
 
 def what_rule_says(module: Module, producer: str, consumer: str) -> Rule:

@@ -41,8 +41,9 @@ def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
     """
     blocks: list[MovedBlock] = []
     for before, after in zip(old.computations, new.computations, strict=True):
-        ones, others = _that_run(before), _that_run(after)
+        ones = _that_run(before)
         place = {instruction.name: position for position, instruction in enumerate(ones)}
+        others = tuple(instruction for instruction in _that_run(after) if instruction.name in place)
         positions = [place[instruction.name] for instruction in others]
         for first, end in _runs(positions):
             blocks.append(

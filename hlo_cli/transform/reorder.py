@@ -19,11 +19,12 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.in_place import in_place_kept
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.by_latency import Limits
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.flights import Times, exposed_bytes
-from hlo_cli.transform.scheduling.least_memory import memory_orders
+from hlo_cli.transform.scheduling.least_memory import is_no_worse, measured, memory_orders
 from hlo_cli.transform.scheduling.least_waiting import latency_orders, rounds_of
 from hlo_cli.transform.scheduling.running import Running
 
@@ -34,18 +35,23 @@ _SCHEDULERS = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_or
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A module in its new order, with the peaks that it had and has."""
+    """A module in its new order, with the peaks that it had and has.
+
+    `copies` are the names of those added to keep what is overwritten in place until its last read.
+    """
 
     module: Module
     before: Peaks
     after: Peaks
+    copies: tuple[str, ...] = ()
 
 
 def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Module:
     """The module with a new order of every computation that runs, and with `is_scheduled=true`.
 
-    - `memory`: of the orders that XLA's memory schedulers choose and of some that go further, the one with the lowest
-      peak; the order as it was stays unless another has a lower one, in no memory space a higher one
+    - `memory`: of the orders that XLA's memory schedulers choose and of some that go further, the one with the
+      smallest temporary allocation (on TPUs, the lowest peak); a schedule stays unless that of another is smaller, and
+      its peak in no memory space higher
     - `dfs`: depth first, the operands with most above them first
     - `bfs`: breadth first, everything as soon as it can be
     - `latency`: what is asynchronous starts as early and is waited for as late as may be, within `limits`: the bytes
@@ -61,7 +67,7 @@ def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Ti
     >>> [instruction.name for instruction in new.entry.instructions], new.is_scheduled
     (['p', 's', 'n', 'd', 'a'], True)
     """
-    return _found(module, how, limits or {}, times)[0]
+    return in_place_kept(_found(module, how, limits or {}, times)[0], module).module
 
 
 def reordered(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Reordered:
@@ -77,6 +83,9 @@ def reordered(module: Module, how: How, *, limits: Limits | None = None, times: 
     new, before, after = _found(module, how, limits or {}, times)
     if before is None:
         before = peaks_of(any_order(module), {})
+    kept = in_place_kept(new, module)
+    if kept.module is not new:
+        return Reordered(kept.module, before, _peaks(kept.module), kept.copies)
     return Reordered(new, before, _peaks(new) if after is None else after)
 
 
@@ -85,7 +94,7 @@ def _found(module: Module, how: How, limits: Limits, times: Times | None) -> tup
     """The new module, with the peaks before and after where they had to be measured."""
     running = Running(module)
     if how == "memory":
-        before = peaks_of(running.uses.facts, {})
+        before = measured(running, {})
         return _lower(module, memory_orders(running, before), before)
     if how == "latency":
         return _waiting_less(module, running, limits, times)
@@ -100,8 +109,8 @@ def _lower(module: Module, candidates: Iterable[Orders], before: Peaks) -> tuple
     """The first of the new orders with no higher peak, measured on the module as it will be; else as it was."""
     for orders in candidates:
         new = _with(module, orders)
-        after = _peaks(new)
-        if after.is_within(before):
+        after = peaks_of(any_order(new), {}, with_temporaries=bool(before.temporaries))
+        if is_no_worse(module, after, before):
             return new, before, after
     return _with(module, {}), before, before
 

@@ -86,7 +86,12 @@ class _Sugar:
                 self._find_start(instruction, users)
             elif instruction.opcode == "get-tuple-element" and self.with_elements:
                 number = instruction.integer("index")
-                used = users[instruction] and not instruction.is_root and instruction.name not in pinned
+                used = (
+                    users[instruction]
+                    and instruction.operands
+                    and not instruction.is_root
+                    and instruction.name not in pinned
+                )
                 if used and number is not None and {a.name for a in instruction.attributes} <= set(_FORGOTTEN):
                     self.elements[instruction] = number
 

@@ -18,6 +18,8 @@ from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.joining import begin_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, Names
 from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.rewritable import check_rewritable
 
 _IN_PLACE: Final = frozenset(("dynamic-update-slice", "scatter"))
 
@@ -34,8 +36,20 @@ def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
     >>> unfuse(parse_module(text)).entry.instructions
     (<parameter p>, <not b>, <negate n>)
     """
+    return unfused(module, names).module
+
+
+def unfused(module: Module, names: Collection[str] | None = None) -> Kept:
+    """The module as `unfuse` has it, with the copies that keep operands until their last read.
+
+    >>> from hlo_cli import parse_module
+    >>> unfused(parse_module("ENTRY e { ROOT p = s8[9] parameter(0) }")).copies
+    ()
+    """
     with no_garbage_collection():
-        return _unfused(desugar(module), names)
+        check_rewritable(module)
+        given = desugar(module)
+        return in_place_kept(_unfused(given, names), given)
 
 
 def _unfused(module: Module, names: Collection[str] | None) -> Module:

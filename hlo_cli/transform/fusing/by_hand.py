@@ -12,7 +12,7 @@ from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import Decider, is_loop
 from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations
-from hlo_cli.analysis.fusion.in_place import in_place_operands
+from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.analysis.fusion.together import are_elements_taken, gives_elements, result_shape
 from hlo_cli.analysis.target import target_of
@@ -21,7 +21,10 @@ from hlo_cli.source import HloError
 from hlo_cli.transform.fusing.overwriting import Overwriting
 
 _FORBIDDEN: Final = frozenset((by.LIBRARY, by.IN_PLACE, by.IN_PLACE_TWICE))
-_NO_LOOPS: Final = frozenset((by.NOT_A_LOOP, by.NO_LOOP_FUSION))
+_ALONE: Final = frozenset(("scatter", "sort"))
+"""Operations that CPU kernels do by themselves, with nothing else in their fusion."""
+_IN_LOOPS: Final = frozenset(("map", "reduce-window"))
+"""Operations that no pass fuses, and that a loop over elements computes all the same."""
 _NO_KERNELS: Final = frozenset(("tuple", "get-tuple-element", "after-all", "custom-call", *COLLECTIVES))
 _STEPS: Final = ("-start", "-update", "-done")
 """How the opcodes of what runs beside the program end."""
@@ -56,8 +59,12 @@ class Refusals:
         rule = Decider(SHIPPED, None).rule(producer, consumer)
         if producer.body is not None and self._is_cpu and not all(map(is_loop, producer.body.operations)):
             rule = by.NOT_A_LOOP
-        if rule in _FORBIDDEN or (rule in _NO_LOOPS and self._is_cpu and not _are_loops(producer, consumer)):
+        if rule in _FORBIDDEN:
             raise _refusal(rule, producer, consumer)
+        if (in_place := in_place_rule(producer, consumer)) is not None:
+            raise _refusal(in_place, producer, consumer)
+        if self._is_cpu and ((no_loop := _no_loop(producer, consumer, rule)) is not None):
+            raise _refusal(no_loop, producer, consumer)
         if self._overwriting.comes_between(self._graph, producer, consumer):
             raise _refusal(by.OVERWRITTEN, producer, consumer)
         if keep:
@@ -120,12 +127,26 @@ class Refusals:
             raise _apart(by.OVERWRITTEN, one, other)
 
 
-def _are_loops(producer: Node, consumer: Node) -> bool:
-    """Whether both can be computed element by element after all: a fusion of loops is a loop."""
-    return all(
-        is_loop(node) or (node.body is not None and node.kind == "kLoop" and all(map(is_loop, node.body.operations)))
-        for node in (producer, consumer)
+def _no_loop(producer: Node, consumer: Node, rule: Rule) -> Rule | None:
+    """Why two are not computed in one loop over elements, as CPU kernels are; a fusion of loops is a loop."""
+    inside = () if consumer.body is None else tuple(consumer.body.operations)
+    if any(node.opcode in _ALONE for node in inside):
+        return by.NO_LOOP_FUSION
+    if rule.fuses:
+        return None
+    if not _is_loop(producer):
+        return by.NOT_A_LOOP
+    return None if _is_loop(consumer) else by.NO_LOOP_FUSION
+
+
+def _is_loop(node: Node) -> bool:
+    return is_loop(node) or (
+        node.body is not None and node.kind == "kLoop" and all(map(_is_in_loop, node.body.operations))
     )
+
+
+def _is_in_loop(node: Node) -> bool:
+    return is_loop(node) or node.opcode in _IN_LOOPS
 
 
 def _refusal(rule: Rule, producer: Node, consumer: Node) -> HloError:

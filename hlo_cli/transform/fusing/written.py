@@ -111,7 +111,7 @@ class _Writer:
         if node.body is not None:
             is_nested = lines.computation is not self.new[lines.original]
             called = [self._computation_of(node.body, lines.original, is_nested=is_nested)]
-        elif node.opcode == "parameter":
+        elif node.opcode != node.instruction.opcode:
             called = []
         calls = called[0].name if node.body is not None else ""
         text = _text_of(node, waits, calls, is_held=node.instruction in self.held)

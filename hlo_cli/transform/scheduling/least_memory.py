@@ -12,6 +12,7 @@ from typing import Final
 from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.by_buffers import by_buffers
 from hlo_cli.transform.scheduling.by_memory import by_memory
@@ -31,11 +32,15 @@ _LEAST: Final = 5
 _TIGHTENED: Final = 100_000
 """How many instructions of a large module are made tighter in all: each computation's orders with the lowest peaks."""
 
+Rank = tuple[int, int, int]
+
 _SCHEDULERS: Final = (heaviest_first, by_memory, post_order, breadth_first)
 
 
 def memory_orders(running: Running, before: Peaks) -> Iterator[Orders]:
-    """Orders of the module by their peaks, the lowest first, that are lower than before and in no space higher.
+    """Orders of the module by temporary allocations and peaks, the lowest first, that are lower than before.
+
+    A schedule that is there gets none with a higher peak in any space.
 
     What is lower is so with constants there for the whole run: to have them later is no gain, and only chooses between
     orders of a module that has none yet.
@@ -48,23 +53,38 @@ def memory_orders(running: Running, before: Peaks) -> Iterator[Orders]:
     if count < _LEAST:
         yield _candidates(running, 1)[0]
         return
-    ranked: list[tuple[tuple[int, int], int, Orders]] = []
+    ranked: list[tuple[Rank, int, Orders]] = []
     for number, orders in enumerate(_candidates(running, count)):
-        peaks = peaks_of(running.uses.facts, orders)
-        if peaks.is_within(before):
+        peaks = measured(running, orders)
+        if is_no_worse(running.module, peaks, before):
             ranked.append((_rank(peaks), number, orders))
     ranked.sort(key=lambda each: each[:2])
-    whole, standing = _rank(before)
+    temporaries, whole, standing = _rank(before)
     for rank, _, orders in ranked:
-        if rank < (whole, 0 if running.module.is_scheduled else standing):
+        if rank < (temporaries, whole, 0 if running.module.is_scheduled else standing):
             unmoved = {computation: in_front("constant", order) for computation, order in orders.items()}
-            if _rank(peaks_of(running.uses.facts, unmoved)) <= rank:
+            if _rank(measured(running, unmoved)) <= rank:
                 yield unmoved
             yield orders
 
 
-def _rank(peaks: Peaks) -> tuple[int, int]:
-    return sum(peaks.whole.values()), sum(peaks.standing.values())
+def measured(running: Running, orders: Orders) -> Peaks:
+    """The peaks of a module in some orders, and the temporary allocations, but for TPUs.
+
+    What a program takes is these: buffers lie at multiples of 64 bytes on CPUs, of 256 on GPUs, and between others.
+    """
+    return peaks_of(running.uses.facts, orders, with_temporaries=running.uses.facts.target != "tpu")
+
+
+def is_no_worse(module: Module, peaks: Peaks, before: Peaks) -> bool:
+    """Whether no peak is higher than before; where nothing is scheduled, whether what is allocated is not."""
+    if module.is_scheduled or not before.temporaries:
+        return peaks.is_within(before)
+    return sum(peaks.temporaries.values()) <= sum(before.temporaries.values())
+
+
+def _rank(peaks: Peaks) -> Rank:
+    return sum(peaks.temporaries.values()), sum(peaks.whole.values()), sum(peaks.standing.values())
 
 
 def _candidates(running: Running, count: int) -> list[Orders]:

@@ -1,0 +1,218 @@
+"""Values copied before they are overwritten, for what reads them later.
+
+Mirrors `AddCopiesForAliasedInputOutputs` and `AddCopiesForWhile` of xla/service/copy_insertion.cc: an element of a
+tuple is taken out, copied and put into a tuple of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hlo_cli.analysis.any_order import AnyOrder
+from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
+from hlo_cli.source import HloError
+from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.fusing.names import Names
+
+_PASSES_ON = frozenset(("bitcast", "opt-barrier", "add-dependency", "domain"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A reader, or the end of a computation, takes a value as a copy that is made right before an instruction.
+
+    `places` are those where it takes it, if not all; operands of `spared_operands` stay.
+    """
+
+    computation: Computation
+    reader: Instruction | None
+    value: int
+    before: Instruction | None
+    places: frozenset[int] = frozenset()
+    spared_operands: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is copied: an element of an instruction's result, right before the instruction with an index.
+
+    Readers share a copy, unless it is made `for_place` alone.
+    """
+
+    origin: Instruction
+    index: ShapeIndex
+    before: int
+    for_place: int
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What changes in one computation: copies by where they stand, and operands, with the parts that are copies."""
+
+    users: Users
+    sources: dict[_Source, Instruction | None] = field(default_factory=dict)
+    operands: dict[tuple[int, int], dict[ShapeIndex, _Source]] = field(default_factory=dict)
+    root: dict[ShapeIndex, _Source] = field(default_factory=dict)
+
+
+def with_copies(module: Module, facts: AnyOrder, fixes: Iterable[Fix]) -> tuple[Module, list[str]]:
+    """The module with copies, and the names of these."""
+    plans: dict[Computation, _Plan] = {}
+    for fix in fixes:
+        plan = plans.setdefault(fix.computation, _Plan(users_of(fix.computation)))
+        _add(facts, plan, fix)
+    copies = begin_copies(module)
+    names = Names(instruction.name for instruction in module.instructions)
+    added: list[str] = []
+    computations: list[Computation] = []
+    for old, copy in copies.items():
+        if old in plans:
+            computations.append(_Filling(plans[old], copy, names, added).filled(copies))
+            continue
+        for instruction in old.instructions:
+            copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
+        computations.append(copy.finish(None if old.root is None else copy.copies[old.root]))
+    return with_computations(module, computations, copies), added
+
+
+def _add(facts: AnyOrder, plan: _Plan, fix: Fix) -> None:
+    """Plan one copy, wherever the reader takes the value."""
+    places, at = facts.places, facts.dataflow.value
+    root = fix.computation.root
+    if fix.reader is None:
+        assert root is not None
+        first = places.first_of(root)
+        for ordinal, index in enumerate(places.parts(root).indices):
+            if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+                own = first + ordinal if fix.places else -1
+                if root.opcode == "tuple" and index:
+                    _plan(plan, root, index[0], index[1:], fix.before, own)
+                else:
+                    before = len(fix.computation.instructions) if fix.before is None else fix.before.index
+                    plan.root[index] = _planned(plan, root, index, before, fix.before, own)
+        return
+    for number, operand in enumerate(fix.reader.operands):
+        if number in fix.spared_operands:
+            continue
+        first = places.operand_place(fix.reader, number)
+        for ordinal, index in enumerate(places.parts(operand).indices):
+            if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
+                own = first + ordinal if fix.places else -1
+                _plan(plan, fix.reader, number, index, fix.before, own)
+
+
+def _plan(
+    plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None, for_place: int
+) -> None:
+    operand = reader.operands[number]
+    while index and operand.opcode == "tuple" and plan.users[operand] == (reader,) and index[0] < len(operand.operands):
+        reader, number, index = operand, index[0], index[1:]
+        operand = reader.operands[number]
+    place = min(reader.index, reader.index if before is None else before.index)
+    plan.operands.setdefault((reader.index, number), {})[index] = _planned(
+        plan, operand, index, place, before, for_place
+    )
+
+
+def _planned(
+    plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None, for_place: int
+) -> _Source:
+    """A copy of a value that was there before; one that is only passed on later is copied where it comes from."""
+    while origin.index >= before:
+        if origin.opcode == "tuple" and index:
+            origin, index = origin.operands[index[0]], index[1:]
+        elif origin.opcode == "get-tuple-element":
+            origin, index = origin.operands[0], (origin.integer("index") or 0, *index)
+        elif origin.opcode in _PASSES_ON:
+            origin = origin.operands[0]
+        else:
+            raise HloError(f"{origin.name} is overwritten in place before its last read")
+    source = _Source(origin, index, before, for_place)
+    plan.sources.setdefault(source, cause)
+    return source
+
+
+class _Filling:
+    """One computation while it is written anew."""
+
+    def __init__(self, plan: _Plan, copy: ComputationCopy, names: Names, added: list[str]) -> None:
+        self._plan, self._copy, self._names, self._added = plan, copy, names, added
+        self._made: dict[_Source, Instruction] = {}
+
+    def filled(self, copies: dict[Computation, ComputationCopy]) -> Computation:
+        """The new computation."""
+        plan, copy, old = self._plan, self._copy, self._copy.original
+        at: dict[int, list[_Source]] = {}
+        for source in plan.sources:
+            at.setdefault(source.before, []).append(source)
+        for instruction in old.instructions:
+            self._write_copies(at.get(instruction.index, ()), instruction)
+            operands = copy.operands(instruction)
+            for number, operand in enumerate(instruction.operands):
+                if (parts := plan.operands.get((instruction.index, number))) is not None:
+                    operands[number] = self._with_parts(operand, (), operands[number][0], parts, instruction), ()
+            copy.copy(instruction, operands, copied_calls(instruction, copies))
+        root = old.root
+        if root is None:
+            return copy.finish(None)
+        self._write_copies(at.get(len(old.instructions), ()), root)
+        if not plan.root:
+            return copy.finish(copy.copies[root])
+        return copy.finish(self._with_parts(root, (), copy.copies[root], plan.root, root))
+
+    def _write_copies(self, sources: Sequence[_Source], here: Instruction) -> None:
+        for source in sources:
+            value = self._copy.copies[source.origin]
+            for number in source.index:
+                value = self._element(value, number, here)
+            cause = self._plan.sources[source] or here
+            metadata = tuple(attribute for attribute in cause.attributes if attribute.name == "metadata")
+            name = self._names.new("copy")
+            text = InstructionText(metadata, span=cause.span)
+            self._made[source] = self._copy.add(name, value.shape, "copy", [(value, ())], source=cause, text=text)
+            self._added.append(name)
+
+    def _with_parts(
+        self,
+        old: Instruction,
+        index: ShapeIndex,
+        value: Instruction | None,
+        parts: dict[ShapeIndex, _Source],
+        here: Instruction,
+    ) -> Instruction:
+        """A value in which some parts are copies."""
+        shape = subshape(old.shape, index)
+        if index in parts:
+            return self._like(self._made[parts[index]], shape, here)
+        assert value is not None
+        if not any(each[: len(index)] == index for each in parts) or not isinstance(shape, TupleShape):
+            return value
+        elements = []
+        for number in range(len(shape.elements)):
+            part = (*index, number)
+            is_copy = part in parts
+            element = None if is_copy else self._element(value, number, here)
+            elements.append(self._with_parts(old, part, element, parts, here))
+        text = InstructionText((), span=here.span)
+        operands = [(element, ()) for element in elements]
+        return self._copy.add(self._names.new("tuple"), shape, "tuple", operands, source=here, text=text)
+
+    def _like(self, value: Instruction, shape: Shape | None, here: Instruction) -> Instruction:
+        """A copy in the shape that is asked for, if it was made before a bitcast."""
+        if shape is None or value.shape == shape:
+            return value
+        text = InstructionText((), span=here.span)
+        return self._copy.add(self._names.new("bitcast"), shape, "bitcast", [(value, ())], source=here, text=text)
+
+    def _element(self, value: Instruction, number: int, here: Instruction) -> Instruction:
+        shape = subshape(value.shape, (number,))
+        if shape is None:
+            raise HloError(f"{value.name} has no element {number}")
+        text = InstructionText((Attribute("index", str(number)),), span=here.span)
+        name = self._names.new("get-tuple-element")
+        return self._copy.add(name, shape, "get-tuple-element", [(value, ())], source=here, text=text)

@@ -1,0 +1,134 @@
+"""Writes in place moved behind the reads of what they overwrite, where nothing that is read needs them.
+
+Mirrors the edges that `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc has for in-place updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hlo_cli.analysis.any_order import AnyOrder
+from hlo_cli.analysis.overwritten import Access, Walk
+from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.copying import begin_copies, copied_calls, with_computations
+from hlo_cli.transform.scheduling.effects import Effects, effects_of
+from hlo_cli.transform.scheduling.graph import stable_order
+
+
+def with_readers_first(facts: AnyOrder, walk: Walk) -> Module | None:
+    """The module with readers before what overwrites what they read, as far as that can be; None if it cannot.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.any_order import any_order
+    >>> from hlo_cli.analysis.overwritten import overwritten_values
+    >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
+    ... b = f32[9] negate(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
+    ... n = f32[9] negate(b)  ROOT r = (f32[9], f32[9]) tuple(n, d) }'''
+    >>> facts = any_order(parse_module(text))
+    >>> [i.name for i in with_readers_first(facts, overwritten_values(facts)).entry.instructions]
+    ['a', 'i', 'b', 'u', 'n', 'd', 'r']
+    """
+    late = dict.fromkeys(
+        one.computation
+        for each in walk.overwritten
+        for one, other in zip(each.reader.path, each.writer.path, strict=False)
+        if one is not other and one.computation is other.computation
+    )
+    effects = effects_of(facts.module.computations) if late else {}
+    orders: dict[Computation, list[Instruction]] = {}
+    for computation in late:
+        order = _order(computation, walk.accesses, effects, facts.module.source.text)
+        if order is not None:
+            orders[computation] = [computation.instructions[index] for index in order]
+    return _with(facts.module, orders) if orders else None
+
+
+def _with(module: Module, orders: Mapping[Computation, Sequence[Instruction]]) -> Module:
+    copies = begin_copies(module)
+    computations = []
+    for old, copy in copies.items():
+        for instruction in orders.get(old, old.instructions):
+            copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
+        computations.append(copy.finish(None if old.root is None else copy.copies[old.root]))
+    return with_computations(module, computations, copies)
+
+
+def _order(computation: Computation, accesses: Sequence[Access], effects: Effects, text: str) -> list[int] | None:
+    """A new order, the nearest to that of the text; None if nothing can change."""
+    needed = _Needed(computation, text)
+    needed.keep_effects(effects)
+    late: list[tuple[int, int]] = []
+    for found in _by_buffer(computation, accesses).values():
+        late += needed.keep_buffer(found)
+    moved = [pair for pair in dict.fromkeys(late) if needed.let_wait(*pair)]
+    return stable_order(range(len(needed.before)), needed.before) if moved else None
+
+
+def _by_buffer(computation: Computation, accesses: Sequence[Access]) -> dict[int, list[tuple[int, int, bool]]]:
+    """What is done to each buffer, by the index of the instruction within which it is done, in order."""
+    found: dict[int, list[tuple[int, int, bool]]] = {}
+    for access in accesses:
+        index = next((each.index for each in access.path if each.computation is computation), None)
+        if index is not None:
+            found.setdefault(access.buffer, []).append((index, access.value, access.is_write))
+    return found
+
+
+@dataclass(slots=True)
+class _Needed:
+    """For each instruction, by index, those that must come before it."""
+
+    computation: Computation
+    text: str
+    before: list[set[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        controls = control_predecessors(self.computation, self.text)
+        self.before = [
+            {*controls.get(index, ()), *(operand.index for operand in instruction.operands)}
+            for index, instruction in enumerate(self.computation.instructions)
+        ]
+
+    def keep_effects(self, effects: Effects) -> None:
+        """What has the same effect keeps its order."""
+        last: dict[str, int] = {}
+        for index, instruction in enumerate(self.computation.instructions):
+            for effect in effects.get(instruction, ()):
+                if effect in last:
+                    self.before[index].add(last[effect])
+                last[effect] = index
+
+    def keep_buffer(self, accesses: Sequence[tuple[int, int, bool]]) -> Iterator[tuple[int, int]]:
+        """Writes keep their order, reads come before the next write; those that do not yet come back with that."""
+        writes = [(index, value) for index, value, is_write in accesses if is_write]
+        for (one, _), (other, _) in pairwise(writes):
+            if one < other:
+                self.before[other].add(one)
+        last = {value: place for place, (_, value) in enumerate(writes)}
+        for index, value, is_write in accesses:
+            if is_write:
+                continue
+            following = writes[last.get(value, -1) + 1 :]
+            writer = next((at for at, _ in following if at != index), None)
+            if writer is not None and index < writer:
+                self.before[writer].add(index)
+            elif writer is not None:
+                yield index, writer
+
+    def let_wait(self, reader: int, writer: int) -> bool:
+        """Let a writer wait for a reader, unless that needs it."""
+        seen, waiting = {reader}, [reader]
+        while waiting:
+            for index in self.before[waiting.pop()]:
+                if index == writer:
+                    return False
+                if index not in seen:
+                    seen.add(index)
+                    waiting.append(index)
+        self.before[writer].add(reader)
+        return True
