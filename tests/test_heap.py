@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hlo_cli.analysis.fast_merge import fast_merge
 from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.heap import Heap, HeapGroup, place
-from hlo_cli.analysis.heap_in_order import place_in_order
 
 ALIGNMENT = 16
 
@@ -67,7 +67,7 @@ def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
-@pytest.mark.parametrize("placing", [place, place_in_order])
+@pytest.mark.parametrize("placing", [place, fast_merge])
 @given(groups=requests())
 def test_nothing_overlaps_in_time_and_memory(
     placing: Callable[[Sequence[HeapGroup], int], Heap], groups: list[HeapGroup]
@@ -91,7 +91,7 @@ def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
 
 
 def test_an_empty_heap_takes_nothing() -> None:
-    assert place((), ALIGNMENT) == place_in_order((), ALIGNMENT) == Heap((), 0, 0)
+    assert place((), ALIGNMENT) == fast_merge((), ALIGNMENT) == Heap((), 0, 0)
 
 
 @given(

@@ -1,7 +1,7 @@
 """May an instruction write its result where its operand lies, if that dies there? What XLA's backends allow.
 
 Mirrors `CanShareOperandBufferWithUser` of xla/hlo/analysis/hlo_dataflow_analysis.cc and the hint of
-xla/backends/gpu for fusions.
+xla/backends/gpu for fusions; what those for TPUs share besides stands in the text.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.elementwise import is_elementwise_on
 from hlo_cli.analysis.in_place import InPlace
+from hlo_cli.analysis.listed_aliases import listed_aliases, operand_leaf, result_leaf
 from hlo_cli.analysis.neighbours import Users, users_of
 from hlo_cli.analysis.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.analysis.target import Target
@@ -20,7 +21,7 @@ from hlo_cli.ir.shape import ShapeIndex
 class OperandSharing:
     """Answers for the instructions of one module; what fused computations do is found out once."""
 
-    __slots__ = ("_dataflow", "_fused", "_in_place", "_target", "_users", "_uses")
+    __slots__ = ("_dataflow", "_fused", "_in_place", "_listed", "_target", "_users", "_uses")
 
     def __init__(self, dataflow: Dataflow, in_place: InPlace, target: Target | None) -> None:
         self._dataflow = dataflow
@@ -29,6 +30,7 @@ class OperandSharing:
         self._users: dict[Computation, Users] = {}
         self._uses: dict[int, list[tuple[Instruction, int]]] | None = None
         self._fused: dict[tuple[Computation, int, ShapeIndex], bool] = {}
+        self._listed: dict[Instruction, tuple[frozenset[int], ...]] = {}
 
     def may_share(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
         """Whether `user`, which uses the instruction of a place directly, may put its result there."""
@@ -43,7 +45,9 @@ class OperandSharing:
         position = user.operands.index(operand)
         if user.opcode == "fusion" and self._target == "gpu":
             return self._gpu_fusion(user, position, operand_place, user_place, user_index)
-        return equal and self._by_opcode(operand, operand_place, user, user_index, position)
+        if equal and self._by_opcode(operand, operand_place, user, user_index, position):
+            return True
+        return self._target == "tpu" and self._is_listed(operand_place, user, user_index, position)
 
     def users(self, computation: Computation) -> Users:
         """The users of a computation's instructions."""
@@ -60,6 +64,16 @@ class OperandSharing:
                 if below is not None and at[places.first_of(user.operands[number]) + below] == at[operand_place]:
                     return True
         return False
+
+    def _is_listed(self, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int) -> bool:
+        """Whether the compiler's configuration names operand and result together."""
+        if user not in self._listed:
+            self._listed[user] = listed_aliases(user)
+        if not self._listed[user]:
+            return False
+        given = operand_leaf(user, position, self._dataflow.places.index(operand_place))
+        made = result_leaf(user, user_index)
+        return any(given in together and made in together for together in self._listed[user])
 
     def _gpu_fusion(
         self, user: Instruction, position: int, operand_place: int, user_place: int, user_index: ShapeIndex
