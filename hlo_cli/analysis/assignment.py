@@ -7,6 +7,7 @@ needed while the program runs is put into one temporary allocation for each memo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.buffer_sizes import prefetched_space
@@ -19,23 +20,50 @@ from hlo_cli.analysis.operand_sharing import OperandSharing
 from hlo_cli.analysis.places import Places
 from hlo_cli.analysis.reuse import Reuse
 from hlo_cli.analysis.sparse_core import SparseCore
+from hlo_cli.analysis.strategies import LIMITS, OF_TPUS, USUAL, Strategy, StrategyName
 from hlo_cli.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The allocations of a module, temporary ones last, and the strategy by which heaps were filled.
+
+    `limit` is what all allocations of the main memory may take in a strategy, None where that is not known.
+    """
+
+    allocations: tuple[Assigned, ...]
+    strategy: StrategyName
+    limit: int | None
 
 
 def assign(
     facts: AnyOrder, ranges: LiveRanges, release: Release = "0.10.2", *, with_offsets: bool = True
-) -> tuple[Assigned, ...]:
-    """The allocations of a module, temporary ones last; without offsets, heaps have no size: what shares is told.
+) -> Assignment:
+    """The assignment of a module; without offsets, heaps have no size: what shares is told.
 
     Compilers for TPUs are newer than jaxlib 0.10.2, so there the release makes no difference.
     """
-    module, buffers, target = facts.module, facts.buffers, facts.target
-    sharing = OperandSharing(facts.dataflow, facts.in_place, target)
-    rules: Release = "2026-08" if target == "tpu" else release
+    is_tpu = facts.target == "tpu"
+    sharing = OperandSharing(facts.dataflow, facts.in_place, facts.target)
+    rules: Release = "2026-08" if is_tpu else release
     interference = Interference(facts.dataflow, facts.aliases, ranges, sharing, rules)
-    order = assignment_order(interference.dataflow, module, buffers)
+    limit = LIMITS[facts.generation] if is_tpu and facts.is_generation_told else None
+    for strategy in OF_TPUS if is_tpu else (USUAL,):
+        drafts = combined(_drafts(facts, interference, strategy, with_offsets=with_offsets), facts.target)
+        if limit is None or not with_offsets or sum(d.size for d in drafts if _is_limited(d)) <= limit:
+            break
+    return Assignment(tuple(draft.finished() for draft in drafts if draft.buffers), strategy.name, limit)
+
+
+def _is_limited(draft: Draft) -> bool:
+    return not draft.space and draft.role != "thread-local"
+
+
+def _drafts(facts: AnyOrder, interference: Interference, strategy: Strategy, *, with_offsets: bool) -> list[Draft]:
+    module, buffers, target = facts.module, facts.buffers, facts.target
+    order = assignment_order(facts.dataflow, module, buffers)
     places = [number for number in order if not buffers[number].is_local]
-    if target == "tpu":
+    if strategy.by_time:
         places = time_order(places, buffers, interference)
     drafts: list[Draft] = []
     prefetched = prefetched_space(target, facts.generation)
@@ -45,37 +73,39 @@ def assign(
     sparse_core = SparseCore(buffers, interference) if target == "tpu" else None
     if sparse_core is not None:
         drafts += sparse_core.bookkeeping(places)
-    left = _assigned_or_left(module, buffers, places, interference, drafts, sparse_core)
-    drafts.extend(heaps(buffers, left, interference, target, placed=with_offsets))
+    left = _assigned_or_left(facts, places, interference, drafts, sparse_core, strategy)
+    drafts.extend(heaps(buffers, left, interference, target, strategy.placing if with_offsets else None))
     for number in order:
         if buffers[number].is_local:
             role: Role = "constant" if buffers[number].is_constant else "thread-local"
             draft = Draft(buffers[number].size, buffers[number].space, role)
             draft.put(number)
             drafts.append(draft)
-    return tuple(draft.finished() for draft in combined(drafts, target) if draft.buffers)
+    return drafts
 
 
 def _assigned_or_left(
-    module: Module,
-    buffers: tuple[Buffer, ...],
+    facts: AnyOrder,
     order: Sequence[int],
     interference: Interference,
     drafts: list[Draft],
     sparse_core: SparseCore | None,
+    strategy: Strategy,
 ) -> list[int]:
     """Puts buffers into allocations, new ones behind the drafts, and returns those that are left to the heap."""
     left: list[int] = []
     reuse = Reuse(interference)
-    writable = _writable(module, interference.dataflow.places)
+    writable = _writable(facts.module, facts.places)
     placed = {number for draft in drafts for number in draft.buffers}
     for number in order:
         if number in placed:
             continue
-        buffer = buffers[number]
+        buffer = facts.buffers[number]
         draft = _own(buffer, writable) or reuse.of_operand(buffer)
-        if draft is None:
-            draft = reuse.newest(buffer) if sparse_core is None else sparse_core.draft(number)
+        if draft is None and sparse_core is not None:
+            draft = sparse_core.draft(number)
+        if draft is None and not strategy.by_time:
+            draft = reuse.newest(buffer)
         if draft is None and buffer.is_live_out:
             draft = Draft(buffer.size, buffer.space, "output", is_open=True)
         if draft is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from hlo_cli.analysis.heap import Heap, HeapGroup, most_held
+from hlo_cli.analysis.heap import Heap, HeapGroup, most_held, place_largest
 
 
 def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
@@ -32,6 +32,15 @@ def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
         else:
             free.give(*taken.pop(number))
     return Heap(tuple(offsets), free.highest, most_held(groups))
+
+
+def fast_split(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Offsets for groups, the largest first, each into the smallest gap.
+
+    >>> fast_split((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    Heap(offsets=(8, 0), size=12, held=12)
+    """
+    return place_largest(groups, alignment)
 
 
 class _FreeChunks:

@@ -63,6 +63,24 @@ def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     return heap
 
 
+def place_largest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Offsets for groups by the first order alone: the largest first.
+
+    >>> place_largest((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    Heap(offsets=(8, 0), size=12, held=12)
+    """
+    return _placed(groups, alignment, _spatial, Heap((), _UNLIMITED, most_held(groups)))
+
+
+def place_longest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Offsets for groups by the second order alone: those first that live longest.
+
+    >>> place_longest((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
+    Heap(offsets=(0, 4), size=12, held=12)
+    """
+    return _placed(groups, alignment, _temporal, Heap((), _UNLIMITED, most_held(groups)))
+
+
 def _spatial(group: HeapGroup) -> tuple[int, int]:
     start, end = group.intervals[0]
     return -group.size, start - end

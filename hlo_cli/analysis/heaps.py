@@ -5,37 +5,39 @@ Mirrors `BufferAssigner::AssignBuffersWithSequentialOrdering` of xla/service/buf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.drafts import Draft, alignment
 from hlo_cli.analysis.fast_merge import fast_merge
-from hlo_cli.analysis.heap import Heap, HeapGroup, is_addressable, place
+from hlo_cli.analysis.heap import Heap, is_addressable, place
 from hlo_cli.analysis.heap_events import HeapRequest, heap_request
 from hlo_cli.analysis.interference import Interference
+from hlo_cli.analysis.strategies import Placing
 from hlo_cli.analysis.target import Target
 
-Placing = Callable[[Sequence[HeapGroup], int], Heap]
-
-_MERGED: Final = (0, 6)
-"""The memory spaces of TPUs whose buffers stand in one piece."""
+_CHOSEN: Final = (0, 6)
+"""The memory spaces of TPUs that are filled as the strategy says."""
 
 
 def heaps(
-    buffers: tuple[Buffer, ...], left: Sequence[int], interference: Interference, target: Target | None, *, placed: bool
+    buffers: tuple[Buffer, ...],
+    left: Sequence[int],
+    interference: Interference,
+    target: Target | None,
+    placing: Placing | None,
 ) -> list[Draft]:
-    """An allocation for each memory space of what is left; only if `placed` with offsets and sizes."""
+    """An allocation for each memory space of what is left; without a way of placing it has no offsets and no size."""
     found: list[Draft] = []
     for space in sorted({buffers[number].space for number in left}):
         inside = [number for number in left if buffers[number].space == space]
-        placing = fast_merge if target == "tpu" and space in _MERGED else place
-        unit = alignment(space, target)
-        found.append(heap(buffers, inside, interference, placing if placed else None, unit))
+        way = place if placing is not None and target == "tpu" and space not in _CHOSEN else placing
+        found.append(_heap(buffers, inside, interference, way, alignment(space, target)))
     return found
 
 
-def heap(
+def _heap(
     buffers: tuple[Buffer, ...], inside: list[int], interference: Interference, placing: Placing | None, unit: int
 ) -> Draft:
     """An allocation of buffers of one space, at offsets that are multiples of the unit."""

@@ -8,13 +8,13 @@ from typing import Final
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 
-_MARK: Final = '"aliasing_operands":{"lists":[{'
-_OPCODES: Final = frozenset(("all-reduce", "fusion"))
-"""Where a list is followed; for others, such as sorts, it also names what is not shared."""
+_MARK: Final = '"aliasing_operands":'
 
 
-def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...]:
+def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...] | None:
     """Lists of leaves that may share memory, numbered through the arrays of all operands and then those of the result.
+
+    None where the text says nothing of it.
 
     >>> from hlo_cli import parse_module
     >>> config = '{"aliasing_operands":{"lists":[{"indices":["0","1"]}]}}'
@@ -22,11 +22,11 @@ def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...]:
     >>> listed_aliases(root)
     (frozenset({0, 1}),)
     """
-    if instruction.opcode not in _OPCODES or _MARK not in instruction.raw[1]:
-        return ()
+    if _MARK not in instruction.raw[1]:
+        return None
     config = instruction.backend_config
     lists = config.get("aliasing_operands", "lists") if config is not None else None
-    return tuple(_numbers(lists)) if isinstance(lists, Sequence) else ()
+    return tuple(_numbers(lists)) if isinstance(lists, Sequence) else None
 
 
 def _numbers(lists: Sequence[object]) -> Iterator[frozenset[int]]:

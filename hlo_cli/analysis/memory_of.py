@@ -53,7 +53,8 @@ def memory_of(
     schedule = flat_schedule(facts.places, module.entry, facts.chains)
     aliases, buffers = facts.aliases, facts.buffers
     ranges = live_ranges(module, dataflow, schedule, aliases, target)
-    assigned = assign(facts, ranges, release)
+    assignment = assign(facts, ranges, release)
+    assigned = assignment.allocations
     sizing = _Sizing(target, generation)
     allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
     values = sorted((v for a in allocations for v in a.values if v.start >= 0), key=lambda v: (v.start, v.end))
@@ -70,6 +71,8 @@ def memory_of(
         tuple(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
         allocations,
         ranges.peak,
+        assignment.strategy,
+        facts.is_generation_told,
     )
 
 

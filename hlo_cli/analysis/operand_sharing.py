@@ -6,6 +6,8 @@ xla/backends/gpu for fusions; what those for TPUs share besides stands in the te
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.elementwise import is_elementwise_on
 from hlo_cli.analysis.in_place import InPlace
@@ -16,6 +18,9 @@ from hlo_cli.analysis.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
+
+_AS_LISTED: Final = frozenset(("all-reduce", "fusion"))
+"""Where compilers for TPUs share all that they list; of others, such as sorts, they share less."""
 
 
 class OperandSharing:
@@ -30,7 +35,7 @@ class OperandSharing:
         self._users: dict[Computation, Users] = {}
         self._uses: dict[int, list[tuple[Instruction, int]]] | None = None
         self._fused: dict[tuple[Computation, int, ShapeIndex], bool] = {}
-        self._listed: dict[Instruction, tuple[frozenset[int], ...]] = {}
+        self._listed: dict[Instruction, tuple[frozenset[int], ...] | None] = {}
 
     def may_share(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
         """Whether `user`, which uses the instruction of a place directly, may put its result there."""
@@ -45,9 +50,10 @@ class OperandSharing:
         position = user.operands.index(operand)
         if user.opcode == "fusion" and self._target == "gpu":
             return self._gpu_fusion(user, position, operand_place, user_place, user_index)
-        if equal and self._by_opcode(operand, operand_place, user, user_index, position):
-            return True
-        return self._target == "tpu" and self._is_listed(operand_place, user, user_index, position)
+        listed = self._is_listed(operand_place, user, user_index, position) if self._target == "tpu" else None
+        if listed is not None and (not listed or user.opcode in _AS_LISTED):
+            return listed
+        return equal and self._by_opcode(operand, operand_place, user, user_index, position)
 
     def users(self, computation: Computation) -> Users:
         """The users of a computation's instructions."""
@@ -65,15 +71,16 @@ class OperandSharing:
                     return True
         return False
 
-    def _is_listed(self, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int) -> bool:
-        """Whether the compiler's configuration names operand and result together."""
+    def _is_listed(self, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int) -> bool | None:
+        """Whether the compiler's configuration names operand and result together; None if it names nothing at all."""
         if user not in self._listed:
             self._listed[user] = listed_aliases(user)
-        if not self._listed[user]:
-            return False
+        listed = self._listed[user]
+        if not listed:
+            return None if listed is None else False
         given = operand_leaf(user, position, self._dataflow.places.index(operand_place))
         made = result_leaf(user, user_index)
-        return any(given in together and made in together for together in self._listed[user])
+        return any(given in together and made in together for together in listed)
 
     def _gpu_fusion(
         self, user: Instruction, position: int, operand_place: int, user_place: int, user_index: ShapeIndex

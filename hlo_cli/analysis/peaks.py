@@ -78,7 +78,7 @@ def peaks_of(facts: AnyOrder, orders: Orders) -> Peaks:
     dataflow = facts.dataflow
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, orders)
     ranges = live_ranges(facts.module, dataflow, schedule, facts.aliases, facts.target)
-    assigned = assign(facts, ranges, with_offsets=False)
+    assigned = assign(facts, ranges, with_offsets=False).allocations
     lives: dict[int, list[Life]] = {}
     others: dict[int, list[Life]] = {}
     constants: dict[int, set[Buffer]] = {}
