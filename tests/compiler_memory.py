@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-from dumps import Dump
+from typing import Protocol
 
 Key = tuple[str, tuple[int, ...]]
 """A value by its instruction's name and its index."""
@@ -17,6 +16,14 @@ _COLOUR = re.compile(r", color (\d+)")
 _VALUE = re.compile(r" value: <\d+ (\S+?)(\{[\d,]*\})?( \(phi\))? @(\d+)> \(size=(\d+),offset=(\d+)\): (.*)")
 _DEFINED = re.compile(r"<\d+ (\S+?)(\{[\d,]*\})?( \(phi\))? @\d+>")
 _POSITION = re.compile(r"  (\S+)(?: (\{[\d,]*\}))?")
+
+
+class Siblings(Protocol):
+    """A module with the files that the compiler wrote about it."""
+
+    def sibling(self, kind: str) -> str:
+        """The text of a file beside the dump, such as `buffer-assignment`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Assignment:
         return "preallocated-temp" in self.words
 
 
-def compiler_ranges(dump: Dump) -> Ranges:
+def compiler_ranges(dump: Siblings) -> Ranges:
     """What the live-range dump says."""
     sequence, ranges, peak, alive = [], {}, -1, {}
     for line in dump.sibling("live-range").partition("  Stack trace breakdown")[0].splitlines():
@@ -75,7 +82,7 @@ def compiler_ranges(dump: Dump) -> Ranges:
     return Ranges(sequence, ranges, peak, alive)
 
 
-def compiler_assignment(dump: Dump) -> list[Assignment]:
+def compiler_assignment(dump: Siblings) -> list[Assignment]:
     """What the buffer assignment says."""
     found: list[tuple[int, str, list[Place]]] = []
     for line in dump.sibling("buffer-assignment").splitlines():
@@ -91,11 +98,11 @@ def compiler_assignment(dump: Dump) -> list[Assignment]:
     ]
 
 
-def compiler_positions(dump: Dump) -> dict[Key, set[Key]]:
+def compiler_positions(dump: Siblings) -> dict[Key, set[Key]]:
     """At which places each value stands; nothing where the compiler's list of values was not kept."""
     try:
         text = dump.sibling("buffer-assignment-values")
-    except StopIteration:
+    except (KeyError, StopIteration):
         return {}
     found: dict[Key, set[Key]] = {}
     for part in re.split(r"\n(?=<\d+ )", text)[1:]:

@@ -194,3 +194,12 @@ def test_transfers_that_take_too_little_or_too_much_have_their_memory_too(taken:
         shape = "(f32[4], u32[], token[])"
         memory = memory_of(parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  ROOT s = {shape} {opcode}({taken}) }}"))
         assert memory.spaces
+
+
+@pytest.mark.parametrize(("opcode", "temporaries"), [("copy", 4000), ("negate", 0)])
+def test_a_copy_never_takes_the_place_of_what_it_copies(opcode: str, temporaries: int) -> None:
+    """Witness: jaxlib 0.10.2, whose buffer assignment asks for the opcode before anything else."""
+    text = f"""HloModule m, is_scheduled=true
+    ENTRY e {{ p = f32[1000]{{0}} parameter(0) q = f32[1000]{{0}} parameter(1) t = f32[1000]{{0}} sine(q)
+      ROOT c = f32[1000]{{0}} {opcode}(t) }}"""
+    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries

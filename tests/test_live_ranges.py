@@ -19,6 +19,7 @@ from hlo_cli.analysis.in_place import InPlace
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.phi_graph import simplified
 from hlo_cli.analysis.places import Places, places_of
+from hlo_cli.analysis.target import Target
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 
@@ -193,3 +194,75 @@ def test_a_module_that_calls_itself_comes_to_an_end() -> None:
     f { a = f32[] parameter(0) ROOT c = f32[] call(a), to_apply=f }
     ENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=f }"""
     assert [i.name for i in memory_of(parse_module(text)).sequence] == ["p", "a", "c", "r"]
+
+
+REDUCED = """HloModule rs, is_scheduled=true
+    plus { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }
+    wrapped { a = f32[8] parameter(0) b = f32[8] parameter(1)
+      ROOT rs = (f32[4], f32[4]) reduce-scatter(a, b), replica_groups={{0,1}}, dimensions={0}, to_apply=plus }
+    ENTRY e { p = f32[8] parameter(0) q = f32[8] parameter(1)
+      s = ((f32[8], f32[8]), (f32[4], f32[4])) async-start(p, q), calls=wrapped
+      UPDATE
+      ROOT d = (f32[4], f32[4]) async-done(s) }"""
+
+
+def lives(text: str, target: Target) -> dict[str, tuple[int, int]]:
+    memory = memory_of(parse_module(text), target=target)
+    return {str(value): (value.start, value.end) for value in memory.values}
+
+
+def test_an_asynchronous_result_that_is_a_tuple_has_a_table_at_every_member() -> None:
+    """Witness: the live ranges that jaxlib 0.10.2 dumps of these texts."""
+    expected = {"rs": (4, 6), "rs{0}": (4, 7), "rs{1}": (4, 7), "p": (0, 7), "q": (0, 7)}
+    expected |= {"s": (5, 6), "s{0}": (5, 6), "s{1}": (5, 6), "d": (6, 7)}
+    assert lives(REDUCED.replace("UPDATE", ""), "cpu") == expected
+    update = "u = ((f32[8], f32[8]), (f32[4], f32[4])) async-update(s)"
+    found = lives(REDUCED.replace("UPDATE", update).replace("async-done(s)", "async-done(u)"), "cpu")
+    assert {"u", "u{0}", "u{1}"} <= found.keys()
+    assert not {"u{0,0}", "u{0,1}", "u{1,0}", "u{1,1}"} & found.keys()
+
+
+@pytest.mark.parametrize("aliasing", ["", ", output_to_operand_aliasing={{2}: (0, {2})}"])
+def test_an_update_keeps_the_context_unless_it_says_that_its_own_is_the_same_memory(aliasing: str) -> None:
+    """Witness: jaxlib 0.10.2 without, libtpu 0.0.51 with the attribute."""
+    text = f"""HloModule m, is_scheduled=true
+    w {{ a = f32[8] parameter(0) ROOT r = f32[4] slice(a), slice={{[0:4]}} }}
+    ENTRY e {{ p = f32[8] parameter(0) s = ((f32[8]), f32[4], u32[]) async-start(p), calls=w
+      u = ((f32[8]), f32[4], u32[]) async-update(s){aliasing} n = f32[8] negate(p)
+      ROOT d = f32[4] async-done(u) }}"""
+    found = lives(text, "cpu")
+    assert ("u{2}" in found) == bool(aliasing)
+    assert found["s{2}"] == ((3, 6) if not aliasing else (3, 4))
+
+
+def test_what_an_asynchronous_update_in_place_returns_is_there_from_the_start_on_tpus() -> None:
+    """Witness: a loop that writes to host memory, compiled for v5e; the operand it overwrites ends where it starts."""
+    text = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+    w { a = f32[8] parameter(0) b = f32[2] parameter(1) i = s32[] parameter(2)
+      ROOT r = f32[8] dynamic-update-slice(a, b, i) }
+    ENTRY e { p = f32[8] parameter(0) q = f32[2] parameter(1) i = s32[] parameter(2)
+      s = ((f32[8], f32[2], s32[]), f32[8], u32[]) async-start(p, q, i), calls=w
+      ROOT d = f32[8] async-done(s) }"""
+    assert (lives(text, "cpu")["r"], lives(text, "tpu")["r"]) == ((6, 9), (7, 9))
+    assert (lives(text, "cpu")["p"], lives(text, "tpu")["p"]) == ((0, 6), (0, 7))
+
+
+def test_a_value_stands_last_where_it_is_made_if_that_lasts_until_the_done() -> None:
+    """Not at the done, which comes at the same time; so nothing may take its place there, as jaxlib 0.10.2 says."""
+    text = """HloModule m, is_scheduled=true
+    w { a = f32[8] parameter(0) ROOT r = f32[4] slice(a), slice={[0:4]} }
+    ENTRY e { p = f32[8] parameter(0) s = ((f32[8]), f32[4], u32[]) async-start(p), calls=w
+      d = f32[4] async-done(s) ROOT n = f32[4] negate(d) }"""
+    memory = memory_of(parse_module(text), target="cpu")
+    offsets = {str(value): value.allocation for value in memory.values}
+    assert offsets["r"] != offsets["n"]
+
+
+def test_of_two_places_at_one_time_that_of_the_callee_counts() -> None:
+    """The result of a call stands at the callee's root too, which ends where the call is: the sum is no user of it."""
+    text = """HloModule m, is_scheduled=true
+    f { a = f32[8] parameter(0) ROOT b = f32[8] sine(a) }
+    ENTRY e { p = f32[8] parameter(0) c = f32[8] call(p), to_apply=f ROOT n = f32[8] add(c, c) }"""
+    memory = memory_of(parse_module(text), target="cpu")
+    offsets = {str(value): value.allocation for value in memory.values}
+    assert offsets["b"] != offsets["n"]

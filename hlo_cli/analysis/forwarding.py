@@ -120,20 +120,29 @@ class Sources:
             self.source[first] = first
 
     def asynchronous(self, instruction: Instruction) -> None:
-        """Operands, as far as they are bound, and what the wrapped computation returns."""
+        """Operands, as far as they are bound, and what the wrapped computation returns; tables of tuples are new."""
         chain = self._chains.get(instruction)
         if chain is None:
             return
-        places, first = self._places, self._places.first_of(instruction)
+        parts, first = self._places.parts(instruction), self._places.first_of(instruction)
         if is_async_start(instruction.opcode) or instruction.opcode.endswith("-update"):
             self._elements(instruction, (0,), chain.operands)
-            self._output(instruction, chain, places.parts(instruction).below((1,)))
-            return
-        below = range(len(places.parts(instruction)))
-        self._output(instruction, chain, below)
-        for n, shape in enumerate(places.parts(instruction).shapes):
+            self._output(instruction, chain, parts.below((1,)))
+            if instruction is not chain.start:
+                self._contexts(instruction)
+        else:
+            self._output(instruction, chain, range(len(parts)))
+        for n, shape in enumerate(parts.shapes):
             if isinstance(shape, TupleShape):
                 self.source[first + n] = first + n
+
+    def _contexts(self, update: Instruction) -> None:
+        """An update that binds nothing keeps the contexts of its operand, unless it says that its own alias them."""
+        if update.operands[0].shape != update.shape or "output_to_operand_aliasing" in update.raw[1]:
+            return
+        parts, operand = self._places.parts(update), self._places.first_of(update.operands[0])
+        behind = parts.elements[2] if len(parts.elements) > 3 else len(parts)
+        self.forward(self._places.first_of(update) + behind, operand + behind, len(parts) - behind)
 
     def parameters(self, computation: Computation, callers: Sequence[Instruction]) -> None:
         """What callers hand to the parameters of a computation."""

@@ -99,9 +99,10 @@ class Interference:
                 tenants.values.add(value)
 
     def _takes_over(self, earlier: int, later: int) -> bool:
+        """Whether the later value may be written where the earlier one is read last; copies never are."""
         places = self.dataflow.places
         user, index = places.instructions[places.owner[later]], places.index(later)
-        return any(
+        return user.opcode != "copy" and any(
             places.instructions[places.owner[place]] in user.operands and self.sharing.may_share(place, user, index)
             for place in self._asked(earlier)
         )

@@ -49,7 +49,7 @@ def live_ranges(
     start = _starts(dataflow, schedule, target)
     end, last = _positions(dataflow, schedule, start)
     _uses(dataflow, schedule, end)
-    _until_done(dataflow, schedule, end)
+    _late_outputs(dataflow, schedule, end)
     _arguments_stay(module, dataflow, schedule, end)
     for members in aliases.members.values():
         _normalise([value for value in members if value in start], start, end)
@@ -71,16 +71,18 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
             instruction = places.instructions[number]
             start[value] = spans[instruction.computation] if instruction.opcode == "parameter" else tick
     for member, chain in dataflow.chains.items():
-        if member is not chain.start or schedule.ticks[places.number(member)] < 0:
-            continue
         tick = schedule.ticks[places.number(member)]
-        for output in places.parts(member).below((1,)):
-            value = dataflow.value[places.first_of(member) + output]
-            maker = places.instructions[places.owner[value]]
-            if chain.computation is None:
-                start[value] = tick if target == "tpu" else tick - 1
-            elif target == "tpu" and _binds(member, chain) and maker.computation is chain.computation:
-                start[value] = tick
+        if member is not chain.start or tick < 0:
+            continue
+        if chain.computation is None:
+            for output in places.parts(member).below((1,)):
+                start[dataflow.value[places.first_of(member) + output]] = tick if target == "tpu" else tick - 1
+        elif target == "tpu" and _binds(member, chain) and chain.computation.root is not None:
+            root = chain.computation.root
+            for place in range(places.first_of(root), places.first_of(root) + len(places.parts(root))):
+                maker = places.instructions[places.owner[dataflow.value[place]]]
+                if maker.computation is chain.computation:
+                    start[dataflow.value[place]] = tick
     return start
 
 
@@ -92,18 +94,23 @@ def _binds(member: Instruction, chain: AsyncChain) -> bool:
 def _positions(
     dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The last position where each value stands, and at which place; what a root holds stands until its run ends."""
+    """The last position where each value stands, and at which place; what a root holds stands until its run ends.
+
+    Of places at the same position the first in the order of the text counts: a callee's root, not the call behind it.
+    """
     places, at, ticks = dataflow.places, dataflow.value, schedule.ticks
     first, end, last = places.first, dict[int, int](), dict[int, int]()
     roots = {run.computation.root: run.end for run in schedule.spans.values()}
+    done = _done(dataflow, schedule)
     for value in start:
         maker = places.instructions[places.owner[value]]
-        end[value] = roots[maker] if maker in roots else ticks[places.owner[value]]
+        own = roots[maker] if maker in roots else ticks[places.owner[value]]
+        end[value] = max(own, done.get(maker.computation, 0)) if done else own
         last[value] = value
-    for run in schedule.spans.values():
-        root = run.computation.root
-        for number, instruction in enumerate(run.computation.instructions, places.base[run.computation]):
-            tick = run.end if instruction is root else ticks[number]
+    for computation, base in places.base.items():
+        run, root = schedule.spans.get(computation), computation.root
+        for number, instruction in enumerate(computation.instructions if run else (), base):
+            tick = run.end if run and instruction is root else ticks[number]
             for place in range(first[number], first[number + 1]):
                 value = at[place]
                 if value in end and end[value] < tick:
@@ -138,8 +145,8 @@ def _loop_begin(dataflow: Dataflow, schedule: FlatSchedule, loop: Instruction) -
     return schedule.ticks[dataflow.places.number(loop)]
 
 
-def _until_done(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
-    """What runs asynchronously keeps its values until the done, and so does a buffer that it is to write."""
+def _done(dataflow: Dataflow, schedule: FlatSchedule) -> dict[Computation, int]:
+    """What runs asynchronously keeps its values until the done: when that is, for every computation that does."""
     places, done = dataflow.places, dict[Computation, int]()
     for run in schedule.runs:
         if run.caller is None:
@@ -148,11 +155,12 @@ def _until_done(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int])
             done[run.computation] = schedule.ticks[places.number(dataflow.chains[run.caller].done)]
         elif run.caller.computation in done:
             done[run.computation] = done[run.caller.computation]
-    for computation, tick in done.items():
-        base = places.base[computation]
-        for place in range(places.first[base], places.first[base + len(computation.instructions)]):
-            if dataflow.value[place] == place and place in end:
-                end[place] = max(end[place], tick)
+    return done
+
+
+def _late_outputs(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
+    """A buffer that an update hands over to be written lives until the done."""
+    places = dataflow.places
     for member, chain in dataflow.chains.items():
         for taker, position in chain.buffers if member is chain.start else ():
             value = dataflow.value[places.operand_place(taker, position)]
