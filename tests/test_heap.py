@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.analysis.fast_merge import fast_merge
+from hlo_cli.analysis import fast_merge as merging
+from hlo_cli.analysis.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.heap import Heap, HeapGroup, place
 
@@ -61,13 +62,20 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
     return min((plain(groups, spatial), plain(groups, temporal)), key=lambda found: found[1])
 
 
+def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """As many groups are split that a few suffice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "_IN_BEST_GAPS", 3)
+        return fast_split(groups, alignment)
+
+
 @given(requests())
 def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     heap = place(groups, ALIGNMENT)
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
-@pytest.mark.parametrize("placing", [place, fast_merge])
+@pytest.mark.parametrize("placing", [place, fast_merge, fast_split, split_early])
 @given(groups=requests())
 def test_nothing_overlaps_in_time_and_memory(
     placing: Callable[[Sequence[HeapGroup], int], Heap], groups: list[HeapGroup]

@@ -48,7 +48,7 @@ def any_order(module: Module, target: Target | None = None, generation: Generati
     [32, 32]
     """
     target = target or target_of(module)
-    is_told = generation is not None
+    is_told = generation is not None or (target == "tpu" and generation_of(module) == "v4")
     generation = generation or (generation_of(module) if target == "tpu" else "v5e")
     places = places_of(module)
     chains = async_chains(places.instructions)

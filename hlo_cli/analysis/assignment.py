@@ -48,10 +48,11 @@ def assign(
     rules: Release = "2026-08" if is_tpu else release
     interference = Interference(facts.dataflow, facts.aliases, ranges, sharing, rules)
     limit = LIMITS[facts.generation] if is_tpu and facts.is_generation_told else None
-    for strategy in OF_TPUS if is_tpu else (USUAL,):
+    strategy, *others = OF_TPUS if is_tpu else (USUAL,)
+    drafts = combined(_drafts(facts, interference, strategy, with_offsets=with_offsets), facts.target)
+    while others and limit is not None and with_offsets and sum(d.size for d in drafts if _is_limited(d)) > limit:
+        strategy = others.pop(0)
         drafts = combined(_drafts(facts, interference, strategy, with_offsets=with_offsets), facts.target)
-        if limit is None or not with_offsets or sum(d.size for d in drafts if _is_limited(d)) <= limit:
-            break
     return Assignment(tuple(draft.finished() for draft in drafts if draft.buffers), strategy.name, limit)
 
 

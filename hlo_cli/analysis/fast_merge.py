@@ -1,15 +1,18 @@
 """Where TPU compilers put buffers: one after the other as they come to life, into the smallest chunk that is free then.
 
-What shares a place is one buffer that lives from the first time to the last. Mirrors the algorithm FAST_MERGE of
-xla/service/heap_simulator/heap_simulator.cc and its `free_chunks_manager.cc`.
+What shares a place is one buffer that lives from the first time to the last. Mirrors the algorithms FAST_MERGE and
+FAST_SPLIT of xla/service/heap_simulator/heap_simulator.cc and its `free_chunks_manager.cc`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from typing import Final
 
-from hlo_cli.analysis.heap import Heap, HeapGroup, most_held, place_largest
+from hlo_cli.analysis.heap import Heap, HeapGroup, by_size, most_held, place_largest
+
+_IN_BEST_GAPS: Final = 500
 
 
 def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
@@ -35,12 +38,23 @@ def fast_merge(groups: Sequence[HeapGroup], alignment: int) -> Heap:
 
 
 def fast_split(groups: Sequence[HeapGroup], alignment: int) -> Heap:
-    """Offsets for groups, the largest first, each into the smallest gap.
+    """Offsets for groups: shared ones and the largest others in the best gaps, the rest above as they come.
 
     >>> fast_split((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
     Heap(offsets=(8, 0), size=12, held=12)
     """
-    return place_largest(groups, alignment)
+    alone = [n for n, group in enumerate(groups) if len(group.intervals) == 1]
+    alone.sort(key=lambda n: by_size(groups[n]))
+    late = sorted(alone[_IN_BEST_GAPS:])
+    if not late:
+        return place_largest(groups, alignment)
+    early = sorted(set(range(len(groups))).difference(late))
+    below = place_largest([groups[n] for n in early], alignment)
+    above = fast_merge([groups[n] for n in late], alignment)
+    base = -(-below.size // alignment) * alignment
+    offsets = dict(zip(early, below.offsets, strict=True))
+    offsets.update(zip(late, (base + offset for offset in above.offsets), strict=True))
+    return Heap(tuple(offsets[n] for n in range(len(groups))), base + above.size, most_held(groups))
 
 
 class _FreeChunks:

@@ -57,7 +57,7 @@ def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     Heap(offsets=(0, 8, 0), size=12, held=12)
     """
     heap = Heap((), _UNLIMITED, most_held(groups))
-    for order in (_spatial, _temporal):
+    for order in (by_size, _temporal):
         if heap.size > heap.held:
             heap = _placed(groups, alignment, order, heap)
     return heap
@@ -69,7 +69,7 @@ def place_largest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     >>> place_largest((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
     Heap(offsets=(8, 0), size=12, held=12)
     """
-    return _placed(groups, alignment, _spatial, Heap((), _UNLIMITED, most_held(groups)))
+    return _placed(groups, alignment, by_size, Heap((), _UNLIMITED, most_held(groups)))
 
 
 def place_longest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
@@ -81,7 +81,12 @@ def place_longest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     return _placed(groups, alignment, _temporal, Heap((), _UNLIMITED, most_held(groups)))
 
 
-def _spatial(group: HeapGroup) -> tuple[int, int]:
+def by_size(group: HeapGroup) -> tuple[int, int]:
+    """The key of the first order: the largest first, then the longest.
+
+    >>> by_size(HeapGroup(8, 8, ((0, 3),)))
+    (-8, -3)
+    """
     start, end = group.intervals[0]
     return -group.size, start - end
 

@@ -139,7 +139,8 @@ class Memory:
     `sequence` holds the instructions by position, `positions` the reverse. `peak` is the moment that XLA's live-range
     dump calls the peak, which counts unpadded bytes of all spaces; each space has its own. `values` are all that have a
     life, by start. `strategy` is how heaps were filled, as compilers for TPUs have several; a `generation` is a
-    guess unless it was told.
+    guess unless it was told. Above `limit` bytes of main memory compilers try another strategy; None where that
+    is not known, and with the compiler's own numbers.
     """
 
     module: Module
@@ -156,6 +157,7 @@ class Memory:
     peak: int
     strategy: StrategyName
     is_generation_told: bool
+    limit: int | None
 
     def space(self, number: int) -> Space | None:
         """The space of this number, or None if nothing lies there."""

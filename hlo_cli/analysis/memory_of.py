@@ -73,6 +73,7 @@ def memory_of(
         ranges.peak,
         assignment.strategy,
         facts.is_generation_told,
+        assignment.limit,
     )
 
 
