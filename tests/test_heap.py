@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from hlo_cli.analysis import fast_merge as merging
+from hlo_cli.analysis.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.heap import Heap, HeapGroup, joined, place
-from hlo_cli.analysis.heap_in_order import place_in_order
 from hlo_cli.analysis.placed import Placed
 from hlo_cli.analysis.placed_runs import PlacedRuns
 
@@ -63,13 +64,19 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
     return min((plain(groups, spatial), plain(groups, temporal)), key=lambda found: found[1])
 
 
+def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """As many groups are split that a few suffice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "_IN_BEST_GAPS", 3)
+        return fast_split(groups, alignment)
+
+
 @given(requests())
 def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     heap = place(groups, ALIGNMENT)
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
-@settings(max_examples=50, deadline=None)
 @given(requests(), st.sampled_from([1, 1, 9]))
 def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: int) -> None:
     """What is kept as runs of memory taken, for parts of the time, says the same as a look at every chunk."""
@@ -83,7 +90,7 @@ def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: 
             placed.add(spans, offset, offset + group.largest + smallest)
 
 
-@pytest.mark.parametrize("placing", [place, place_in_order])
+@pytest.mark.parametrize("placing", [place, fast_merge, fast_split, split_early])
 @given(groups=requests())
 def test_nothing_overlaps_in_time_and_memory(
     placing: Callable[[Sequence[HeapGroup], int], Heap], groups: list[HeapGroup]
@@ -107,7 +114,7 @@ def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
 
 
 def test_an_empty_heap_takes_nothing() -> None:
-    assert place((), ALIGNMENT) == place_in_order((), ALIGNMENT) == Heap((), 0, 0)
+    assert place((), ALIGNMENT) == fast_merge((), ALIGNMENT) == Heap((), 0, 0)
 
 
 @given(

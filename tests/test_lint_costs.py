@@ -94,7 +94,7 @@ def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(FIXTURES / "tpu" / "v5e_conv" / "after_optimizations.txt", tmp_path)
-    assert messages(tmp_path, capsys) == ["HBM takes about 199.9 MiB of 1 B, computed from the text"]
+    assert messages(tmp_path, capsys) == ["HBM takes 199.9 MiB of 1 B, computed from the text"]
 
 
 STEP = """HloModule step, is_scheduled=true

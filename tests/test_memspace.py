@@ -230,7 +230,7 @@ def test_the_compilers_places_are_taken_over() -> None:
     assert scalars.peak_bytes == 2048 == scalars.totals.temporaries
     ours = estimate(folder).space(6)
     assert ours is not None
-    assert ours.offsets == "unknown"
+    assert ours.offsets == "exact"
 
 
 def test_limits_and_chips() -> None:

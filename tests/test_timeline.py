@@ -87,7 +87,7 @@ def test_machines_get_every_buffer_and_every_total(seed: int) -> None:
     data = read["timelines"]["timeline"]
     assert data["steps"] == timeline.steps
     assert [loop["trips"] for loop in data["loops"]] == [
-        "?" if loop.trips is UNKNOWN else loop.trips for loop in timeline.loops
+        None if loop.trips is UNKNOWN else loop.trips for loop in timeline.loops
     ]
     for track, found in zip(timeline.tracks, data["tracks"], strict=True):
         assert found["totals"] == [list(change) for change in changes_of(track.totals)]

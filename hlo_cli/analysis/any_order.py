@@ -25,7 +25,7 @@ _THROUGH = frozenset(("bitcast",))
 
 @dataclass(frozen=True, slots=True)
 class AnyOrder:
-    """What holds for a module in any order."""
+    """What holds for a module in any order; the TPU generation may have been told, or be a guess."""
 
     module: Module
     target: Target | None
@@ -36,6 +36,7 @@ class AnyOrder:
     in_place: InPlace
     aliases: AliasSets
     buffers: tuple[Buffer, ...]
+    is_generation_told: bool
 
 
 def any_order(module: Module, target: Target | None = None, generation: Generation | None = None) -> AnyOrder:
@@ -47,6 +48,7 @@ def any_order(module: Module, target: Target | None = None, generation: Generati
     [32, 32]
     """
     target = target or target_of(module)
+    is_told = generation is not None or (target == "tpu" and generation_of(module) == "v4")
     generation = generation or (generation_of(module) if target == "tpu" else "v5e")
     places = places_of(module)
     chains = async_chains(places.instructions)
@@ -54,7 +56,7 @@ def any_order(module: Module, target: Target | None = None, generation: Generati
     in_place = in_place_of(target)
     aliases = alias_sets(module, dataflow, in_place)
     buffers = buffers_of(module, dataflow, aliases, target, generation)
-    return AnyOrder(module, target, generation, places, chains, dataflow, in_place, aliases, buffers)
+    return AnyOrder(module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_told)
 
 
 def in_place_of(target: Target | None) -> InPlace:

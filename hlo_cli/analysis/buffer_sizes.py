@@ -22,11 +22,13 @@ _TPU_POINTER: Final = 4
 _TABLE_GRANULE: Final[dict[Generation, int]] = {
     "v2": 1024, "v3": 1024, "v4": 512, "v5e": 512, "v5p": 32, "v6e": 32, "v7x": 32
 }  # fmt: skip
+_PREFETCHED: Final[dict[Generation, int]] = {"v4": 3, "v5e": 1, "v5p": 1, "v6e": 1, "v7x": 1}
 _SPARSE_CORE: Final = '"sparse_core_config"'
 _CMEM: Final = re.compile(r":T\([^{}\n]{0,80}S\(3\)")
 _SYNC_FLAGS: Final = 2
 _TILED_ANYWAY: Final = (0, 4, 6)
-_TILE: Final = Tile((8, 128))
+_TILES: Final = (Tile((1024,)), Tile((8, 128)))
+"""Those of arrays below rank 2, and of others."""
 
 
 def logical_bytes(shape: Shape) -> int:
@@ -51,6 +53,15 @@ def generation_of(module: Module) -> Generation:
     if _SPARSE_CORE in module.source.text:
         return "v6e"
     return "v4" if "S(3)" in module.source.text and _CMEM.search(module.source.text) else "v5e"
+
+
+def prefetched_space(target: Target | None, generation: Generation) -> int | None:
+    """The memory space that is filled ahead of time, CMEM or VMEM, whose offsets no text tells; older TPUs have none.
+
+    >>> prefetched_space("tpu", "v4"), prefetched_space("tpu", "v2"), prefetched_space("gpu", "v5e")
+    (3, None, None)
+    """
+    return _PREFETCHED.get(generation) if target == "tpu" else None
 
 
 def buffer_bytes(shape: Shape, target: Target | None, generation: Generation = "v5e") -> int:
@@ -78,7 +89,7 @@ def _tpu_array(shape: ArrayShape) -> ArrayShape:
     if shape.memory_space == _SYNC_FLAGS:
         return replace(shape, layout=replace(shape.layout, tiles=()))
     if shape.memory_space in _TILED_ANYWAY and not shape.layout.tiles:
-        return replace(shape, layout=replace(shape.layout, tiles=(_TILE,)))
+        return replace(shape, layout=replace(shape.layout, tiles=(_TILES[len(shape.dimensions) > 1],)))
     return shape
 
 

@@ -6,8 +6,9 @@ place a buffer where the layout of one of its arrays says; tuples and CPUs know 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.alias_sets import AliasSets
 from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes
@@ -18,6 +19,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.interference import Interference
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,21 @@ def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, 
 
     keys = [(-b.size, not b.is_live_out, min(map(position, b.values))) for b in buffers]
     return sorted(range(len(buffers)), key=keys.__getitem__)
+
+
+def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference: Interference) -> list[int]:
+    """Numbers of buffers in the order in which compilers for TPUs give them memory: as they come to life.
+
+    Large ones come first, then those that are part of the result, then by the rank of their first value.
+    """
+    start, rank = interference.ranges.start, interference.dataflow.rank
+
+    def key(number: int) -> tuple[int, int, bool, int]:
+        buffer = buffers[number]
+        begin = min((start[value] for value in buffer.values if value in start), default=-1)
+        return begin, -buffer.size, not buffer.is_live_out, rank[buffer.values[0]]
+
+    return sorted(numbers, key=key)
 
 
 def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:

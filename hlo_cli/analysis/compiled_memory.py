@@ -14,8 +14,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape
 
-_GENERATIONS: Final[tuple[Generation, ...]] = ("v5e", "v5p", "v2")
-"""One of each size of tables, the most usual first."""
+_GENERATIONS: Final[tuple[Generation, ...]] = ("v5e", "v5p", "v3")
+"""One of each size of tables, that with the largest memory; the most usual first."""
 
 _Key = tuple[Instruction, ShapeIndex, bool]
 
@@ -52,7 +52,7 @@ def compiled_memory(memory: Memory, assignment: BufferAssignment) -> Memory:
     values = tuple(_placed(value, assigned, slots) for value in memory.values)
     allocations = tuple(_allocations(memory, assignment, values))
     spaces = tuple(_space(space, values, assignment) for space in memory.spaces)
-    return replace(memory, values=values, spaces=spaces, allocations=allocations)
+    return replace(memory, values=values, spaces=spaces, allocations=allocations, limit=None, is_generation_told=True)
 
 
 def assigned_generation(assignment: BufferAssignment) -> Generation | None:

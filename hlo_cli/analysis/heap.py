@@ -66,13 +66,36 @@ def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     Heap(offsets=(0, 8, 0), size=12, held=12)
     """
     heap = Heap((), _UNLIMITED, most_held(groups))
-    for order in (_spatial, _temporal):
+    for order in (by_size, _temporal):
         if heap.size > heap.held:
             heap = _placed(groups, alignment, order, heap)
     return heap
 
 
-def _spatial(group: HeapGroup) -> tuple[int, int]:
+def place_largest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Offsets for groups by the first order alone: the largest first.
+
+    >>> place_largest((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    Heap(offsets=(8, 0), size=12, held=12)
+    """
+    return _placed(groups, alignment, by_size, Heap((), _UNLIMITED, most_held(groups)))
+
+
+def place_longest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Offsets for groups by the second order alone: those first that live longest.
+
+    >>> place_longest((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
+    Heap(offsets=(0, 4), size=12, held=12)
+    """
+    return _placed(groups, alignment, _temporal, Heap((), _UNLIMITED, most_held(groups)))
+
+
+def by_size(group: HeapGroup) -> tuple[int, int]:
+    """The key of the first order: the largest first, then the longest.
+
+    >>> by_size(HeapGroup(8, 8, ((0, 3),)))
+    (-8, -3)
+    """
     start, end = group.intervals[0]
     return -group.size, start - end
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
     from hlo_cli.analysis.buffer_sizes import Generation
     from hlo_cli.analysis.flat_schedule import Run
     from hlo_cli.analysis.interference import Release
+    from hlo_cli.analysis.strategies import StrategyName
     from hlo_cli.analysis.target import Target
 
 Order = Literal["schedule", "text"]
@@ -154,7 +155,9 @@ class Memory:
 
     `sequence` holds the instructions by position, `positions` the reverse. `peak` is the moment that XLA's live-range
     dump calls the peak, which counts unpadded bytes of all spaces; each space has its own. `values` are all that have a
-    life, by start.
+    life, by start. `strategy` is how heaps were filled, as compilers for TPUs have several; a `generation` is a
+    guess unless it was told. Above `limit` bytes of main memory compilers try another strategy; None where that
+    is not known, and with the compiler's own numbers.
     """
 
     module: Module
@@ -169,6 +172,9 @@ class Memory:
     spaces: tuple[Space, ...]
     allocations: tuple[Allocation, ...]
     peak: int
+    strategy: StrategyName
+    is_generation_told: bool
+    limit: int | None
 
     def space(self, number: int) -> Space | None:
         """The space of this number, or None if nothing lies there."""

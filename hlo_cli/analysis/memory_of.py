@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.assignment import Assigned, assign
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, logical_bytes
+from hlo_cli.analysis.assignment import assign
+from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, logical_bytes, prefetched_space
 from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.dataflow import Dataflow
+from hlo_cli.analysis.drafts import Assigned
 from hlo_cli.analysis.flat_schedule import flat_schedule
-from hlo_cli.analysis.interference import Interference, Release
+from hlo_cli.analysis.interference import Release
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
-from hlo_cli.analysis.operand_sharing import OperandSharing
 from hlo_cli.analysis.subshapes import subshapes_of
 from hlo_cli.analysis.target import Target, space_name
 from hlo_cli.analysis.turns import timeline
@@ -53,8 +53,8 @@ def memory_of(
     schedule = flat_schedule(facts.places, module.entry, facts.chains)
     aliases, buffers = facts.aliases, facts.buffers
     ranges = live_ranges(module, dataflow, schedule, aliases, target)
-    sharing = OperandSharing(dataflow, facts.in_place, target)
-    assigned = assign(module, buffers, Interference(dataflow, aliases, ranges, sharing, release), target)
+    assignment = assign(facts, ranges, release)
+    assigned = assignment.allocations
     sizing = _Sizing(target, generation)
     allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
     values = sorted((v for a in allocations for v in a.values if v.start >= 0), key=lambda v: (v.start, v.end))
@@ -71,6 +71,9 @@ def memory_of(
         tuple(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
         allocations,
         ranges.peak,
+        assignment.strategy,
+        facts.is_generation_told,
+        assignment.limit,
     )
 
 
@@ -179,8 +182,8 @@ def _spaces(
     for number in sorted(inside.keys() | totals.keys()):
         found = inside.get(number, [])
         timeline = timeline_of(found, end)
-        offsets: Offsets = "exact" if target in ("cpu", "gpu") and module.is_scheduled else "estimated"
-        if target == "tpu" and number:
+        offsets: Offsets = "exact" if target is not None and module.is_scheduled else "estimated"
+        if number and number == prefetched_space(target, sizing.generation):
             offsets = "unknown"
         yield Space(
             number,

@@ -1,16 +1,18 @@
 """May an instruction write its result where its operand lies, if that dies there? What XLA's backends allow.
 
 Mirrors `CanShareOperandBufferWithUser` of xla/hlo/analysis/hlo_dataflow_analysis.cc and the hint of
-xla/backends/gpu for fusions.
+xla/backends/gpu for fusions; what those for TPUs share besides stands in the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.elementwise import is_elementwise_on
 from hlo_cli.analysis.in_place import InPlace
+from hlo_cli.analysis.listed_aliases import listed_aliases, operand_leaf, result_leaf
 from hlo_cli.analysis.neighbours import Users, users_of
 from hlo_cli.analysis.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.analysis.target import Target
@@ -18,20 +20,24 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
+_AS_LISTED: Final = frozenset(("all-reduce", "fusion"))
+"""Where compilers for TPUs share all that they list; of others, such as sorts, they share less."""
+
 
 class OperandSharing:
     """Answers for the instructions of one module; what fused computations do is found out once."""
 
-    __slots__ = ("_dataflow", "_fused", "_in_place", "_listed", "_target", "_users", "_uses")
+    __slots__ = ("_dataflow", "_first", "_fused", "_in_place", "_listed", "_target", "_users", "_uses")
 
     def __init__(self, dataflow: Dataflow, in_place: InPlace, target: Target | None) -> None:
         self._dataflow = dataflow
         self._in_place = in_place
         self._target = target
-        self._listed: tuple[Instruction | None, Mapping[Instruction, int]] = None, {}
+        self._first: tuple[Instruction | None, Mapping[Instruction, int]] = None, {}
         self._users: dict[Computation, Users] = {}
         self._uses: dict[int, list[tuple[Instruction, int]]] | None = None
         self._fused: dict[tuple[Computation, int, ShapeIndex], bool] = {}
+        self._listed: dict[Instruction, tuple[frozenset[int], ...] | None] = {}
 
     def may_share(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
         """Whether `user`, which uses the instruction of a place directly, may put its result there."""
@@ -47,14 +53,17 @@ class OperandSharing:
         assert position is not None
         if user.opcode == "fusion" and self._target == "gpu":
             return self._gpu_fusion(user, position, operand_place, user_place, user_index)
+        listed = self._is_listed(operand_place, user, user_index, position) if self._target == "tpu" else None
+        if listed is not None and (not listed or user.opcode in _AS_LISTED):
+            return listed
         return equal and self._by_opcode(operand, operand_place, user, user_index, position)
 
     def first_at(self, user: Instruction, operand: Instruction) -> int | None:
         """The first position at which an instruction takes another as it stands, if it does."""
-        if self._listed[0] is not user:
+        if self._first[0] is not user:
             positions = enumerate(reversed(user.operands), 1)
-            self._listed = user, {each: len(user.operands) - n for n, each in positions}
-        return self._listed[1].get(operand)
+            self._first = user, {each: len(user.operands) - n for n, each in positions}
+        return self._first[1].get(operand)
 
     def users(self, computation: Computation) -> Users:
         """The users of a computation's instructions."""
@@ -71,6 +80,17 @@ class OperandSharing:
                 if below is not None and at[places.first_of(user.operands[number]) + below] == at[operand_place]:
                     return True
         return False
+
+    def _is_listed(self, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int) -> bool | None:
+        """Whether the compiler's configuration names operand and result together; None if it names nothing at all."""
+        if user not in self._listed:
+            self._listed[user] = listed_aliases(user)
+        listed = self._listed[user]
+        if not listed:
+            return None if listed is None else False
+        given = operand_leaf(user, position, self._dataflow.places.index(operand_place))
+        made = result_leaf(user, user_index)
+        return any(given in together and made in together for together in listed)
 
     def _gpu_fusion(
         self, user: Instruction, position: int, operand_place: int, user_place: int, user_index: ShapeIndex

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.assignment import Assigned, assign
+from hlo_cli.analysis.assignment import assign
 from hlo_cli.analysis.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.buffers import Buffer
+from hlo_cli.analysis.drafts import Assigned
 from hlo_cli.analysis.flat_schedule import flat_schedule
-from hlo_cli.analysis.interference import Interference
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
-from hlo_cli.analysis.operand_sharing import OperandSharing
 from hlo_cli.analysis.turns import Life, timeline
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -79,9 +78,7 @@ def peaks_of(facts: AnyOrder, orders: Orders, *, with_temporaries: bool = False)
     dataflow = facts.dataflow
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, orders)
     ranges = live_ranges(facts.module, dataflow, schedule, facts.aliases, facts.target)
-    sharing = OperandSharing(dataflow, facts.in_place, facts.target)
-    interference = Interference(dataflow, facts.aliases, ranges, sharing)
-    assigned = assign(facts.module, facts.buffers, interference, facts.target, with_offsets=with_temporaries)
+    assigned = assign(facts, ranges, with_offsets=with_temporaries).allocations
     lives: dict[int, list[Life]] = {}
     others: dict[int, list[Life]] = {}
     constants: dict[int, set[Buffer]] = {}

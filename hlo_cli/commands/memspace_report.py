@@ -206,7 +206,19 @@ def _next(memory: Memory, spaces: Sequence[Space], argument: str) -> tuple[str, 
     return (f"hlo memspace {argument} --value {alive[0]}", *more)
 
 
+def _fallback(memory: Memory, limit: int) -> str:
+    """What to say where compilers for TPUs leave their usual strategy, as the main memory is nearly full."""
+    if memory.strategy == "FAST_MERGE":
+        return ""
+    usual = f"HBM would take more than {bytes_in_words(limit)}, 2.5 GiB less than a {memory.generation} has"
+    return f"{usual}: the compiler falls back from FAST_MERGE, to {memory.strategy} as computed"
+
+
 def _notes(memory: Memory, chip: Chip | None) -> Iterator[Diagnostic]:
+    if memory.target == "tpu" and not memory.is_generation_told:
+        yield Diagnostic("note", f"TPU generation assumed: {memory.generation}; --chip NAME sets it")
+    if memory.limit is not None and (warning := _fallback(memory, memory.limit)):
+        yield Diagnostic("warning", warning)
     if memory.order == "text":
         yield Diagnostic("note", "the module is not scheduled: lives are those of the order of its text")
     if other := mismatch(chip, memory.target):
