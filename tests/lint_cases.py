@@ -165,7 +165,7 @@ CASES = (
             "w = f32[8] convert(h)",
         ),
     ),
-    Case("HLO010", *(SCALED.format(*each) for each in (("«", "bf16[]", "»"), ("", "bf16[1,1]{1,0}", "")))),
+    Case("HLO010", SCALED.format("«", "bf16[]", "»"), SCALED.format("", "bf16[1,1]{1,0}", "")),
     Case("HLO013", *entry("y = «f32[4,8]{0,0}» negate(x)", "y = f32[4,8]{0,1} negate(x)", X)),
     Case("HLO013", *entry("y = «u8[2,5]{1,0:E(8)}» parameter(1)", "y = u8[2,5]{1,0} parameter(1)", X)),
     Case("HLO013", *entry("y = «(pred[8]{0:E(1)})» parameter(1)", "y = (s4[8]{0:E(4)}) parameter(1)", X)),
