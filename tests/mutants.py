@@ -22,6 +22,9 @@ _CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 _SKIPPED = (ast.AnnAssign, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom, ast.JoinedStr)
 
+Edit = tuple[ast.expr, ast.expr]
+"""An expression of a text, and what is put in its place."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -37,18 +40,28 @@ def mutants_of(text: str) -> list[Mutant]:
     """Every mutant of a text, in its order.
 
     >>> [each.after for each in mutants_of("def f(a, b):\\n    return a < b\\n")]
-    ['    return a <= b', '    return a >= b', '    return None']
+    ['    return None', '    return a <= b', '    return a >= b']
     """
-    lines = text.splitlines(keepends=True)
-    found = {}
-    for old, new in _changes(ast.parse(text)):
-        if (mutant := _written(text, lines, old, new)) is not None:
+    found: dict[tuple[int, str], Mutant] = {}
+    for edit in edits_of(text):
+        if (mutant := planted(text, edit)) is not None:
             found.setdefault((mutant.line, mutant.after), mutant)
     return sorted(found.values(), key=lambda each: each.line)
 
 
-def _written(text: str, lines: list[str], old: ast.expr, new: ast.expr) -> Mutant | None:
-    """The text with one expression replaced; those over several lines become one."""
+def edits_of(text: str) -> list[Edit]:
+    """What could be changed in a text: expressions, each with one to put in its place.
+
+    >>> [ast.unparse(new) for _, new in edits_of("x = a + 1")]
+    ['a - 1', '2', '0']
+    """
+    return list(_changes(ast.parse(text)))
+
+
+def planted(text: str, edit: Edit) -> Mutant | None:
+    """The text with one expression replaced, those over several lines become one; None where nothing changes."""
+    old, new = edit
+    lines = text.splitlines(keepends=True)
     if old.end_lineno is None or old.end_col_offset is None:
         return None
     encoded = [line.encode() for line in lines]
@@ -70,7 +83,7 @@ def _written(text: str, lines: list[str], old: ast.expr, new: ast.expr) -> Mutan
     return Mutant(old.lineno, before, changed.splitlines()[old.lineno - 1], changed)
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _changes(node: ast.AST) -> Iterator[Edit]:
     """An expression and what to put in its place, for all below a node that run."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _SKIPPED) or _is_of_types(node, child) or _is_text(child):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from mutants import Mutant, mutants_of
+from mutants import Mutant, edits_of, planted
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("hlo_cli", "tests", "fixtures", "pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile")
@@ -49,12 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     paths = [path for given in options.paths for path in _modules(given)]
     random = Random(options.seed)
-    candidates = [(path, mutant) for path in paths for mutant in mutants_of((ROOT / path).read_text(encoding="utf-8"))]
+    candidates = [(path, edit) for path in paths for edit in edits_of((ROOT / path).read_text(encoding="utf-8"))]
     chosen = random.sample(candidates, min(options.sample, len(candidates)))
     started, outcomes = time.monotonic(), []
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         copy = _Copy(Path(directory), options.timeout)
-        for path, mutant in chosen:
+        for path, edit in chosen:
+            mutant = planted((ROOT / path).read_text(encoding="utf-8"), edit)
+            if mutant is None:
+                continue
             if time.monotonic() - started > options.seconds:
                 break
             outcome = copy.try_out(path, mutant, options.files)
