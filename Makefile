@@ -16,7 +16,7 @@ PYTEST  := -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint oracle bench golden fuzz clean
+.PHONY: help demo test check lint oracle bench golden fuzz mutate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ golden: $(VENV)/.test ## write the golden outputs anew; review them with git dif
 
 fuzz: $(VENV)/.test ## feed damaged dumps to the parser for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
+
+mutate: $(VENV)/.test ## plant bugs and name those that no test notices (ARGS="hlo_cli/analysis/heap.py")
+	@$(PY) tests/mutate.py $(ARGS)
 
 clean: ## remove the environments, caches and builds
 	@rm -rf $(VENV) $(ORACLE) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -144,6 +144,7 @@ REJECTED_BY_JAXLIB = (
     "a done of a done", "a done that binds", "a start that is taken by its update twice", "nothing to run",
     "two starts of one computation", "an update in another thread", "a sugared done in another thread",
     "an update that leads nowhere", "another computation", "channels differ", "no tuple of operands", "an update takes back", "an update that overwrites its operand",
+    "a done of an argument of the program", "a sugared call whose operands are bound in another order",
 )  # fmt: skip
 """Those of the broken texts that jaxlib does not even read."""
 
@@ -154,8 +155,9 @@ ACCEPTED = {
         ROOT d = f32[64] async-done(s), calls=x""",
         _WORK + "\n\nx { c = f32[64] parameter(0)  ROOT k = f32[64] negate(c) }",
     ),
-    "a done of a parameter, which may be a start": _module(
-        "p = (f32[64], f32[64], u32[]) parameter(0)\n ROOT d = f32[64] copy-done(p)"
+    "a done of a parameter of what nothing calls, which may be a start": _module(
+        "ROOT p = f32[64] parameter(0)",
+        "f { p = (f32[64], f32[64], u32[]) parameter(0)\n ROOT d = f32[64] copy-done(p) }",
     ),
     "what leaves operands out cannot be judged": _module(
         """p = f32[64] parameter(0)
@@ -236,6 +238,42 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
         _module("p = f32[64] parameter(0)\nq = f32[64] sine(p)\nROOT d = f32[64] copy-done(q)"),
         "d",
         "async-orphan", "no asynchronous operation",
+    ),
+    "a done of an argument of the program": (
+        _module("p = ((f32[64]), f32[64], u32[]) parameter(0)\nROOT d = f32[64] async-done(p), calls=w", _WORK),
+        "d",
+        "async-orphan", "no asynchronous operation",
+    ),
+    "an update of an element of an argument": (
+        _module(
+            """p = ((f32[64], f32[64], u32[]), f32[]) parameter(0)
+            g = (f32[64], f32[64], u32[]) get-tuple-element(p), index=0
+            ROOT d = f32[64] copy-done(g)"""
+        ),
+        "d",
+        "async-orphan", "no asynchronous operation",
+    ),
+    "a sugared call whose operands are bound in another order": (
+        _module(
+            """p = f32[] parameter(0)
+            q = s32[] parameter(1)
+            s = ((), (), u32[]) call-start(), to_apply=f
+            u = ((s32[], f32[]), f32[], u32[]) call-update(s, q, p)
+            ROOT d = f32[] call-done(u)""",
+            "f { a = f32[] parameter(0)  b = s32[] parameter(1)  ROOT c = f32[] convert(b) }",
+        ),
+        "u",
+        "async-operands", "not the first parameters of f",
+    ),
+    "a sugared fusion with an operand that is never bound": (
+        _module(
+            """p = f32[64] parameter(0)
+            s = ((f32[64]), f32[64], u32[]) fusion-start(p), kind=kLoop, calls=f
+            ROOT d = f32[64] fusion-done(s)""",
+            "f { a = f32[64] parameter(0)  b = f32[64] parameter(1)  ROOT c = f32[64] add(a, b) }",
+        ),
+        "d",
+        "async-unbound", "b of f is not bound",
     ),
     "a done of another kind": (
         _module(f"p = f32[64] parameter(0)\n{_COPY}\nROOT d = f32[64] all-reduce-done(s)"),

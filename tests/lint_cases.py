@@ -37,6 +37,15 @@ def entry(bad: str, good: str, *lines: str, header: str = "", before: str = "") 
 
 X = "x = f32[4,8] parameter(0)"
 V = "v = f32[8] parameter(1)"
+SCALED = """HloModule m
+ENTRY e {{
+  a = bf16[128,64]{{1,0}} parameter(0)
+  b = bf16[64,32]{{1,0}} parameter(1)
+  s = {1} parameter(2)
+  {0}ROOT r = bf16[128,32]{{1,0}} scaled-dot(a, b, s, s), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{2}
+}}
+"""
+"""XLA takes scales of any size, but not two of rank 0."""
 TWO = "HloModule m{}\nENTRY e {{\n  x = f32[4,8]{{1,0}} parameter(0)\n  ROOT y = f32[4,8]{{1,0}} negate(x){}\n}}\n"
 LOOP = """HloModule m
 body {{ p = s32[] parameter(0){1}  one = s32[] constant(1)  ROOT n = s32[] add(p, one) }}{0}
@@ -156,7 +165,11 @@ CASES = (
             "w = f32[8] convert(h)",
         ),
     ),
+    Case("HLO010", SCALED.format("«", "bf16[]", "»"), SCALED.format("", "bf16[1,1]{1,0}", "")),
     Case("HLO013", *entry("y = «f32[4,8]{0,0}» negate(x)", "y = f32[4,8]{0,1} negate(x)", X)),
+    Case("HLO013", *entry("y = «u8[2,5]{1,0:E(8)}» parameter(1)", "y = u8[2,5]{1,0} parameter(1)", X)),
+    Case("HLO013", *entry("y = «(pred[8]{0:E(1)})» parameter(1)", "y = (s4[8]{0:E(4)}) parameter(1)", X)),
+    Case("HLO013", *entry("y = «u8[8]{0:E(8)}» parameter(1)", "y = u8[8]{0:T(8)E(8)} parameter(1)", X)),
     Case("HLO014", *entry("y = «f32[?]» negate(x)", "y = f32[<=8] negate(x)", "x = f32[<=8] parameter(0)")),
     Case(
         "HLO015",

@@ -405,3 +405,70 @@ def test_expectations_that_read_alike_are_two() -> None:
     [first, second] = stated("none(fused)", "none(fused)")
     assert first.source.slice(first.span) == second.source.slice(second.span)
     assert first.span != second.span
+
+
+_TILED = "f32[128,128]{1,0:T(8,128)}"
+_ELSEWHERE = {
+    "tpu": (f"r = {_TILED} convolution({_TILED} a, {_TILED} b), dim_labels=bf_io->bf", "dot", "convolution (1 here)"),
+    "tpu without products": (f"r = {_TILED} negate({_TILED} a)", "dot", "convolution"),
+    "gpu": (
+        'r = (f32[8,8], s8[64]) custom-call(f32[8,8] a, f32[8,8] b), custom_call_target="__cublas$gemm"',
+        "dot", "custom-call __cublas$gemm (1 here)",
+    ),
+    "gpu convolution": (
+        'r = (f32[8,8], u8[0]) custom-call(f32[8,8] a), custom_call_target="__cudnn$convForward"',
+        "convolution", "custom-call __cudnn$convForward (1 here)",
+    ),
+    "cpu": (
+        'r = f32[8,8] custom-call(f32[8,8] a, f32[8,8] b), custom_call_target="__onednn$matmul"',
+        "dot", "custom-call __onednn$matmul (1 here)",
+    ),
+    "gpu sort": (
+        'r = (f32[8], s8[64]) custom-call(f32[8] a), custom_call_target="__cub$DeviceRadixSort"',
+        "sort", "custom-call __cub$DeviceRadixSort (1 here)",
+    ),
+}  # fmt: skip
+
+
+def _warned(instruction: str, expectation: str, elsewhere: Path, capsys: Capture) -> list[str]:
+    """The warnings of an expectation about a module of one instruction."""
+    elsewhere.joinpath("m.hlo").write_text(instruction)
+    elsewhere.joinpath("e.toml").write_text(f"expect = [{json.dumps(expectation)}]")
+    lint("m.hlo", "--expect", "e.toml", "--select", "HLO9", "--format", "concise")
+    return [line for line in capsys.readouterr().out.splitlines() if "HLO902 warning" in line]
+
+
+@pytest.mark.parametrize("name", _ELSEWHERE)
+def test_an_opcode_that_has_another_name_there_is_told(name: str, elsewhere: Path, capsys: Capture) -> None:
+    instruction, opcode, spelled = _ELSEWHERE[name]
+    for expectation in (f"none(opcode == {opcode} and dtype == f32)", f"count(opcode in (add, {opcode})) == 0"):
+        [line] = _warned(instruction, expectation, elsewhere, capsys)
+        assert f"names {opcode}, which" in line
+        assert line.endswith(f"as {spelled}")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "expectation"),
+    [
+        (_ELSEWHERE["tpu"][0], "count(product) == 1"),
+        (_ELSEWHERE["tpu"][0], "count(opcode in (dot, convolution)) == 1"),
+        (_ELSEWHERE["tpu"][0], "none(opcode == add)"),
+        (_ELSEWHERE["gpu"][0], "count(opcode in (dot, custom-call)) == 1"),
+        (_ELSEWHERE["gpu"][0], "none(opcode == convolution)"),
+        (f"r = {_TILED} dot({_TILED} a, {_TILED} b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}", "count(opcode == dot) == 1"),
+        ("r = f32[8,8] convolution(f32[8,8] a, f32[8,8] b), dim_labels=bf_io->bf", "none(opcode == dot)"),
+    ],
+)  # fmt: skip
+def test_what_has_its_own_name_there_is_not(
+    instruction: str, expectation: str, elsewhere: Path, capsys: Capture
+) -> None:
+    assert not _warned(instruction, expectation, elsewhere, capsys)
+
+
+def test_a_product_is_expected_in_any_spelling(elsewhere: Path, capsys: Capture) -> None:
+    for instruction, opcode, _ in _ELSEWHERE.values():
+        elsewhere.joinpath("m.hlo").write_text(instruction)
+        elsewhere.joinpath("e.toml").write_text('expect = ["none(product and dtype == f32)"]')
+        is_met = lint("m.hlo", "--expect", "e.toml", "--select", "HLO9") == 0
+        assert is_met == (opcode == "sort" or "negate" in instruction)
+    capsys.readouterr()

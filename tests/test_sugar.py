@@ -249,3 +249,14 @@ def test_what_schedule_writes_is_the_same_module_to_xla(way: str, tmp_path: Path
         written.append(target.read_text(encoding="utf-8"))
     assert ask_xla(written, _WHOLE) == ask_xla(list(CHAINED), _WHOLE)
     assert (written == list(CHAINED)) == (way == "--sugar")
+
+
+@pytest.mark.parametrize(
+    ("says", "stays"), [("", False), (', metadata={op_name="a"}', False), (", sharding={replicated}", True)]
+)
+def test_an_element_that_says_more_than_its_number_stays(says: str, stays: bool) -> None:
+    """`p#1` has no room for attributes, of which only metadata may be lost."""
+    text = f"""HloModule m
+    ENTRY e {{ p = (f32[2], f32[2]) parameter(0)  g = f32[2] get-tuple-element(p), index=1{says}
+      ROOT n = f32[2] negate(g) }}"""
+    assert ("get-tuple-element" in str(sugar(parse_module(text)))) == stays

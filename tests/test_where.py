@@ -25,6 +25,7 @@ from hlo_cli.commands.where import instructions_where, rows_where, values_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Condition, Either, Flag, Not, Text
+from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
 from hlo_cli.syntax.parser import parse_module
@@ -380,7 +381,7 @@ def test_hostile_expressions_are_refused(expression: str, message: str) -> None:
         "not " * 4000 + "fused",
         " and ".join(["not fused"] * 1000),
         " or ".join([f"rank == {n}" for n in range(1000)]),
-        "opcode in (" + ", ".join(f"x{n}" for n in range(2000)) + ")",
+        "name in (" + ", ".join(f"x{n}" for n in range(2000)) + ")",
         "shape == {" + "{}" * 4000 + "}",
         "name ~ " + "*a" * 4000,
         "elements == " + "9" * 9000,
@@ -422,3 +423,56 @@ def test_an_expression_can_be_asked_again() -> None:
     first = [test(instruction) for instruction in module.instructions]
     assert [test(instruction) for instruction in module.instructions] == first
     assert any(first)
+
+
+@pytest.mark.parametrize(
+    "expression", ["opcode == cpoy", "opcode != cpoy", "opcode in (add, cpoy)", "not opcode == cpoy"]
+)
+def test_an_opcode_that_there_is_not_is_told(expression: str) -> None:
+    module = parse_module("r = f32[2] frobnicate(f32[2] p)")
+    for where in (instructions_where, values_where):
+        with pytest.raises(HloError, match="no opcode cpoy; did you mean copy"):
+            where(expression, module)
+        for other in (expression.replace("cpoy", "frobnicate"), 'opcode ~ "cpoy"', "opcode == slice-start"):
+            where(other, module)
+
+
+def test_rows_are_asked_for_opcodes_that_there_are() -> None:
+    table = Table("t", (Column("name", ""), Column("opcode", "")), (("a", "copy"), ("b", "frobnicate")))
+    assert rows_where("opcode == frobnicate", table).rows == (("b", "frobnicate"),)
+    assert rows_where("opcode == add", table).rows == ()
+    with pytest.raises(HloError, match="did you mean copy"):
+        rows_where("opcode == cpoy", table)
+
+
+PRODUCTS = """HloModule m
+ENTRY e {
+  a = f32[8,8] parameter(0)
+  d = f32[8,8] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[8,8] convolution(a, a), dim_labels=bf_io->bf
+  g = (f32[8,8], s8[64]) custom-call(a, a), custom_call_target="__cublas$gemm"
+  l = f32[8,8] custom-call(a, a), custom_call_target="__cublas$lt$matmul$f8"
+  n = (f32[8,8], u8[0]) custom-call(a, a), custom_call_target="__cudnn$convForward"
+  o = bf16[8,8] custom-call(a, a), custom_call_target="__onednn$matmul"
+  t = f32[8,8] custom-call(a, a), custom_call_target="__cublas$triangularSolve"
+  u = (f32[8,8], s8[64]) custom-call(a), custom_call_target="f"
+  ROOT s = f32[8,8] negate(a)
+}
+"""
+
+
+def test_a_product_is_one_however_it_is_spelled() -> None:
+    """Of what a library gives besides its result, its scratch memory, fields of arrays take no notice."""
+    module = parse_module(PRODUCTS)
+    assert chosen("product", module) == ["d", "c", "g", "l", "n", "o"]
+    assert chosen("product and dtype == f32", module) == ["d", "c", "g", "l", "n"]
+    assert chosen("product and dims == [8,8] and elements == 64 and dims[0] == 8", module) == [
+        "d",
+        "c",
+        "g",
+        "l",
+        "n",
+        "o",
+    ]
+    assert chosen("product and logical_bytes == 320", module) == ["g"]
+    assert chosen("not product and dtype == f32", module) == ["a", "t", "s"]

@@ -34,24 +34,33 @@ def unfinished(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
         message = f"nothing waits for {start.name}: it has no {done_of(start)}"
         hint = "older XLA wants a done behind the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
-    ends = {end: within.found.continues.get(end, ()) for end in (*pair.updates, *pair.dones)}
-    going_on = {before for each in ends.values() for before in each}
+    following = _following(pair, within)
     for update in pair.updates if pair.dones and pair.spelling != "fusion" else ():
-        beside = (end for end in ends if end is not update and end.computation is update.computation)
-        is_one_of_two = any(before in ends[update] for end in beside for before in ends[end])
-        if update not in going_on and not is_one_of_two and not _is_handed_on(update, within.users):
+        beside = (end for before in within.found.continues.get(update, ()) for end in following[before])
+        is_one_of_two = any(end is not update and end.computation is update.computation for end in beside)
+        if update not in following and not is_one_of_two and not _is_handed_on(update, within.users):
             yield Problem(update, f"nothing goes on with {update.name}: no {done_of(start)} leads back to it")
 
 
 def taken_twice(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """One update or done goes on with a start or an update; a loop has one inside and one behind it."""
+    all_following = _following(pair, within)
     for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
-        following = [end for end in (*pair.updates, *pair.dones) if member in within.found.continues.get(end, ())]
+        following = all_following.get(member, [])
         if pair.spelling == "native":
             taking = within.users.get(member, ())
             following = [user for user in taking if user in following or user.opcode in _MAY_TAKE - {"custom-call"}]
         for more in _more_than_one(following):
             yield Problem(more, f"{more.name} is one too many: {following[0].name} takes {member.name} already")
+
+
+def _following(pair: AsyncPair, within: Asynchronous) -> dict[Instruction, list[Instruction]]:
+    """The updates and dones of a pair by what they go on with."""
+    found: dict[Instruction, list[Instruction]] = {}
+    for end in (*pair.updates, *pair.dones):
+        for before in dict.fromkeys(within.found.continues.get(end, ())):
+            found.setdefault(before, []).append(end)
+    return found
 
 
 def taken_in_flight(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:

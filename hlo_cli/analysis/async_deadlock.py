@@ -7,8 +7,12 @@ and receives that say between which devices they go, in the order of a schedule 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import chain
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
@@ -49,6 +53,47 @@ def deadlocks(module: Module) -> Iterator[Problem]:
 
 
 @dataclass(slots=True)
+class _Unmet:
+    """Sends, or receives, that nothing has met, in the order in which they run; by number to find them in."""
+
+    numbers: dict[Instruction, int] = field(default_factory=dict)
+    ways: dict[Instruction, Ways] = field(default_factory=dict)
+    wrong: dict[int, Instruction] = field(default_factory=dict)
+    by_ways: dict[Ways, dict[Instruction, None]] = field(default_factory=dict)
+    by_device: dict[int, dict[int, Instruction]] = field(default_factory=dict)
+    last: int = 0
+
+    def add(self, instruction: Instruction, ways: Ways) -> None:
+        """One more that waits."""
+        self.last += 1
+        self.numbers[instruction], self.ways[instruction] = self.last, ways
+        self.by_ways.setdefault(ways, {})[instruction] = None
+        if _wrong(ways) is not None:
+            self.wrong[self.last] = instruction
+        for device in chain.from_iterable(ways):
+            self.by_device.setdefault(device, {})[self.last] = instruction
+
+    def remove(self, instruction: Instruction) -> None:
+        """One that is met."""
+        number, ways = self.numbers.pop(instruction), self.ways.pop(instruction)
+        del self.by_ways[ways][instruction]
+        self.wrong.pop(number, None)
+        for device in chain.from_iterable(ways):
+            self.by_device[device].pop(number, None)
+
+    def disturbing(self, ways: Ways) -> Instruction | None:
+        """The first that cannot be under way while something goes these ways; those of other devices all can."""
+        if _wrong(ways) is not None:
+            return next(iter(self.ways), None)
+        devices = dict.fromkeys(chain.from_iterable(ways))
+        near = [self.by_device[device].items() for device in devices if device in self.by_device]
+        for _, other in merge(self.wrong.items(), *near, key=itemgetter(0)):
+            if self.ways[other] == ways or _wrong((*self.ways[other], *ways)) is not None:
+                return other
+        return next(iter(self.by_ways.get(ways, ())), None)
+
+
+@dataclass(slots=True)
 class _Walk:
     """What waits for its other side on the way through the instructions, in the order in which they run.
 
@@ -58,8 +103,8 @@ class _Walk:
 
     entered: set[Computation]
     groups: list[Computation] = field(default_factory=list)
-    sends: dict[Instruction, Ways] = field(default_factory=dict)
-    recvs: dict[Instruction, Ways] = field(default_factory=dict)
+    sends: _Unmet = field(default_factory=_Unmet)
+    recvs: _Unmet = field(default_factory=_Unmet)
     expected: str = ""
 
     def through(self, computation: Computation) -> Iterator[Problem]:
@@ -82,7 +127,7 @@ class _Walk:
 
     def _take(self, instruction: Instruction) -> Iterator[Problem]:
         if instruction.opcode in COLLECTIVES and self.expected:
-            first = next(iter(self.sends if self.expected == "recv" else self.recvs))
+            first = next(iter((self.sends if self.expected == "recv" else self.recvs).ways))
             message = f"{instruction.name} stands between {first.name} and the {self.expected} that this waits for"
             yield Problem(instruction, message, "warning", f"put the {self.expected} before {instruction.name}")
         ways = _ways_of(instruction)
@@ -94,35 +139,33 @@ class _Walk:
         if self.expected != instruction.opcode:
             yield from self._beside(instruction, ways, own)
             self.expected = "recv" if instruction.opcode == "send" else "send"
-            own[instruction] = ways
+            own.add(instruction, ways)
             return
-        met = next((other for other, theirs in others.items() if theirs == ways), None)
+        met = next(iter(others.by_ways.get(ways, ())), None)
         if met is None:
-            own[instruction] = ways
+            own.add(instruction, ways)
             return
-        del others[met]
-        self.expected = self.expected if others else ""
+        others.remove(met)
+        self.expected = self.expected if others.ways else ""
 
-    def _beside(self, instruction: Instruction, ways: Ways, own: dict[Instruction, Ways]) -> Iterator[Problem]:
+    def _beside(self, instruction: Instruction, ways: Ways, own: _Unmet) -> Iterator[Problem]:
         """Two of a kind may not both be under way between the same devices, or in a circle."""
-        for other, theirs in own.items():
-            if theirs == ways or _wrong((*theirs, *ways)) is not None:
-                words = f"as {other.name} does" if theirs == ways else f"while {other.name} goes {_in_words(theirs)}"
-                message = f"{instruction.name} goes {_in_words(ways)} {words}, which nothing has met"
-                yield Problem(instruction, message, "warning")
-                return
+        if (other := own.disturbing(ways)) is not None:
+            theirs = own.ways[other]
+            words = f"as {other.name} does" if theirs == ways else f"while {other.name} goes {_in_words(theirs)}"
+            message = f"{instruction.name} goes {_in_words(ways)} {words}, which nothing has met"
+            yield Problem(instruction, message, "warning")
 
     def _left(self) -> Iterator[Problem]:
         """Whatever was never met."""
-        theirs = list(self.recvs.values())
-        for send, ways in self.sends.items():
-            if ways in theirs:
-                theirs.remove(ways)
-            else:
+        theirs = Counter(self.recvs.ways.values())
+        for send, ways in self.sends.ways.items():
+            theirs[ways] -= 1
+            if theirs[ways] < 0:
                 yield Problem(send, f"nothing receives what {send.name} sends {_in_words(ways)}", "warning")
-        for recv, ways in self.recvs.items():
-            if ways in theirs:
-                theirs.remove(ways)
+        for recv, ways in self.recvs.ways.items():
+            theirs[ways] -= 1
+            if theirs[ways] >= 0:
                 yield Problem(recv, f"nothing sends what {recv.name} receives {_in_words(ways)}", "warning")
 
 
@@ -140,15 +183,16 @@ def _ways_of(instruction: Instruction) -> Ways | None:
 
 def _wrong(ways: Ways) -> str | None:
     """Whether ways leave one device twice, come to one twice, or lead in a circle."""
-    following = dict(ways)
+    following, seen = dict(ways), set[int]()
     if len(following) < len(ways):
         return "twice from one device"
     if len(set(following.values())) < len(ways):
         return "twice to one device"
     for first in following:
-        at, steps = following.get(first), 0
-        while at is not None and at != first and steps < len(ways):
-            at, steps = following.get(at), steps + 1
+        at = None if first in seen else following.get(first)
+        while at is not None and at != first and at not in seen:
+            seen.add(at)
+            at = following.get(at)
         if at == first:
             return "in a circle"
     return None

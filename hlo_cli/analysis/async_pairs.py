@@ -85,8 +85,9 @@ class AsyncPair:
 class AsyncPairs:
     """All pairs of a module in the order of its text, and the members that belong to none of them.
 
-    `orphans` are updates and dones that lead to no start; what comes from a parameter of the entry, or from a
-    computation that nothing calls, is none. `continues` leads from each update and done to what stands before it.
+    `orphans` are updates and dones that lead to no start, as from an argument of the program; what comes from a
+    parameter of a computation that nothing calls is none. `continues` leads from each update and done to what stands
+    before it.
     """
 
     pairs: tuple[AsyncPair, ...]
@@ -175,8 +176,7 @@ def _traced(end: Instruction, callers: Callers) -> _Trace:
     if end.opcode != "fusion":
         made = origin_of(end, 0, callers).made if end.operands else ()
         before = tuple(each for each in made if is_start(each) or is_end(each))
-        # nobody can tell what comes from outside through a parameter
-        return _Trace(before, (), not made or any(each.opcode != "parameter" for each in made if each not in before))
+        return _Trace(before, (), not made or any(map(_is_foreign, (each for each in made if each not in before))))
     found: dict[Instruction, None] = {}
     through: dict[Instruction, None] = {}
     for position in range(len(end.operands)):
@@ -185,6 +185,11 @@ def _traced(end: Instruction, callers: Callers) -> _Trace:
         found |= dict.fromkeys(starts)
         through |= dict.fromkeys(origin.through if starts else ())
     return _Trace(tuple(found), tuple(reversed(through)), not found)
+
+
+def _is_foreign(made: Instruction) -> bool:
+    """Whether something asynchronous cannot come from here; what a computation is given that nothing calls may be."""
+    return made.opcode != "parameter" or made.computation.is_entry
 
 
 def _paired(starts: Iterable[Instruction], traced: Mapping[Instruction, _Trace]) -> Iterable[AsyncPair]:

@@ -21,6 +21,8 @@ from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import HloError
 
 _NOTHING: Final = TupleShape(())
+_RUNNING: Final = ("call", "fusion")
+"""What a sugared start hands its operands to a computation by."""
 
 
 def no_async_shape(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
@@ -123,7 +125,8 @@ def _ends(pair: AsyncPair, within: Asynchronous) -> Iterator[tuple[Instruction, 
 
 
 def _wrapped(pair: AsyncPair) -> Computation | None:
-    return pair.computation if pair.spelling == "generic" else None
+    """The computation whose parameters the operands are: that of a generic operation, or what a sugared call runs."""
+    return pair.computation if pair.spelling == "generic" or pair.operation in _RUNNING else None
 
 
 def _earlier(member: Instruction, within: Asynchronous) -> tuple[TupleShape, Shape] | None:

@@ -15,6 +15,7 @@ from typing import Final
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.operations import Operation, operation_fields, operations_of
 from hlo_cli.analysis.patterns import name_matcher
+from hlo_cli.analysis.spellings import Spelling, other_spellings
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
 from hlo_cli.ir.computation import Computation
@@ -52,7 +53,8 @@ class Verdict:
     """Whether an expectation is met, None where it cannot be asked, for which `remark` is the reason.
 
     `found` is what was measured, None for the largest of nothing, and `kind` says what it counts; `parts` are what that
-    is of, the largest first, else in the order of the text.
+    is of, the largest first, else in the order of the text. `spellings` are opcodes that the expectation names and
+    that the module has under another name.
     """
 
     expectation: Expectation
@@ -61,6 +63,7 @@ class Verdict:
     kind: Kind = "count"
     parts: tuple[Part, ...] = ()
     remark: str = ""
+    spellings: tuple[Spelling, ...] = ()
 
 
 def verdicts(
@@ -175,7 +178,8 @@ class _Judge:
         try:
             if expectation.quantity.function == "max_peak":
                 return self._peak(expectation)
-            return self._measured(expectation)
+            spellings = other_spellings(self._module, expectation.quantity.where)
+            return replace(self._measured(expectation), spellings=spellings)
         except HloError as error:
             return Verdict(expectation, False, remark=f"cannot be told: {error.diagnostic.message}")
 

@@ -5,7 +5,7 @@ Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hlo_cli.analysis.async_chains import AsyncChain
@@ -81,6 +81,7 @@ def flat_schedule(
     runs: list[Run | None] = [None]
     placed = {entry}
     frames = [_Frame(entry, None, 0, 0)]
+    unplaced: dict[Instruction, Iterator[Computation]] = {}
     while frames:
         frame = frames[-1]
         instructions = (orders or {}).get(frame.computation, frame.computation.instructions)
@@ -89,7 +90,8 @@ def flat_schedule(
         for n in range(frame.next, len(instructions)):
             instruction = instructions[n]
             if instruction.opcode in CONTROL_FLOW:
-                called = next((c for c in _runs(instruction, chains) if c not in placed and c in places.base), None)
+                left = unplaced.setdefault(instruction, iter(_runs(instruction, chains)))
+                called = next((c for c in left if c not in placed and c in places.base), None)
                 is_sugared = instruction in chains and wrapped_opcode(instruction.opcode) is not None
                 if called is not None:
                     sequence.extend([instruction] * (len(chains[instruction].operands) if is_sugared else 0))

@@ -67,6 +67,17 @@ def broken_fusion_rules(module: Module) -> Iterator[Diagnostic]:
     >>> for found in broken_fusion_rules(parse_module(text)): print(found.code, found.message)
     fusion-callers f is the body of y, and x calls it too
     """
+    return (diagnostic for _, diagnostic in fusion_problems(module))
+
+
+def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
+    """What `broken_fusion_rules` says, each with the instruction that breaks the rule, which a proto has no text for.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "f { ROOT a = s8[9] parameter(0) }  ENTRY e { ROOT x = s8[9] fusion(), kind=kLoop, calls=f }"
+    >>> [(instruction.name, found.code) for instruction, found in fusion_problems(parse_module(text))]
+    [('x', 'fusion-parameters')]
+    """
     if module.errors or not _says_enough(module):
         return
     callers: dict[Computation, list[Instruction]] = {}
@@ -80,7 +91,8 @@ def broken_fusion_rules(module: Module) -> Iterator[Diagnostic]:
         for fusion in fusions:
             for problem in _problems(module, fusion, callers, users):
                 span = problem.at.span
-                yield Diagnostic(problem.severity, problem.message, module.source, span, code=problem.code)
+                found = Diagnostic(problem.severity, problem.message, module.source, span, code=problem.code)
+                yield problem.at, found
 
 
 def _says_enough(module: Module) -> bool:

@@ -29,6 +29,12 @@ Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDN
 
 _CUBLAS: Final = ("__cublas$gemm", "__cublas$lt$matmul")
 _CUDNN: Final = "__cudnn$conv"
+LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
+"""How the targets of custom calls begin that stand for a dot, on GPUs and CPUs."""
+LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
+"""How those begin that stand for a convolution."""
+PRODUCTS: Final = frozenset(("dot", "scaled-dot", "ragged-dot", "convolution"))
+"""The opcodes of products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,19 @@ def matmuls_of(module: Module) -> tuple[Matmul, ...]:
     fusions = _outermost_fusions(module)
     found = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions)
     return tuple(matmul for matmul in found if matmul is not None)
+
+
+def is_product(instruction: Instruction) -> bool:
+    """Whether an instruction is a product of matrices, or the convolution or library call that stands for one.
+
+    >>> from hlo_cli import parse_module
+    >>> is_product(parse_module('r = f32[2,2] custom-call(), custom_call_target="__onednn$matmul"').entry.root)
+    True
+    """
+    if instruction.opcode != "custom-call":
+        return instruction.opcode in PRODUCTS
+    target = instruction.string("custom_call_target") or ""
+    return target.startswith((*LIBRARY_DOTS, *LIBRARY_CONVOLUTIONS))
 
 
 def matmul_of(instruction: Instruction, fusion: Instruction | None = None) -> Matmul | None:

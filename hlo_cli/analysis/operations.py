@@ -15,11 +15,12 @@ from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair, async_pairs
 from hlo_cli.analysis.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.where_fields import fields_of
+from hlo_cli.analysis.where_opcodes import check_operation_opcode
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
-_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations")
+_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
 """Fields that the instruction tells which says what is done; all others are those of where it begins."""
 
 
@@ -82,7 +83,7 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
     own: dict[str, Reader[Operation]] = {
-        "opcode": Reader("text", lambda each: each.opcode),
+        "opcode": Reader("text", lambda each: each.opcode, check_operation_opcode),
         "async": Reader("flag", lambda each: each.is_async),
         "exposed": Reader("flag", lambda each: each.instruction in exposed()),
         "fusion": Reader("names", _names_of_fusion),

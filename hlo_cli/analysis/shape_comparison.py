@@ -65,6 +65,8 @@ def shape_difference(
     if not is_known(instruction.opcode) or not _are_known(instruction):
         return None
     expected = inferred_shape(instruction, module)
+    if instruction.opcode == "get-tuple-element" and not _is_known(expected):
+        return None
     if instruction.opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
         fail(
             instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
@@ -162,7 +164,14 @@ def _reducer_difference(instruction: Instruction) -> str | None:
 
 
 def _are_known(instruction: Instruction) -> bool:
-    """Whether shape and operands are all known, as they are but for errors elsewhere and types of the future."""
+    """Whether shape and operands are all known, as they are but for errors elsewhere and types of the future.
+
+    Of what an element is taken from, the element is enough: a tuple of thousands is taken apart thousands of times.
+    """
+    if instruction.opcode == "get-tuple-element":
+        return _is_known(instruction.shape) and not any(
+            isinstance(s, UnknownShape) for s in operand_shapes(instruction)
+        )
     return all(map(_is_known, (instruction.shape, *operand_shapes(instruction))))
 
 

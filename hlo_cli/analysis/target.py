@@ -27,7 +27,7 @@ _GPU: Final = (
     '"__cudnn$fusion"',
     '"gemm_backend_config"',
     '"collective_backend_config"',
-    *(f"{_CALLS}__{library}" for library in ("cublas", "cudnn", "gpu", "triton")),
+    *(f"{_CALLS}__{library}" for library in ("cub", "cudnn", "cusolver", "gpu", "triton")),
     "fingerprint_before_lhs=",
     ", kind=kInput,",
 )

@@ -48,10 +48,14 @@ _LAYOUT = re.compile(r"\{[^{}]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Reader(Generic[T]):
-    """How a field is read from a thing, None where the thing has no such field, and of which kind its values are."""
+    """How a field is read from a thing, None where the thing has no such field, and of which kind its values are.
+
+    `check` raises HloError for a comparison that nothing could be true of, or of everything.
+    """
 
     kind: Kind
     read: Callable[[T], FieldValue]
+    check: Callable[[Where, Comparison], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,8 @@ def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
 
 def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Predicate[T]:
     reader = fields.find(where, comparison.field)
+    if reader.check is not None:
+        reader.check(where, comparison)
     if (other := _other_field(comparison, reader, fields)) is not None:
         return _compared(reader, comparison.operator, other)
     negative = comparison.operator in ("!=", "!~", "not in")

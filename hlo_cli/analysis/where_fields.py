@@ -9,11 +9,14 @@ from typing import Final, TypeVar
 from hlo_cli.analysis.calls import kinds_of, looped_computations
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.footprint import data_values, orders_of
+from hlo_cli.analysis.matmul import is_product
 from hlo_cli.analysis.neighbours import Users, reached, users_of
 from hlo_cli.analysis.patterns import name_matcher
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
 from hlo_cli.analysis.where import Fields, FieldValue, Kind, Predicate, Reader
+from hlo_cli.analysis.where_opcodes import opcode_check, opcodes_of
+from hlo_cli.analysis.where_shapes import dimension, of_shape, result_shape, shape_fields
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -59,15 +62,15 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
 
     own: dict[str, Reader[Value]] = {
         "instruction": Reader("name", str),
-        "saving_bytes": Reader("bytes", _of_shape(saving, lambda value: value.shape)),
+        "saving_bytes": Reader("bytes", of_shape(saving, lambda value: value.shape)),
         "space": Reader("count", lambda value: value.shape.memory_space),
         "space_name": Reader("text", lambda value: space_name(value.shape.memory_space, target)),
     }
     return replace(fields, readers={**fields.readers, **own})
 
 
-def row_fields(kinds: Mapping[str, Kind]) -> Fields[Sequence[FieldValue]]:
-    """The columns of a table, in their order, each with the kind of its cells.
+def row_fields(kinds: Mapping[str, Kind], opcodes: Collection[str] = ()) -> Fields[Sequence[FieldValue]]:
+    """The columns of a table, in their order, each with the kind of its cells; `opcodes` are those that stand there.
 
     >>> fields = row_fields({"name": "name", "operands": "text"})
     >>> fields.readers["operands"].read(("add", "p, q"))
@@ -77,7 +80,7 @@ def row_fields(kinds: Mapping[str, Kind]) -> Fields[Sequence[FieldValue]]:
     def reader(at: int, name: str, kind: Kind) -> Reader[Sequence[FieldValue]]:
         if name in NAME_LISTS and kind == "text":
             return Reader("names", lambda row: _names(row[at]))
-        return Reader(kind, lambda row: row[at])
+        return Reader(kind, lambda row: row[at], opcode_check(lambda: opcodes) if name == "opcode" else None)
 
     return Fields({name: reader(at, name, kind) for at, (name, kind) in enumerate(kinds.items())})
 
@@ -113,11 +116,11 @@ def fields_of(
         return lift
 
     readers = {name: lifted(kind, read) for name, (kind, read) in asked.readers().items()}
-    shapes = {name: Reader(kind, _of_shape(read, shape_of)) for name, (kind, read) in _OF_SHAPES.items()}
+    readers["opcode"] = replace(readers["opcode"], check=opcode_check(lambda: opcodes_of(module)))
     return Fields(
-        {**readers, **shapes},
+        {**readers, **shape_fields(instruction_of, shape_of)},
         places={
-            "dims": lambda place: _dimension(place, shape_of),
+            "dims": lambda place: dimension(place, result_shape(instruction_of, shape_of)),
             "attributes": lambda name: lifted("attribute", _attribute(name)),
         },
         attribute=attribute,
@@ -141,6 +144,7 @@ class _Asked:
         return {
             "name": ("name", lambda i: i.name),
             "opcode": ("text", lambda i: i.opcode),
+            "product": ("flag", is_product),
             "op_name": ("text", lambda i: i.metadata.op_name or None),
             "op_type": ("text", lambda i: i.metadata.op_type or None),
             "source": ("text", self._source),
@@ -231,50 +235,6 @@ class _Asked:
         if self._looped is None:
             self._looped = looped_computations(self._module)
         return instruction.computation in self._looped
-
-
-def _of_array(read: Callable[[ArrayShape], FieldValue]) -> Callable[[Shape], FieldValue]:
-    return lambda shape: read(shape) if isinstance(shape, ArrayShape) else None
-
-
-_OF_SHAPES: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
-    "shape": ("shape", lambda shape: str(shape) or None),
-    "dtype": ("text", _of_array(lambda shape: shape.element_type.name)),
-    "rank": ("count", _of_array(lambda shape: shape.rank)),
-    "dims": ("text", _of_array(lambda shape: f"[{','.join(map(str, shape.sizes))}]")),
-    "layout": ("text", _of_array(lambda shape: str(shape.layout))),
-    "memory_space": ("count", _of_array(lambda shape: shape.memory_space)),
-    "elements": ("count", _of_array(lambda shape: shape.elements)),
-    "logical_bytes": ("bytes", lambda shape: shape.logical_bytes),
-    "padded_bytes": ("bytes", lambda shape: shape.padded_bytes),
-    "padding_bytes": ("bytes", lambda shape: shape.padded_bytes - shape.logical_bytes),
-    "padding": ("share", lambda shape: 1 - shape.logical_bytes / shape.padded_bytes if shape.padded_bytes else 0.0),
-}
-
-
-def _of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]) -> Callable[[T], FieldValue]:
-    """A field of the shape, worked out once for each: equal shapes of a module are mostly one object."""
-    known: dict[int, FieldValue] = {}
-
-    def read_once(thing: T) -> FieldValue:
-        shape = shape_of(thing)
-        if id(shape) not in known:
-            known[id(shape)] = read(shape)
-        return known[id(shape)]
-
-    return read_once
-
-
-def _dimension(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
-    try:
-        at = int(place[:10])
-    except ValueError:
-        return None
-
-    def size(shape: ArrayShape) -> int | None:
-        return shape.sizes[at] if -shape.rank <= at < shape.rank else None
-
-    return Reader("count", _of_shape(_of_array(size), shape_of))
 
 
 def _attribute(name: str) -> Callable[[Instruction], str | None]:

@@ -50,8 +50,10 @@ Fields     name opcode computation op_name op_type source line
            shape dtype rank dims dims[0] layout memory_space
            elements logical_bytes padded_bytes padding_bytes padding
            operands users called_computations   names, or how many
-           is_root is_entry fused loop          true by themselves; loop: it
-                                                runs in a while loop
+           is_root is_entry fused loop product  true by themselves; loop: it
+                                                runs in a while loop; product:
+                                                a dot, a convolution, or the
+                                                library call that does one
            flops transcendentals bytes intensity   what it costs, with all
                                                 it calls; bytes it moves
            any attribute: kind == kLoop, attributes[padding] ~ 0_1
@@ -114,7 +116,10 @@ knows there are
   fusion   of fusions the name, the op_name, and those of all that is fused
 
 What is not met is an error HLO901 at the first place that counts; a baseline
-does not silence it. --select HLO9 checks nothing else. In hlo.toml,
+does not silence it. A TPU's dots are convolutions, and libraries take over
+products, sorts and more by custom calls: an opcode that the module has under
+another name is a warning HLO902; write product for products in any spelling.
+--select HLO9 checks nothing else. In hlo.toml,
 expect = "FILE" under [lint] does without the option.
 
   hlo lint dump/ --expect expect.toml

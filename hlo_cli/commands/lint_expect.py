@@ -12,7 +12,7 @@ from hlo_cli.commands.each import short_paths
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.expectation import Expectation
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.families.expectations import not_met
+from hlo_cli.lint.families.expectations import not_met, other_names
 from hlo_cli.lint.words import amount
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row
@@ -73,13 +73,13 @@ def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
 
 
 def with_expectations(settings: Settings) -> Settings:
-    """The settings with the rule that tells of expectations, whichever others are chosen; it can still be ignored.
+    """The settings with the rules that tell of expectations, whichever others are chosen; they can still be ignored.
 
     >>> from hlo_cli.lint.settings import Settings
     >>> with_expectations(Settings(select=("HLO1",))).select
-    ('HLO1', 'HLO901')
+    ('HLO1', 'HLO901', 'HLO902')
     """
-    return replace(settings, select=(*(settings.select or ("HLO",)), not_met.code))
+    return replace(settings, select=(*(settings.select or ("HLO",)), not_met.code, other_names.code))
 
 
 def judge(

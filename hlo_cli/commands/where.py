@@ -67,7 +67,9 @@ def rows_where(expression: str, table: Table) -> Table:
     from hlo_cli.syntax.where import parse_where
 
     kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}
-    test = predicate(parse_where(expression), row_fields(kinds))
+    at = next((at for at, column in enumerate(table.columns) if column.name == "opcode"), None)
+    opcodes = () if at is None else tuple({str(row[at]) for row in table.rows})
+    test = predicate(parse_where(expression), row_fields(kinds, opcodes))
     kept = [at for at, row in enumerate(table.rows) if test([_field_value(cell) for cell in row])]
     marked = frozenset(new for new, old in enumerate(kept) if old in table.marked)
     return replace(table, rows=tuple(table.rows[at] for at in kept), marked=marked)

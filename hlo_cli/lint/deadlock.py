@@ -6,17 +6,23 @@ of the text and into what it calls, and holds what has been sent and not receive
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
+from hlo_cli.analysis.contexts import contexts_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 PAIRS: Final = "_xla_send_recv_source_target_pairs"
 """The frontend attribute that says between which devices something is sent."""
+
+_ENTERED: Final = frozenset(("async-start", "call", "conditional", "while"))
+_MOST_STEPS: Final = 1_000_000
+"""What calls twice what calls twice … is gone through no further: it would take for ever."""
 
 Problem = tuple[Instruction, str]
 Pairs = tuple[tuple[int, int], ...]
@@ -38,23 +44,56 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     >>> list(deadlocks(parse_module("ENTRY e { ROOT p = f32[2] parameter(0) }")))
     []
     """
-    yield from _run(module.entry, _Automaton())
+    relevant = _with_transfers(module)
+    state = _Automaton()
+    frames = [_Frame(iter(module.entry.instructions), state, is_whole=True)]
+    steps = 0
+    while frames and steps < _MOST_STEPS:
+        frame = frames[-1]
+        instruction = next(frame.left, None)
+        if instruction is None:
+            frames.pop()
+            yield from _leftovers(frame.state) if frame.is_whole else ()
+            continue
+        steps += 1
+        if instruction.opcode not in _ENTERED:
+            yield from _step(instruction, frame.state)
+            continue
+        for inner in reversed(instruction.called_computations):
+            if inner in relevant:
+                is_group = instruction.opcode == "async-start" and _is_group(inner)
+                inside = _Automaton() if is_group else frame.state
+                frames.append(_Frame(iter(inner.instructions), inside, is_whole=is_group))
 
 
-def _run(computation: Computation, state: _Automaton, *, is_whole: bool = True) -> Iterator[Problem]:
-    for instruction in computation.instructions:
-        called = instruction.called_computations
-        if instruction.opcode == "async-start":
-            for inner in called:
-                is_group = sum(i.opcode != "parameter" for i in inner.instructions) > 1
-                yield from _run(inner, _Automaton() if is_group else state, is_whole=is_group)
-        elif instruction.opcode in ("call", "while", "conditional"):
-            for inner in called:
-                yield from _run(inner, state, is_whole=False)
-        else:
-            yield from _step(instruction, state)
-    if is_whole:
-        yield from _leftovers(state)
+@dataclass(slots=True)
+class _Frame:
+    """What is left of a computation that is gone through."""
+
+    left: Iterator[Instruction]
+    state: _Automaton
+    is_whole: bool
+
+
+def _with_transfers(module: Module) -> frozenset[Computation]:
+    """The computations in which, or in what they call, something is exchanged: no others are entered."""
+    callers = contexts_of(module).callers
+    found: set[Computation] = set()
+    waiting = [instruction.computation for instruction in module.instructions if _exchanges(instruction)]
+    while waiting:
+        if (computation := waiting.pop()) not in found:
+            found.add(computation)
+            waiting.extend(caller.computation for caller in callers.get(computation, ()))
+    return frozenset(found)
+
+
+def _exchanges(instruction: Instruction) -> bool:
+    return instruction.opcode in ("send", "recv") or instruction.opcode.removesuffix("-start") in COLLECTIVES
+
+
+def _is_group(computation: Computation) -> bool:
+    """Whether a computation is more than one operation."""
+    return sum(i.opcode != "parameter" for i in computation.instructions) > 1
 
 
 def _step(instruction: Instruction, state: _Automaton) -> Iterator[Problem]:
@@ -67,7 +106,7 @@ def _step(instruction: Instruction, state: _Automaton) -> Iterator[Problem]:
         if (message := _own_problem(pairs)) is not None:
             yield instruction, f"{instruction.name} {message}"
         yield from _meet(instruction, opcode, text, pairs, state)
-    elif opcode.removesuffix("-start") in COLLECTIVES and state.expected:
+    elif state.expected and _exchanges(instruction):
         other = state.waiting[0][2].name if state.waiting else state.behind[0][2].name
         yield instruction, f"{instruction.name} runs while {other} waits for its {state.expected}"
 
@@ -103,27 +142,27 @@ def _turned(
 
 
 def _leftovers(state: _Automaton) -> Iterator[Problem]:
-    left = [text for text, _, _ in state.behind]
+    left = Counter(text for text, _, _ in state.behind)
     for text, _, instruction in state.waiting:
-        if text in left:
-            left.remove(text)
-        else:
+        left[text] -= 1
+        if left[text] < 0:
             yield instruction, f"{instruction.name} waits for a {state.expected} of the same pairs that never comes"
 
 
 def _own_problem(pairs: Pairs) -> str | None:
     """Why a set of pairs cannot be served: a device sends or receives twice, or there is a circle."""
-    targets = dict(pairs)
+    targets, seen = dict(pairs), set[int]()
     if len(targets) < len(pairs):
         return "sends from one device twice"
     if len(set(targets.values())) < len(pairs):
         return "sends to one device twice"
     for first in targets:
-        at, steps = targets.get(first), 0
-        while at is not None and steps <= len(pairs):
+        at = None if first in seen else targets.get(first)
+        while at is not None and at not in seen:
             if at == first:
                 return f"sends in a circle through device {first}"
-            at, steps = targets.get(at), steps + 1
+            seen.add(at)
+            at = targets.get(at)
     return None
 
 

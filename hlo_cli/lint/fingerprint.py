@@ -11,6 +11,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.run import Found
 
 _LENGTH: Final = 16
+_GENERIC: Final = ("async-start", "async-update", "async-done")
+_LONGEST_CHAIN: Final = 100
 
 
 def fingerprint(found: Found) -> str:
@@ -34,14 +36,42 @@ def _structure(found: Found) -> Iterator[str]:
             yield from _of_instruction(instruction)
             yield instruction.metadata.op_name
             yield from (line for operand in instruction.operands for line in _of_instruction(operand))
-            for called in instruction.called_computations:
+            for called in _called(instruction):
                 yield from _of_computation(called)
         case Computation() as computation:
             yield from _of_computation(computation)
 
 
 def _of_instruction(instruction: Instruction) -> Iterator[str]:
-    yield f"{instruction.opcode} {instruction.shape}"
+    yield f"{_opcode(instruction)} {instruction.shape}"
+
+
+def _opcode(instruction: Instruction) -> str:
+    """The opcode; of the generic spelling of an asynchronous operation, which alone protos know, the short one."""
+    wrapped = _wrapped(instruction)
+    return instruction.opcode if wrapped is None else wrapped.opcode + instruction.opcode.removeprefix("async")
+
+
+def _called(instruction: Instruction) -> tuple[Computation, ...]:
+    """What an instruction runs, without a computation that is there for the generic spelling alone."""
+    if (wrapped := _wrapped(instruction)) is None:
+        return instruction.called_computations
+    return wrapped.called_computations if instruction.opcode == _GENERIC[0] else ()
+
+
+def _wrapped(instruction: Instruction) -> Instruction | None:
+    """The only operation of what an async-start runs, for it and for what goes on with it; None of all others."""
+    if instruction.opcode not in _GENERIC:
+        return None
+    start = instruction
+    for _ in range(_LONGEST_CHAIN):
+        if start.opcode not in _GENERIC[1:] or not start.operands:
+            break
+        start = start.operands[0]
+    called = start.called_computations[0] if start.opcode == _GENERIC[0] and start.called_computations else None
+    if called is None or called.root is None or len(called.instructions) != len(called.parameters) + 1:
+        return None
+    return called.root if called.root.opcode != "parameter" else None
 
 
 def _of_computation(computation: Computation) -> Iterator[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
-from hlo_cli.analysis.async_rules import broken_rules
+from hlo_cli.analysis.async_rules import async_problems
 from hlo_cli.analysis.contexts import Contexts, contexts_of
-from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+from hlo_cli.analysis.fusion_rules import fusion_problems
 from hlo_cli.analysis.neighbours import Users, users_among
 from hlo_cli.analysis.target import Target, target_of
 from hlo_cli.ir.computation import Computation
@@ -26,8 +26,8 @@ from hlo_cli.source import Diagnostic
 if TYPE_CHECKING:
     from hlo_cli.analysis.expectations import Verdict
 
-Located = tuple[Instruction | None, Diagnostic]
-"""Something that is told of an instruction; None where the module was not read from text."""
+Located = tuple[Instruction, Diagnostic]
+"""Something that is told of an instruction."""
 
 _BUFFERS: Final = (" b(", "(b(")
 _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
@@ -149,19 +149,12 @@ class Subject:
     @cached_property
     def async_problems(self) -> tuple[Located, ...]:
         """Where rules of asynchronous operations are broken."""
-        return tuple(self._located(broken_rules(self.module, self.async_pairs)))
+        return tuple(async_problems(self.module, self.async_pairs))
 
     @cached_property
     def fusion_problems(self) -> tuple[Located, ...]:
         """Where rules of fusions are broken."""
-        return tuple(self._located(broken_fusion_rules(self.module)))
-
-    def _located(self, diagnostics: Iterable[Diagnostic]) -> Iterator[Located]:
-        """Diagnostics with the instructions that they are about, which their places tell."""
-        found = tuple(diagnostics)
-        places = {instruction.span: instruction for instruction in self.module.instructions} if found else {}
-        for each in found:
-            yield places.get(each.span) if each.span is not None else None, each
+        return tuple(fusion_problems(self.module))
 
     @cached_property
     def shape_problems(self) -> tuple[ShapeProblem, ...]:

@@ -22,6 +22,4 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     for each in (each for part in report.parts if isinstance(part, Findings) for each in part.first(style.top)):
         diagnostic = each.diagnostic
-        place = diagnostic.position
-        where = f"{each.path}:{place.line}:{place.column}" if place else each.path
-        yield clean(f"{where}: {diagnostic.code} {diagnostic.severity} {diagnostic.message}") + "\n"
+        yield clean(f"{each.where}: {diagnostic.code} {diagnostic.severity} {diagnostic.message}") + "\n"

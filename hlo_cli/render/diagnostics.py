@@ -78,16 +78,16 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
         yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
 
 
-def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
-    """The lines of one diagnostic: message, place, quotation, help."""
+def diagnostic_lines(diagnostic: Diagnostic, style: Style, *, named: str = "") -> Iterator[Line]:
+    """The lines of one diagnostic: message, place, quotation, help; `named` is the place where no text has it."""
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
     yield from _broken(message, style.room, style)
     source, span = diagnostic.source, diagnostic.span
-    if source is not None and source.name and (span is not None or source.name not in diagnostic.message):
+    if source is not None and source.name and (span is not None or named or source.name not in diagnostic.message):
         place = diagnostic.position
-        where = f":{place.line}:{place.column}" if place else ""
+        where = f":{place.line}:{place.column}" if place else style.show(f":{named}" if named else "")
         yield (Run(f"  {style.show(source.name)}{where}"),)
     if source is not None and span is not None:
         yield from quotation(source, span, style, role)

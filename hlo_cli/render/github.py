@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.render.clean import clean
@@ -29,7 +30,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
             names = {rule.code: f"{rule.code} {rule.name}" for rule in part.rules}
             for each in part.first(style.top):
                 code = each.diagnostic.code
-                yield _command(each.diagnostic, {"title": names.get(code, code), "file": each.path}) + "\n"
+                diagnostic = replace(each.diagnostic, message=each.named_message)
+                yield _command(diagnostic, {"title": names.get(code, code), "file": each.path}) + "\n"
     for error in report.errors:
         file = {"file": error.source.name} if error.source is not None else {}
         yield _command(error, {"title": stopped_by(error), **file}) + "\n"

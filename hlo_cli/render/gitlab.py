@@ -37,7 +37,7 @@ def _issue(each: ReportedFinding) -> Json:
     diagnostic = each.diagnostic
     place = diagnostic.position
     return {
-        "description": diagnostic.message,
+        "description": each.named_message,
         "check_name": diagnostic.code,
         "fingerprint": f"{diagnostic.code}-{each.identity}",
         "severity": _SEVERITIES[diagnostic.severity],

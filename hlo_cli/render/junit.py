@@ -96,7 +96,7 @@ def _finding(each: ReportedFinding) -> Iterator[str]:
     if each.expectation is not None:
         case = f"expected {each.expectation}"
     yield f"    <testcase classname={_quoted(each.path)} name={_quoted(case)}>\n"
-    words = _words(f"{each.path}{at}: {diagnostic.message}", diagnostic.hint)
+    words = _words(f"{each.where}: {diagnostic.message}", diagnostic.hint)
     if diagnostic.severity == "note":
         yield f"      <system-out>{words}</system-out>\n    </testcase>\n"
         return

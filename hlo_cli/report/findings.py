@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final
 
 from hlo_cli.report.cell import Row
@@ -64,6 +64,30 @@ class ReportedFinding:
         return source.name if source is not None and source.name else "-"
 
     @property
+    def name(self) -> str:
+        """The computation and the instruction, as `e/add.3`; nothing for what is about the module."""
+        return "/".join(name for name in (self.computation, self.instruction) if name)
+
+    @property
+    def where(self) -> str:
+        """The place as compilers write it; where there is no text to point into, as of a proto, by name.
+
+        >>> finding = ReportedFinding(Diagnostic("error", "no done"), "c0ffee", instruction="s", computation="e")
+        >>> finding.where
+        '-:e/s'
+        """
+        place = self.diagnostic.position
+        if place is not None:
+            return f"{self.path}:{place.line}:{place.column}"
+        return f"{self.path}:{self.name}" if self.name else self.path
+
+    @property
+    def named_message(self) -> str:
+        """The message, after the name of what it is about where no place in a text tells."""
+        message = self.diagnostic.message
+        return f"{self.name}: {message}" if self.name and self.diagnostic.position is None else message
+
+    @property
     def identity(self) -> str:
         """The fingerprint, with a number if it is not the first of its kind."""
         return self.fingerprint if self.nth == 1 else f"{self.fingerprint}:{self.nth}"
@@ -119,8 +143,10 @@ class Findings:
         return f"{total}: {', '.join(rules)}" if total else ""
 
     def as_table(self) -> Table:
-        """One row a finding."""
-        return Table(self.name, _COLUMNS, tuple(map(_row, self.found)), noun="findings")
+        """One row a finding; where some have no place in a text, a person sees their names too."""
+        nameless = all(each.diagnostic.position is not None or not each.name for each in self.found)
+        columns = _COLUMNS if nameless else tuple(map(_seen_named, _COLUMNS))
+        return Table(self.name, columns, tuple(map(_row, self.found)), noun="findings")
 
     def statistics(self) -> Table:
         """One row a rule that found something, the most frequent first."""
@@ -149,6 +175,11 @@ def stopped_by(error: Diagnostic) -> str:
     'not looked through'
     """
     return "cannot be read" if error.source is not None else "not looked through"
+
+
+def _seen_named(column: Column) -> Column:
+    """The column as people see it beside findings that have names alone."""
+    return replace(column, person=True) if column.name in ("instruction", "computation") else column
 
 
 def _row(each: ReportedFinding) -> Row:

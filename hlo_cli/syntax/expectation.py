@@ -6,12 +6,10 @@ What is in the parentheses is the language of `--where`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.ir.expectation import EVERYTHING, Function, Limit, Quantity
-from hlo_cli.ir.opcode import OPCODE_ARITY
-from hlo_cli.ir.where import Both, Comparison, Condition, Either, Field, Not, Number, Text, Where
+from hlo_cli.ir.where import Field, Number, Where
 from hlo_cli.source import HloError, Source, Span, nearest
 from hlo_cli.syntax.sizes import parse_size
 from hlo_cli.syntax.where import parse_where
@@ -27,7 +25,6 @@ _FIELD: Final = re.compile(r"\s*+([A-Za-z_][\w.\-]*+)(?:\[([^\[\]\s]*+)\])?+\s*+
 _WHERE: Final = re.compile(r"\s*+where\b")
 _LIMIT: Final = re.compile(r"\s*+([=!<>~]++)?+\s*+(.*\S)?", re.DOTALL)
 _COUNT: Final = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
-_ASYNC: Final = re.compile(r"(.+)-(?:start|update|done)")
 _SEVERAL: Final = "one expectation is one function and its limit; two are two strings"
 
 
@@ -124,10 +121,6 @@ def _where(source: Source, span: Span) -> Where:
         found = parse_where(" " * span.start + source.slice(span))
     except HloError as error:
         raise _whole(source, span, error) from None
-    for comparison in _comparisons(found.condition):
-        if comparison.field.name == "opcode":
-            for value in comparison.values:
-                _check_opcode(source, comparison, value)
     return Where(source, found.condition)
 
 
@@ -136,34 +129,6 @@ def _whole(source: Source, span: Span, error: HloError) -> HloError:
     each = error.diagnostic
     at = each.span if each.span is not None and each.span.start >= span.start else Span(span.start, span.start + 1)
     return HloError(each.message, at, source=source, hint=each.hint)
-
-
-def _comparisons(condition: Condition) -> Iterator[Comparison]:
-    match condition:
-        case Comparison():
-            yield condition
-        case Not(part):
-            yield from _comparisons(part)
-        case Both(parts) | Either(parts):
-            for part in parts:
-                yield from _comparisons(part)
-
-
-def _check_opcode(source: Source, comparison: Comparison, value: Number | Text) -> None:
-    """Nothing is asked for that would never be found: an opcode that there is not, or a spelling of another."""
-    if not isinstance(value, Text):
-        return
-    match = _ASYNC.fullmatch(value.text)
-    if match and (match[1] in OPCODE_ARITY or match[1] == "async"):
-        is_any = match[1] == "async"
-        hint = "write async" if is_any else f"write opcode == {match[1]}, with async if it has to be asynchronous"
-        message = f"{value.text} counts as {'what it starts' if is_any else match[1]} here"
-        raise HloError(message, value.span, source=source, hint=hint)
-    if comparison.operator in ("==", "!=", "in", "not in") and value.text not in OPCODE_ARITY:
-        meant = nearest(value.text, OPCODE_ARITY)
-        question = f"; did you mean {meant}?" if meant else ""
-        hint = f'write opcode ~ "^{value.text}$" for one that XLA itself does not have'
-        raise HloError(f"no opcode {value.text}{question}", value.span, source=source, hint=hint)
 
 
 def _limit(source: Source, at: int) -> tuple[Limit, Number]:

@@ -54,7 +54,8 @@ def scaled_dot(instruction: Instruction) -> ArrayShape:
     left_scale = _check_scale(instruction, 0, scales[0], contracted[0][0])
     right_scale = _check_scale(instruction, right, scales[1], contracted[1][0])
     if not left_scale and not right_scale:
-        fail(instruction, f"expected a scale of at least one operand; {described(instruction, *scales)}")
+        found = described(instruction, *scales)
+        fail(instruction, f"expected a scale of rank 1 or more for at least one operand; {found}")
     return result
 
 
@@ -134,11 +135,13 @@ def _sizes(shape: ArrayShape, dimensions: tuple[int, ...]) -> list[int]:
 
 
 def _check_scale(instruction: Instruction, position: int, at: int, contracted: int) -> bool:
-    """Whether the operand at `position` has a scale `at` another; a one of the operand's own bf16 is no scale."""
+    """Whether the scale `at` a position is an array, as that of one operand must be; a bf16 scalar is none."""
     shape, scale = array(instruction, position), array(instruction, at)
     is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
     if is_missing and all(size == 1 for size in scale.dimensions):
-        return False
+        if 0 < scale.rank <= contracted:
+            fail(instruction, f"expected a scale with dimension {contracted}; {described(instruction, position, at)}")
+        return bool(scale.rank)
     if scale.rank != shape.rank:
         fail(instruction, f"expected a scale of its operand's rank; {described(instruction, position, at)}")
     for d, (size, part) in enumerate(zip(shape.dimensions, scale.dimensions, strict=True)):

@@ -46,12 +46,13 @@ def parameter_numbers(subject: Subject) -> Iterator[Finding]:
     for computation in subject.module.computations:
         parameters = [i for i in computation.instructions if i.opcode == "parameter"]
         numbers = [_number(parameter) for parameter in parameters]
+        first: dict[int, Instruction] = {}
         for parameter, number in zip(parameters, numbers, strict=True):
             if number is None or number >= len(parameters):
                 expected = f"0 to {len(parameters) - 1}" if len(parameters) > 1 else "0"
                 message = f"{parameter.name} is parameter {number} of {computation.name}, which has {expected}"
                 yield Finding(message, parameter)
-            elif numbers.index(number) < parameters.index(parameter):
+            elif first.setdefault(number, parameter) is not parameter:
                 yield Finding(f"{parameter.name} is a second parameter {number} of {computation.name}", parameter)
 
 

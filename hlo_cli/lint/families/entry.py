@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.shape_comparison import same_layout
 from hlo_cli.ir.aliasing import index_text
 from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.finding import Finding
@@ -133,9 +134,13 @@ def order(subject: Subject) -> Iterator[Finding]:
         for operand in instruction.operands:
             if operand.computation is instruction.computation and operand.index >= instruction.index:
                 yield Finding(f"{instruction.name} takes {operand.name}, which comes later", instruction)
+    names: dict[Computation, dict[str, Instruction]] = {}
     for instruction in subject.saying("control-predecessors"):
+        computation = instruction.computation
+        if computation not in names:
+            names[computation] = {each.name: each for each in reversed(computation.instructions)}
         for name in instruction.control_predecessors:
-            before = instruction.computation.instruction(name)
+            before = names[computation].get(name.removeprefix("%"))
             if before is None:
                 message = f"{instruction.name} comes after {name}, which {instruction.computation.name} does not have"
                 yield Finding(message, instruction, attribute_span(instruction, "control-predecessors"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.spellings import is_product_opcode
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
@@ -14,6 +15,7 @@ from hlo_cli.lint.words import amount
 if TYPE_CHECKING:
     from hlo_cli.analysis.expectations import Part, Verdict
 
+_TARGETS: Final = {"tpu": "a TPU", "gpu": "this GPU module", "cpu": "this CPU module", None: "this module"}
 _NAMED: Final = 3
 """How many instructions a message names."""
 
@@ -39,6 +41,29 @@ def not_met(subject: Subject) -> Iterator[Finding]:
             at = verdict.parts[0].instruction if verdict.parts else None
             message = f"expected {stated}, {_found(verdict, subject.module)}"
             yield Finding(message, at, hint=hint, subject=str(stated))
+
+
+@rule("HLO902", "expectation about what has another name", severity="warning", is_default=False)
+def other_names(subject: Subject) -> Iterator[Finding]:
+    """A file of expectations names an opcode that this module spells in another way.
+
+    Why: a TPU's compiler writes dots as convolutions, and on GPUs and CPUs libraries take over products, sorts and
+    more by custom calls. What is expected of the opcode is then met, or not met, for the wrong reason.
+
+    Example:
+        expect = ["none(opcode == dot and dtype == f32)"]
+
+    Mend: write product, which is true of a product of matrices in every spelling, or name the other spelling too.
+
+    Reference: hlo help expect, hlo help where
+    """
+    for verdict in subject.verdicts:
+        for each in verdict.spellings:
+            stated = verdict.expectation
+            number = f" ({each.count:,} here)" if each.count else ""
+            message = f"{stated} names {each.opcode}, which {_TARGETS[subject.target]} has as {each.spelled}{number}"
+            hint = "product is true of both" if is_product_opcode(each.opcode) else f"name {each.spelled} too"
+            yield Finding(message, each.first, hint=f"{hint}; {stated.place} states it", subject=str(stated))
 
 
 def _found(verdict: Verdict, module: Module) -> str:

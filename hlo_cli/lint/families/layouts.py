@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.shape_comparison import HOST_MEMORY
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, shape_span
 from hlo_cli.lint.registry import rule
@@ -20,6 +20,7 @@ _MAY_CHANGE: Final = frozenset(
     rng-get-and-update-state scaled-dot send send-done transpose tuple""".split()
 )
 _ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
+_BYTE: Final = 8
 _FAST_MEMORY: Final = 1
 _ROUNDED: Final = frozenset(
     """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic
@@ -31,17 +32,19 @@ _ROUNDED: Final = frozenset(
 def impossible_layout(subject: Subject) -> Iterator[Finding]:
     """A layout is no order of the dimensions, or no buffer could hold the array.
 
-    Why: minor_to_major lists every dimension once, so that each element has one place.
+    Why: minor_to_major lists every dimension once, so that each element has one place. On CPUs and GPUs only types of
+    fewer than 8 bits, pred aside, take a size of their own, E(n).
 
     Example:
         x = f32[4,8]{1,1} parameter(0)
 
     Mend: list the dimensions 0 to rank - 1, the fastest first; row-major is {1,0}.
 
-    Reference: LayoutUtil::ValidateLayoutForShape in xla/layout_util.cc
+    Reference: LayoutUtil::ValidateLayoutForShape in xla/layout_util.cc, xla/service/cpu_gpu_shape_verifier.cc
     """
-    for instruction in subject.shaped(lambda shape: _layout_problem(shape) is not None):
-        message = f"{instruction.name}: {_layout_problem(instruction.shape)}"
+    is_tpu = subject.target == "tpu"
+    for instruction in subject.shaped(lambda shape: _layout_problem(shape, is_tpu=is_tpu) is not None):
+        message = f"{instruction.name}: {_layout_problem(instruction.shape, is_tpu=is_tpu)}"
         yield Finding(message, instruction, shape_span(subject.module, instruction))
 
 
@@ -201,9 +204,22 @@ def host_memory(subject: Subject) -> Iterator[Finding]:
         yield Finding(f"{instruction.name} lies in host memory", instruction, place)
 
 
-def _layout_problem(shape: Shape) -> str | None:
-    arrays = (leaf for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
-    return next((f"{array}: {array.problem}" for array in arrays if array.problem is not None), None)
+def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
+    for _, leaf in shape.leaves:
+        array = leaf.array if isinstance(leaf, BufferShape) else leaf
+        if isinstance(array, ArrayShape):
+            problem = array.problem if is_tpu else array.problem or _size_problem(array)
+            if problem is not None:
+                return f"{array}: {problem}"
+    return None
+
+
+def _size_problem(array: ArrayShape) -> str | None:
+    """Why elements cannot have the size that the layout gives them, of which CPUs and GPUs pack small types alone."""
+    size, kind = array.layout.element_size_in_bits, array.element_type
+    if not size or (kind.bits < _BYTE and kind.name != "pred"):
+        return None
+    return f"elements of {kind.name} are not packed, E({size}) is for types of fewer than 8 bits"
 
 
 def _is_unbounded(shape: Shape) -> bool:
