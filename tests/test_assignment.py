@@ -17,7 +17,7 @@ from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 
-CHUNK = 25
+CHUNK = 10
 
 
 def positions(module: Module, dataflow: Dataflow) -> dict[Key, set[Key]]:
