@@ -217,3 +217,27 @@ def test_an_output_fusion_overwrites_only_what_it_adds_to_a_product(second: str,
     if second == "b":
         text = text.replace("n = f32[4,4] negate(b)", "")
     assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
+
+
+def test_operands_give_their_place_only_where_tpu_compilers_list_it() -> None:
+    """Witness: a scalar addition compiled for v3, whose lists are empty, and another whose list names both."""
+    text = """HloModule m, is_scheduled=true
+    ENTRY e { p = f32[]{:T(256)} parameter(0) a = f32[]{:T(256)S(6)} sine(p)
+      b = f32[]{:T(256)S(6)} negate(a), backend_config={"aliasing_operands":{"lists":[LISTED]}}
+      ROOT c = f32[]{:T(256)} cosine(b) }"""
+    for listed, taken in (('{"indices":["0","1"]}', 1024), ("", 2048)):
+        space = memory_of(parse_module(text.replace("LISTED", listed)), generation="v3").space(6)
+        assert space is not None
+        assert space.totals.temporaries == taken
+
+
+def test_a_nearly_full_tpu_is_filled_in_another_way() -> None:
+    """Above 5,349,826,560 bytes on v2 temporaries may lie where results come later, if the generation was told."""
+    text = """HloModule m, is_scheduled=true
+    ENTRY e { p = f32[1024]{0:T(1024)} parameter(0) a = f32[1048576,512]{1,0:T(8,128)} broadcast(p), dimensions={}
+      b = f32[1048576,512]{1,0:T(8,128)} custom-call(a), custom_call_target="f"
+      c = f32[1048576,512]{1,0:T(8,128)} custom-call(b), custom_call_target="f"
+      d = f32[] reduce(c) ROOT r = f32[1048576,512]{1,0:T(8,128)} broadcast(d), dimensions={} }"""
+    told, guessed = memory_of(parse_module(text), generation="v2"), memory_of(parse_module(text))
+    assert (told.strategy, guessed.strategy) == ("SPATIAL", "FAST_MERGE")
+    assert told.spaces[0].totals.temporaries < guessed.spaces[0].totals.temporaries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlo_cli.analysis import fast_merge as merging
@@ -71,6 +71,7 @@ def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
         return fast_split(groups, alignment)
 
 
+@settings(deadline=None)  # the first example loads numpy
 @given(requests())
 def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     heap = place(groups, ALIGNMENT)
