@@ -288,5 +288,6 @@ def fusible_computations(module: Module) -> Iterator[Computation]:
         for called in instruction.called_computations:
             callers.setdefault(called, instruction)
     for computation in module.computations:
-        if computation not in callers or callers[computation].opcode in _RUNNERS:
+        is_whole = computation.root is not None  # a text may end before it
+        if is_whole and (computation not in callers or callers[computation].opcode in _RUNNERS):
             yield computation

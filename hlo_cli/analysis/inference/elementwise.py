@@ -26,7 +26,8 @@ from hlo_cli.analysis.inference.operands import (
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.ir.words import ComparisonOrder, ComparisonType
 
 _NUMBERS: Final = (*INTEGERS, "float", "complex")

@@ -41,7 +41,7 @@ _KIND_NAMES: Final = {
 
 def fail(instruction: Instruction, message: str) -> NoReturn:
     """Say that an instruction does not keep its opcode's rule, and where it stands."""
-    raise HloError(f"{instruction.opcode} %{instruction.name}: {message}", instruction.span)
+    raise HloError(f"{instruction.written_opcode} %{instruction.name}: {message}", instruction.span)
 
 
 def operand_name(instruction: Instruction, position: int) -> str:

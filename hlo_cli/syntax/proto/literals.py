@@ -12,7 +12,8 @@ from typing import Final
 
 from hlo_cli.ir.layout import Layout, default_layout
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS

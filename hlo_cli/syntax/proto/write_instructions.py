@@ -52,7 +52,7 @@ class Writing:
 
     def shared(self, instruction: Instruction, argument: str, attributes: str) -> Draft:
         """What any instruction of this opcode and shape says that has these texts."""
-        key = instruction.opcode, id(instruction.shape), argument, attributes
+        key = instruction.written_opcode, id(instruction.shape), argument, attributes
         if (known := self._shared.get(key)) is None:
             known = self._shared[key] = _shared_draft(instruction, self.shape(instruction))
         return known
@@ -68,7 +68,10 @@ class Writing:
 
 def instruction_draft(instruction: Instruction, writing: Writing) -> Draft:
     """An instruction; HloError if it says something that no proto can hold, or that is not known."""
-    if wrapped_opcode(instruction.opcode) is not None or instruction.index in instruction.computation.operand_indices:
+    if (
+        wrapped_opcode(instruction.written_opcode) is not None
+        or instruction.index in instruction.computation.operand_indices
+    ):
         raise HloError(
             f"{instruction.name} is written in a short form that protos do not have",
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
@@ -95,10 +98,10 @@ def _metadata_draft(metadata: Metadata) -> Draft:
 
 def _shared_draft(instruction: Instruction, shape: bytes) -> Draft:
     """What an instruction says by itself: XLA takes constants without their values, as dumps leave them out."""
-    draft = Draft(KIND).add("opcode", instruction.opcode).add("shape", shape, always=True)
+    draft = Draft(KIND).add("opcode", instruction.written_opcode).add("shape", shape, always=True)
     if (literal := instruction.literal) is not None:
         draft.add("literal", literal_draft(literal) if not literal.is_elided else None)
-    elif instruction.opcode == "parameter":
+    elif instruction.written_opcode == "parameter":
         draft.add("parameter_number", instruction.parameter_number)
     add_attributes(draft, instruction)
     return draft
