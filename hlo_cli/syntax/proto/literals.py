@@ -6,13 +6,13 @@ Most constants are one number, which is read here: numpy takes longer to start t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 from typing import Final
 
-from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
@@ -60,19 +60,12 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
 
 def literal_draft(literal: Literal) -> Draft:
     """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
-    draft = Draft("LiteralProto").add("shape", shape_draft(_without_tiles(literal.shape)))
+    draft = Draft("LiteralProto").add("shape", shape_draft(literal.shape))
     if isinstance(literal, TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
     if any(literal.shape.dynamic_dimensions):
         draft.add("dynamic_sizes", literal.shape.dimensions)
     return draft.add(field_of(literal.shape.element_type), literal_to_bytes(literal))
-
-
-def _without_tiles(shape: Shape) -> Shape:
-    """The shape of a literal: its layout says the order of dimensions and nothing else."""
-    if isinstance(shape, TupleShape):
-        return TupleShape(tuple(map(_without_tiles, shape.elements)))
-    return replace(shape, layout=Layout(shape.layout.minor_to_major)) if isinstance(shape, ArrayShape) else shape
 
 
 def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:

@@ -39,7 +39,7 @@ _BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-per
 """Opcodes whose attributes are printed by the shape of the first operand."""
 _LISTS: Final = {"conditional": "branch_computations", "custom-call": "called_computations"}
 _CALLS: Final = frozenset(("async-done", "async-start", "async-update", "fusion"))
-_TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id")
+_TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
 """XLA prints metadata that say at least one of these."""
 
 

@@ -22,6 +22,7 @@ from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
+from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
 
 _HELD: Final = frozenset(
@@ -56,7 +57,7 @@ def _module(module: Module) -> Draft:
     if module.errors:
         raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
     numbers = numbers_of(module)
-    writing = Writing(numbers)
+    writing = Writing(numbers, wrapped_operations(module))
     entry = numbers.computations[module.entry]
     draft = Draft("HloModuleProto").add("name", module.name)
     draft.add("entry_computation_name", numbers.names[module.entry]).add("entry_computation_id", entry)
