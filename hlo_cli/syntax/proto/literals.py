@@ -6,13 +6,13 @@ Most constants are one number, which is read here: numpy takes longer to start t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Final
 
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
@@ -60,12 +60,21 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
 
 def literal_draft(literal: Literal) -> Draft:
     """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
-    draft = Draft("LiteralProto").add("shape", shape_draft(literal.shape))
+    draft = Draft("LiteralProto").add("shape", shape_draft(_unpacked(literal.shape)))
     if isinstance(literal, TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
     if any(literal.shape.dynamic_dimensions):
         draft.add("dynamic_sizes", literal.shape.dimensions)
     return draft.add(field_of(literal.shape.element_type), literal_to_bytes(literal))
+
+
+def _unpacked(shape: Shape) -> Shape:
+    """The shape of a literal, whose elements take whole bytes whatever the layout says."""
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(map(_unpacked, shape.elements)))
+    if not isinstance(shape, ArrayShape) or not shape.layout.element_size_in_bits:
+        return shape
+    return replace(shape, layout=replace(shape.layout, element_size_in_bits=0))
 
 
 def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:

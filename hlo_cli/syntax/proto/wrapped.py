@@ -46,7 +46,7 @@ def _wrapped(instruction: Instruction) -> Instruction | None:
 
 
 def _with(root: Instruction, said: dict[str, str]) -> Instruction:
-    own = {name: value for name, value in root.pairs} | said
+    own = dict(root.pairs) | said
     text = InstructionText(tuple(Attribute(name, value) for name, value in own.items()), root.raw[0])
     made = Instruction(root.name, root.shape, root.written_opcode, root.operands, root.computation, root.index, text)
     made.called_computations = root.called_computations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.ir.aliasing import BufferDonor, ComputationLayout
+from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -126,7 +126,7 @@ def _add_aliases(draft: Draft, module: Module) -> None:
         .add("parameter_number", alias.parameter_number)
         .add("parameter_shape_index", alias.parameter_index)
         .add("kind", alias.kind)
-        for alias in module.input_output_alias
+        for alias in module.header_items("input_output_alias", Alias)
     ]
     draft.add("input_output_alias", Draft("HloInputOutputAliasProto").add("entries", aliases))
     listed = module.header_value("buffer_donor")
