@@ -126,7 +126,7 @@ def second_of_operand(instruction: Instruction) -> Shape:
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2:
         fail(
             instruction,
-            f"expected what {instruction.opcode.removesuffix('done')}start gives; {described(instruction, 0)}",
+            f"expected what {instruction.written_opcode.removesuffix('done')}start gives; {described(instruction, 0)}",
         )
     return shape.elements[1]
 
