@@ -81,6 +81,7 @@ class Builder:
         suspects: list[Instruction] = []
         callers: list[Instruction] = []
         root, shapes, kind_of, instruction_of = None, self.shapes, KIND_OF.get, named.__getitem__
+        caller, constant, parameter = CALLER, CONSTANT, PARAMETER  # read by the hundred thousand
         new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
         for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
             shape = shapes.get(shape_text) or self._shape(shape_text)
@@ -92,28 +93,28 @@ class Builder:
             instruction.computation = computation
             instruction.index = index
             instruction._text = None
-            kind = kind_of(opcode, CALLER)
-            if kind == PARAMETER:
+            kind = kind_of(opcode, caller)
+            if kind == parameter:
                 parameters.append((int(operands) if operands.isdecimal() and len(operands) < 10 else 0, instruction))
-            elif operands and kind != CONSTANT:
+            elif operands and kind != constant:
                 try:
                     if "," not in operands:
                         instruction.operands = (named[operands[1:] if operands[0] == "%" else operands],)
-                        if kind not in (1, CALLER) and not holds(instruction, kind, tail):
+                        if kind != 1 and kind != caller and not holds(instruction, kind, tail):
                             suspects.append(instruction)
                     else:
                         if "/" in operands:
                             operands = _INDEX_MARK.sub("", operands)
                         names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
                         instruction.operands = taken = tuple(map(instruction_of, names))
-                        if kind not in (len(taken), CALLER) and not holds(instruction, kind, tail):
+                        if kind != len(taken) and kind != caller and not holds(instruction, kind, tail):
                             suspects.append(instruction)
                 except KeyError:
                     self._read_operands(instruction, reader, named)
                     suspects.append(instruction)
-            elif kind and kind != CONSTANT and kind != CALLER:
+            elif kind and kind != constant and kind != caller:
                 suspects.append(instruction)
-            if kind == CALLER:
+            if kind == caller:
                 callers.append(instruction)
                 if tail:
                     self._find_calls(instruction, tail, reader)
