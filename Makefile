@@ -43,7 +43,7 @@ bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 golden: $(VENV)/.test ## write the golden outputs anew; review them with git diff
 	@$(PY) tests/golden.py --write $(ARGS)
 
-fuzz: $(VENV)/.test ## feed damaged dumps to the parser for SECONDS=60
+fuzz: $(VENV)/.test ## feed damaged dumps to the readers and to whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
 
 mutate: $(VENV)/.test ## plant bugs and name those that no test notices (ARGS="hlo_cli/analysis/heap.py")

@@ -52,11 +52,10 @@ if TYPE_CHECKING:
     from hlo_cli.ir.layout import Layout, Tile
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
-    from hlo_cli.library import load, module_from_bytes, parse_module
+    from hlo_cli.library import load, module_from_bytes, module_to_bytes, parse_module
     from hlo_cli.lint.run import findings_in
     from hlo_cli.lint.settings import Settings
     from hlo_cli.source import Diagnostic, HloError, Source, Span
-    from hlo_cli.syntax.proto.write import module_to_bytes
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
@@ -183,11 +182,10 @@ _HOMES = {
         "TupleShape",
         "UnknownShape",
     ),
-    "hlo_cli.library": ("load", "module_from_bytes", "parse_module"),
+    "hlo_cli.library": ("load", "module_from_bytes", "module_to_bytes", "parse_module"),
     "hlo_cli.lint.run": ("findings_in",),
     "hlo_cli.lint.settings": ("Settings",),
     "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
-    "hlo_cli.syntax.proto.write": ("module_to_bytes",),
     "hlo_cli.syntax.shapes": ("parse_shape",),
     "hlo_cli.transform.desugar": ("desugar",),
     "hlo_cli.transform.extract": ("extract",),

@@ -51,3 +51,18 @@ def module_from_bytes(data: bytes) -> Module:
     {replicated}
     """
     return read_module(Source("", ""), data)
+
+
+def module_to_bytes(module: Module) -> bytes:
+    """The `HloModuleProto` of a module, which XLA reads as the same; HloError if it says what no proto can hold.
+
+    Sugar, which protos do not have, is written out: slice-start becomes async-start.
+
+    >>> text = "HloModule m  ENTRY e { p = (f32[2], s8[]) parameter(0)  ROOT n = f32[2] negate(p#0) }"
+    >>> print(module_from_bytes(module_to_bytes(parse_module(text))).entry.root.operands[0])
+    <get-tuple-element p_0>
+    """
+    from hlo_cli.syntax.proto.write import module_to_bytes
+    from hlo_cli.transform.desugar import desugar
+
+    return module_to_bytes(desugar(module))

@@ -1,4 +1,4 @@
-"""Feeds damaged dumps, text and protos, to the readers: nothing but HloError may come out, in time as their size.
+"""Feeds damaged dumps, text and protos, to the readers and to whole commands: nothing but clear answers may come out, in time.
 
     python tests/fuzz.py --seconds 60 --seed 1
 
@@ -8,19 +8,17 @@ What fails is made smaller and written to a folder that is named at the end; the
 from __future__ import annotations
 
 import argparse
-import random
 import re
-import signal
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from random import Random
 
+from damaging import PROTO_MARK, Damager
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions
@@ -34,192 +32,99 @@ from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.syntax.shapes import parse_shape
 from hlo_cli.transform.desugar import desugar
-from protos import PROTOS
-from strategies import dump_text, dumps
+from hlo_cli.transform.fuse import fuse
+from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.reorder import reorder
+from hlo_cli.transform.sugar import sugar
+from hlo_cli.transform.unfuse import unfuse
+from whole_commands import Hangs, command_line, failure_of, place_of, time_limit
 
-SLOW_SECONDS = 0.5
-SLOW_FACTOR = 40
 HANGS_SECONDS = 20
-LONGEST = 40_000
-MOST_FINDINGS = 20
-PROTO_SHARE = 0.3
-PROTO_MARK = "\ue000"
-"""Stands before what is a proto, as no text of HLO begins so."""
-
-_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[A-Za-z_][\w.\-]*|-?[0-9]+|\s+|.", re.DOTALL)
-_SPICE = (
-    '"', "'", "{", "}", "(", ")", "[", "]", "/*", "*/", "//", "\\", "\0", "\n", "\r\n", "\t", "%", "#1", "=", ",", ":", "->",
-    "ROOT ", "ENTRY ", "HloModule ", "=5*/", "/*index=5*/", "\x1b[31m", "é", "\u2028", "\ud800", "nan", "-inf", "...", "<=", "?",
-    "b(", "9" * 30, "9" * 5000, "-1", "0x1p-3", "1e999", "f32[", "]{1,0:T(8,128)", "constant({...})", ", calls=", "}\n\n", "\n}\n",
-    "metadata={", "backend_config={", "control-predecessors={", "to_apply={", "sharding={devices=[2]<=[2]}", "literal=",
-)  # fmt: skip
-
-
-class Hangs(Exception):
-    """The time that any input may take is over."""
+MAX_FINDINGS = 40
+LIBRARY_SHARE = 0.1
+COMMANDS_EACH = 3
+_NAME = re.compile(r"(?<=[ %])([A-Za-z_][A-Za-z0-9_.\-]*) = |\n[\x01-\x7f]([a-z_][A-Za-z0-9_.\-]+)\x12")
 
 
 @dataclass(slots=True)
 class Finding:
-    """An input that should not do what it does."""
+    """An input that should not do what it does, and the command that it does it in, if it is one."""
 
     what: str
     text: str
+    line: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Fuzzer:
-    """Damages texts and watches what becomes of them; the same seed makes the same inputs."""
+    """Watches what becomes of damaged texts; the same seed makes the same inputs and the same commands."""
 
     seed: int
-    random: random.Random = field(init=False)
-    texts: tuple[str, ...] = ()
-    protos: tuple[bytes, ...] = ()
+    folder: Path
+    damager: Damager = field(init=False)
+    random: Random = field(init=False)
     findings: dict[str, Finding] = field(default_factory=dict)
-    rates: list[float] = field(default_factory=list)
-    count: int = 0
+    inputs: int = 0
+    commands: int = 0
 
     def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-        self.texts = tuple(dump_text(path) for path in dumps())
-        self.protos = tuple(path.read_bytes() for path in PROTOS)
+        self.damager = Damager(self.seed)
+        self.random = Random(self.seed)
 
     def step(self) -> None:
-        """One input."""
-        text = self.damaged_proto() if self.random.random() < PROTO_SHARE else self.damaged()
-        self.count += 1
-        started = time.process_time()
-        what = failure(text)
-        seconds = time.process_time() - started
-        rate = seconds / (len(text) + 1000)
-        if what is None and seconds > SLOW_SECONDS and len(self.rates) > 50 and rate > SLOW_FACTOR * median(self.rates):
-            what = "slow"
-        self.rates.append(rate)
-        if what is not None and what not in self.findings and len(self.findings) < MOST_FINDINGS:
-            smaller = text if what in ("slow", "hangs") else smallest(text, lambda t: failure(t) == what)
-            self.findings[what] = Finding(what, smaller)
+        """One input, read by the library now and then, and asked about by commands."""
+        text = self.damager.next()
+        self.inputs += 1
+        if self.random.random() < LIBRARY_SHARE and (what := failure(text)) is not None:
+            self._found(what, text, ())
+        path = self._write(text, "m")
+        names = [match[1] or match[2] for match in _NAME.finditer(text)][:200]
+        for _ in range(COMMANDS_EACH):
+            line = command_line(self.random, path, self.folder / "before.txt", names)
+            self.commands += 1
+            if (what := failure_of(line)) is not None:
+                self._found(what, text, tuple(line))
+        if not text.startswith(PROTO_MARK):
+            self._write(text, "before")
 
-    def damaged(self) -> str:
-        """A dump, or a part of one, with up to six things done to it."""
-        text = self.window(self.random.choice(self.texts))
-        for _ in range(self.random.choice((1, 1, 2, 3, 6))):
-            text = self.random.choice(_DAMAGES)(self, text)
-        return text[: 4 * LONGEST]
+    def _found(self, what: str, text: str, line: tuple[str, ...]) -> None:
+        if what in self.findings or len(self.findings) >= MAX_FINDINGS:
+            return
+        self.findings[what] = Finding(what, text, line)
+        if "slow" in what or "hangs" in what:
+            return
 
-    def damaged_proto(self) -> str:
-        """A proto with some bytes changed, left out or doubled, one character for each byte."""
-        data = bytearray(self.random.choice(self.protos))
-        for _ in range(self.random.choice((1, 1, 2, 3, 10))):
-            at = self.random.randrange(len(data) + 1)
-            part = data[at : at + self.random.choice((1, 1, 2, 20, 1000))]
-            new = self.random.choice((b"", part * 2, self.random.randbytes(len(part)), b"\xff" * 9, bytes(len(part))))
-            data[at : at + len(part)] = new
-        return PROTO_MARK + bytes(data).decode("latin-1")
+        def fails(smaller: str) -> bool:
+            if not line:
+                return failure(smaller) == what
+            self._write(smaller, "m")
+            return failure_of(line) == what
 
-    def window(self, text: str) -> str:
-        """The head of a dump and some of its computations."""
-        if len(text) < LONGEST and self.random.random() < 0.3:
-            return text
-        parts = text.split("\n\n")
-        at = self.random.randrange(len(parts))
-        return "\n\n".join((parts[0], *parts[at : at + self.random.choice((1, 2, 5))]))[:LONGEST]
+        self.findings[what] = Finding(what, smallest(text, fails), line)
 
-    def place(self, text: str) -> int:
-        return self.random.randrange(len(text) + 1)
-
-    def span(self, text: str, longest: int = 200) -> tuple[int, int]:
-        start = self.place(text)
-        return start, min(len(text), start + self.random.randrange(1, longest))
-
-    def flip(self, text: str) -> str:
-        at = self.place(text)
-        return (
-            text[:at]
-            + chr(self.random.choice((self.random.randrange(128), self.random.randrange(0x3000))))
-            + text[at + 1 :]
-        )
-
-    def delete(self, text: str) -> str:
-        start, end = self.span(text)
-        return text[:start] + text[end:]
-
-    def duplicate(self, text: str) -> str:
-        start, end = self.span(text)
-        return text[:end] + text[start:end] * self.random.choice((1, 1, 2, 50)) + text[end:]
-
-    def truncate(self, text: str) -> str:
-        return text[: self.place(text)]
-
-    def spice(self, text: str) -> str:
-        at = self.place(text)
-        return text[:at] + self.random.choice(_SPICE) + text[at:]
-
-    def splice(self, text: str) -> str:
-        """Some tokens become those of another dump."""
-        tokens = _TOKEN.findall(text)
-        others = _TOKEN.findall(self.window(self.random.choice(self.texts))[:4000])
-        if not tokens or not others:
-            return text
-        for _ in range(self.random.choice((1, 3, 10))):
-            tokens[self.random.randrange(len(tokens))] = self.random.choice(others)
-        return "".join(tokens)
-
-    def swap(self, text: str) -> str:
-        """Two tokens change places."""
-        tokens = _TOKEN.findall(text)
-        if len(tokens) > 1:
-            a, b = self.random.randrange(len(tokens)), self.random.randrange(len(tokens))
-            tokens[a], tokens[b] = tokens[b], tokens[a]
-        return "".join(tokens)
-
-    def number(self, text: str) -> str:
-        """A number becomes an odd one."""
-        found = list(re.finditer(r"[0-9]+", text))
-        if not found:
-            return text
-        match = self.random.choice(found)
-        odd = self.random.choice(
-            ("0", "-1", str(2**31), str(2**63 - 1), str(2**63), str(2**64), "9" * 400, "00000001", "1.5", "1e9")
-        )
-        return text[: match.start()] + odd + text[match.end() :]
-
-    def nest(self, text: str) -> str:
-        """A part ends up deep in brackets, closed or not."""
-        start, end = self.span(text, 40)
-        depth, opening = self.random.choice((10, 150, 5000)), self.random.choice("({[")
-        closing = {"(": ")", "{": "}", "[": "]"}[opening] * self.random.choice((depth, depth, depth - 1, 0))
-        return text[:start] + opening * depth + text[start:end] + closing + text[end:]
-
-    def join(self, text: str) -> str:
-        """Lines run together."""
-        start, end = self.span(text, 3000)
-        return text[:start] + text[start:end].replace("\n", self.random.choice((" ", "", "\r"))) + text[end:]
-
-    def repeat_line(self, text: str) -> str:
-        """One line many times: names that are taken, braces that are closed."""
-        lines = text.split("\n")
-        at = self.random.randrange(len(lines))
-        lines[at:at] = [lines[at]] * self.random.choice((1, 20, 300))
-        return "\n".join(lines)
+    def _write(self, text: str, name: str) -> Path:
+        is_proto = text.startswith(PROTO_MARK)
+        path = self.folder / (f"{name}.hlo.pb" if is_proto else f"{name}.txt")
+        path.write_bytes(bytes_of(text))
+        return path
 
 
-_DAMAGES: tuple[Callable[[Fuzzer, str], str], ...] = (
-    Fuzzer.flip, Fuzzer.delete, Fuzzer.duplicate, Fuzzer.truncate, Fuzzer.spice, Fuzzer.spice, Fuzzer.splice, Fuzzer.splice,
-    Fuzzer.swap, Fuzzer.number, Fuzzer.nest, Fuzzer.join, Fuzzer.repeat_line,
-)  # fmt: skip
+def bytes_of(text: str) -> bytes:
+    """An input as the bytes of a file."""
+    if text.startswith(PROTO_MARK):
+        return text.removeprefix(PROTO_MARK).encode("latin-1", "replace")
+    return text.encode("utf-8", "surrogatepass")
 
 
 def failure(text: str) -> str | None:
-    """What goes wrong with a text, as one line that is the same for the same bug; None if nothing does."""
+    """What goes wrong with a text in the library, as one line that is the same for the same bug; None if nothing does."""
     try:
-        with _alarm(HANGS_SECONDS):
+        with time_limit(HANGS_SECONDS):
             exercise(text)
-    except Hangs:
-        return "hangs"
+    except Hangs as error:
+        return f"library hangs in {place_of(error)}"
     except Exception as error:  # noqa: BLE001 # finding these is what this is for
-        frames = traceback.extract_tb(error.__traceback__)
-        inside = [frame for frame in frames if "hlo_cli" in frame.filename] or frames
-        return f"{type(error).__name__} in {Path(inside[-1].filename).name}:{inside[-1].name}"
+        return f"library {type(error).__name__} in {place_of(error)}"
     return None
 
 
@@ -261,8 +166,21 @@ def analyse(module: Module) -> None:
     for space in memory.spaces:
         suggestions(space, orders_of(module, data_values(module)))
         assert sum(value.padded_bytes for value in space.alive_at(space.peak)) == space.peak_bytes
-    with suppress(HloError):
-        desugar(module)
+    fusions = [instruction.name for instruction in module.instructions if instruction.opcode == "fusion"]
+    rewrites: tuple[Callable[[], object], ...] = (
+        lambda: desugar(module),
+        lambda: sugar(module),
+        lambda: fuse(module),
+        lambda: unfuse(module),
+        lambda: unfuse(module, fusions),
+        lambda: normalized(module),
+        lambda: reorder(module, "memory"),
+        lambda: reorder(module, "dfs"),
+        lambda: module_to_bytes(module),
+    )
+    for rewrite in rewrites:
+        with suppress(HloError):
+            rewrite()
     for instruction in module.instructions:
         with suppress(HloError):
             inferred_shape(instruction, module)
@@ -300,25 +218,6 @@ def look_at(diagnostics: Sequence[Diagnostic], text: str) -> None:
         assert span is None or 0 <= span.start <= span.end <= len(text), "a diagnostic lies outside of the text"
 
 
-@contextmanager
-def _alarm(seconds: int) -> Iterator[None]:
-    """Raises Hangs after some seconds, where the system can."""
-
-    def ring(*_: object) -> None:
-        raise Hangs
-
-    if not hasattr(signal, "SIGALRM"):
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def smallest(text: str, fails: Callable[[str], bool], seconds: float = 10) -> str:
     """The text with all parts left out that the failure does not need, as far as the time goes."""
     deadline = time.monotonic() + seconds
@@ -337,30 +236,27 @@ def smallest(text: str, fails: Callable[[str], bool], seconds: float = 10) -> st
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz for some time; 1 if something was found."""
-    parser = argparse.ArgumentParser(description="Feeds damaged dumps to the parser.")
+    parser = argparse.ArgumentParser(description="Feeds damaged dumps to the readers and to whole commands.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
-    fuzzer, end = Fuzzer(chosen.seed), time.monotonic() + chosen.seconds
+    folder = Path(tempfile.mkdtemp(prefix="hlo-fuzz-"))
+    (folder / "before.txt").write_text("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
+    fuzzer, end = Fuzzer(chosen.seed, folder), time.monotonic() + chosen.seconds
     while time.monotonic() < end:
         fuzzer.step()
-        if sys.stderr.isatty() and fuzzer.count % 20 == 0:
-            print(f"\r{fuzzer.count} inputs, {len(fuzzer.findings)} findings ", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty() and fuzzer.inputs % 20 == 0:
+            print(f"\r{fuzzer.inputs} inputs, {len(fuzzer.findings)} findings ", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    print(f"{fuzzer.count} inputs with seed {chosen.seed}, {len(fuzzer.findings)} findings")
-    if not fuzzer.findings:
-        return 0
-    folder = Path(tempfile.mkdtemp(prefix="hlo-fuzz-"))
+    found = len(fuzzer.findings)
+    print(f"{fuzzer.inputs} inputs, {fuzzer.commands} commands with seed {chosen.seed}, {found} findings")
     for number, finding in enumerate(fuzzer.findings.values()):
-        path = folder / f"{number}.txt"
-        path.write_bytes(
-            finding.text[1:].encode("latin-1")
-            if finding.text.startswith(PROTO_MARK)
-            else finding.text.encode("utf-8", "surrogatepass")
-        )
-        print(f"{path}: {finding.what}")
-    return 1
+        is_proto = finding.text.startswith(PROTO_MARK)
+        path = folder / (f"{number}.hlo.pb" if is_proto else f"{number}.txt")
+        path.write_bytes(bytes_of(finding.text))
+        print(f"{path}: {finding.what}: {' '.join(finding.line)}")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.source import Source
+from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto.write import lost_attributes
 from strategies import FIXTURES
@@ -17,6 +21,7 @@ PROTOS = tuple(sorted(FIXTURES.glob("*/*/*.hlo.pb")))
 
 _SUBNORMAL = re.compile(r"\b[0-9.]+e-(?:3[89]|4[0-9])\b")
 
+NOTHING: Mapping[Instruction, Instruction] = MappingProxyType({})
 Said = dict[str, object]
 
 
@@ -37,10 +42,17 @@ def has_short_forms(module: Module) -> bool:
     )
 
 
-def said(module: Module, *, without: tuple[str, ...] = (), elided: frozenset[str] = frozenset()) -> Said:
+def said(
+    module: Module,
+    *,
+    without: tuple[str, ...] = (),
+    elided: frozenset[str] = frozenset(),
+    given: Mapping[Instruction, Instruction] = NOTHING,
+) -> Said:
     """All that a module says, one entry for each thing that can differ, as values.
 
     The order of computations follows from the age of who calls them, which text does not tell. The header says it `without` some attributes. Constants that are `elided` have no values.
+    `given` are instructions for which others speak.
     """
     passed = (*lost_attributes(module), *without)
     rows: Said = {"module": (module.name, module.entry.name, module.is_scheduled, module.stack_frames)}
@@ -53,7 +65,15 @@ def said(module: Module, *, without: tuple[str, ...] = (), elided: frozenset[str
         for i in computation.instructions:
             operands, called = (tuple(each.name for each in some) for some in (i.operands, i.called_computations))
             place = f"{computation.name} {i.name}"
-            rows[place] = (i.opcode, i.shape, operands, called, i.metadata, i.parameter_number)
+            i = given.get(i, i)
+            rows[place] = (
+                i.opcode,
+                i.shape,
+                operands,
+                called,
+                parse_metadata(i.attribute("metadata") or ""),
+                i.parameter_number,
+            )
             rows |= {f"{place} {a.name}": i.value(a.name) for a in i.attributes if a.name != "metadata"}
             if i.literal is not None:
                 rows[f"{place} values"] = "{...}" if place in elided else _values(i.literal.to_string())

@@ -21,16 +21,8 @@ from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
 from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import (
-    UNBOUNDED,
-    ArrayShape,
-    BufferShape,
-    OpaqueShape,
-    Shape,
-    TokenShape,
-    TupleShape,
-    with_index_marks,
-)
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED, with_index_marks
 from hlo_cli.syntax.literal_bytes import PackedValues
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.shapes import parse_shape

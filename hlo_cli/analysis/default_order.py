@@ -23,7 +23,8 @@ from hlo_cli.analysis.default_tiles import (
     width_of,
 )
 from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 
 Order = tuple[int, ...]
 

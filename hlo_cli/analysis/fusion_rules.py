@@ -98,7 +98,7 @@ def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
 def _says_enough(module: Module) -> bool:
     """Whether operands are written; XLA can print without them, or with the first four alone."""
     is_cut = _LEFT_OUT in module.source.text
-    return not is_cut and all(i.operands or not OPCODE_ARITY.get(i.opcode, 0) for i in module.instructions)
+    return not is_cut and all(i.operands or not OPCODE_ARITY.get(i.written_opcode, 0) for i in module.instructions)
 
 
 def _problems(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.inference.operands import fail, operand_shapes, sizes_of
-from hlo_cli.analysis.shape_inference import ATTRIBUTELESS, GROUP_RULES, RULES, inferred_shape
+from hlo_cli.analysis.shape_inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, inferred_shape
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -62,26 +62,27 @@ def shape_difference(
     ('expected the shape f32[4], found bf16[4]', None)
     """
     written = instruction.shape
-    if not is_known(instruction.opcode) or not _are_known(instruction):
+    check_elements(instruction)
+    if not is_known(instruction.written_opcode) or not _are_known(instruction):
         return None
     expected = inferred_shape(instruction, module)
-    if instruction.opcode == "get-tuple-element" and not _is_known(expected):
+    if instruction.written_opcode == "get-tuple-element" and not _is_known(expected):
         return None
-    if instruction.opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
+    if instruction.written_opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
         fail(
             instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
         )
-    if instruction.opcode in REBUILT:
+    if instruction.written_opcode in REBUILT:
         return None
-    if instruction.opcode == "copy" and layout_sensitive and isinstance(written, ArrayShape):
+    if instruction.written_opcode == "copy" and layout_sensitive and isinstance(written, ArrayShape):
         return _copy_difference(expected, written, any_precision=allow_mixed_precision)
-    if instruction.opcode not in _EXACT:
+    if instruction.written_opcode not in _EXACT:
         return _difference(expected, written, fits=compatible(expected, written, any_precision=allow_mixed_precision))
     if not layout_sensitive:
         return _difference(expected, written, fits=compatible(expected, written))
-    if instruction.opcode == "bitcast":
+    if instruction.written_opcode == "bitcast":
         return _bitcast_difference(instruction, written)
-    if instruction.opcode in _ORDER_ONLY or (instruction.opcode == "dynamic-update-slice" and is_fused):
+    if instruction.written_opcode in _ORDER_ONLY or (instruction.written_opcode == "dynamic-update-slice" and is_fused):
         return _difference(expected, written, fits=same_order(expected, written), layout=True)
     return _difference(expected, written, fits=same_layout(expected, written), layout=True)
 
@@ -98,7 +99,7 @@ def shape_question(instruction: Instruction) -> Hashable:
     >>> shape_question(first) == shape_question(second)
     True
     """
-    opcode = instruction.opcode
+    opcode = instruction.written_opcode
     if instruction.called_computations or instruction.index in instruction.computation.operand_indices:
         return None
     shapes = tuple([id(operand.shape) for operand in instruction.operands])
@@ -132,9 +133,9 @@ def precision_difference(instruction: Instruction) -> str | None:
     >>> precision_difference(parse_module("r = f32[4] add(f32[4] a, bf16[4] b)").entry.root)
     'expected operands of one float type, found bf16 and f32'
     """
-    if instruction.opcode in ("reduce", "reduce-window", "map") and (found := _reducer_difference(instruction)):
+    if instruction.written_opcode in ("reduce", "reduce-window", "map") and (found := _reducer_difference(instruction)):
         return found
-    if instruction.opcode in _MAY_MIX:
+    if instruction.written_opcode in _MAY_MIX:
         return None
     types = set()
     for position in range(len(instruction.operands)):
@@ -153,7 +154,7 @@ def _reducer_difference(instruction: Instruction) -> str | None:
     count = len(instruction.operands)
     for position, parameter in enumerate(called[0].parameters):
         # a reducer takes what it has so far first, which the initial values begin
-        taken = position if instruction.opcode == "map" else (position + count // 2) % count
+        taken = position if instruction.written_opcode == "map" else (position + count // 2) % count
         operand = instruction.operand_shape(taken)
         if not isinstance(operand, ArrayShape) or not isinstance(parameter.shape, ArrayShape):
             continue
@@ -215,6 +216,6 @@ def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
 
 
 def _is_constant(instruction: Instruction) -> bool:
-    while instruction.opcode in ("copy", "copy-start", "copy-done") and instruction.operands:
+    while instruction.written_opcode in ("copy", "copy-start", "copy-done") and instruction.operands:
         instruction = instruction.operands[0]
-    return instruction.opcode == "constant"
+    return instruction.written_opcode == "constant"

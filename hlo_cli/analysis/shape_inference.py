@@ -27,8 +27,8 @@ from hlo_cli.analysis.inference.operands import fail
 from hlo_cli.analysis.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY, wrapped_opcode
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.opcode import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.shape import Shape, UnknownShape, subshape
 
 Rule = Callable[[Instruction], Shape]
 GroupRule = Callable[[Instruction, int | None], Shape]
@@ -146,21 +146,32 @@ def inferred_shape(instruction: Instruction, module: Module | None = None) -> Sh
     >>> print(inferred_shape(instruction))
     f32[4]{0}
     """
-    opcode = instruction.opcode
+    opcode = instruction.written_opcode
     rule = RULES.get(opcode)
     if rule is not None:
         arity, found = OPCODE_ARITY[opcode], len(instruction.operands)
         if arity is not None and (found < arity or (found > arity and opcode != "dot")):  # old ones had more
             fail(instruction, f"expected {arity} operands, found {found}")
+        if not takes(opcode, found):
+            fail(instruction, f"expected at least {OPERAND_COUNTS[opcode][0]} operands, found {found}")
         return rule(instruction)
     if (group_rule := GROUP_RULES.get(opcode)) is not None:
         return group_rule(instruction, subgroup_size(instruction, module))
     return _sugared(instruction, module)
 
 
+def check_elements(instruction: Instruction) -> None:
+    """HloError where an instruction takes an element, as `t#7`, that the tuple does not have."""
+    for operand, index in zip(
+        instruction.operands, instruction.computation.operand_indices.get(instruction.index, ()), strict=False
+    ):
+        if operand.shape != UnknownShape() and subshape(operand.shape, index) is None:
+            fail(instruction, f"{operand.name} has no element {{{','.join(map(str, index))}}}")
+
+
 def _sugared(instruction: Instruction, module: Module | None) -> Shape:
     """The shape of an operation like slice-start, which wraps another one by its name."""
-    opcode = instruction.opcode
+    opcode = instruction.written_opcode
     wrapped = wrapped_opcode(opcode)
     if wrapped is None:
         fail(instruction, "the opcode is not known, and with it the shape of its result")

@@ -15,7 +15,8 @@ from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.replica_groups import subgroup_size
 from hlo_cli.analysis.throughput import Rate, Throughput
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 
 Wire = Literal["links", "memory", "host"]

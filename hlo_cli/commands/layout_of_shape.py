@@ -27,7 +27,8 @@ from hlo_cli.commands.shape_tables import (
     shapes_answer,
     shapes_table,
 )
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.parser import parse_module

@@ -11,7 +11,8 @@ from hlo_cli.analysis.strides import logical_strides, physical_strides
 from hlo_cli.commands.shape_figure import dimension_names, figure_of
 from hlo_cli.commands.shape_words import LABELS, meaning_of, stride_meaning
 from hlo_cli.ir.layout import COMBINE, Tile
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell

@@ -11,7 +11,8 @@ from hlo_cli.analysis.target import space_name
 from hlo_cli.commands.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.render.numbers import counted
 
 LABELS = {

@@ -24,6 +24,7 @@ from hlo_cli.inputs.dumps import (
 )
 from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
 from hlo_cli.inputs.logs import excerpts
+from hlo_cli.inputs.xplane import is_trace, modules_in
 from hlo_cli.source import HloError, Source
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
@@ -212,6 +213,9 @@ def _modules(
     """The modules of one text, or that of a proto; of a module that XLA printed at several stages, the wanted one."""
     siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
     own = parse_dump_name(os.path.basename(path)) if path else None
+    if isinstance(content, bytes) and is_trace(content):
+        yield from _traced(name, path, content, argument, siblings)
+        return
     if isinstance(content, bytes):
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
@@ -234,6 +238,14 @@ def _modules(
             choice=choice,
             argument=argument,
         )
+
+
+def _traced(name: str, path: str | None, trace: bytes, argument: str, siblings: Mapping[str, str]) -> Iterator[Input]:
+    """The programs that a profiler saw run, as protos."""
+    found = modules_in(trace, name)
+    for number, each in enumerate(found, 1):
+        source = Source(name if len(found) == 1 else f"{name}#{number}", "")
+        yield Input(source, path, each.name, None, siblings, argument=argument, proto=each.proto)
 
 
 def without_asides(paths: Sequence[str]) -> list[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.ir.shape import Shape, ShapeIndex, with_index_marks
+from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.ir.shape_text import with_index_marks
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ Mirrors `Shape::Equal` of xla/shape.h and `ShapeUtil::Compatible` of xla/shape_u
 from __future__ import annotations
 
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def compatible(a: Shape, b: Shape, *, any_precision: bool = False) -> bool:

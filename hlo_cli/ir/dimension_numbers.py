@@ -155,7 +155,7 @@ def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | Non
     >>> dot_dimension_numbers(parse_module(text).entry.root).lhs_contracting_dimensions
     (1,)
     """
-    if instruction.opcode not in ("dot", "scaled-dot", "ragged-dot"):
+    if instruction.written_opcode not in ("dot", "scaled-dot", "ragged-dot"):
         return None
     return DotDimensionNumbers(
         instruction.integers("lhs_contracting_dims"),
@@ -168,7 +168,7 @@ def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | Non
 def ragged_dot_dimension_numbers(instruction: Instruction) -> RaggedDotDimensionNumbers | None:
     """Those of a ragged-dot; None for every other opcode."""
     dot = dot_dimension_numbers(instruction)
-    if dot is None or instruction.opcode != "ragged-dot":
+    if dot is None or instruction.written_opcode != "ragged-dot":
         return None
     return RaggedDotDimensionNumbers(
         dot, instruction.integers("lhs_ragged_dims"), instruction.integers("rhs_group_dims")
@@ -189,7 +189,7 @@ def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers
     >>> str(gather_dimension_numbers(parse_module(text).entry.root)) == names
     True
     """
-    if instruction.opcode != "gather":
+    if instruction.written_opcode != "gather":
         return None
     return GatherDimensionNumbers(
         instruction.integers("offset_dims"),
@@ -203,7 +203,7 @@ def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers
 
 def scatter_dimension_numbers(instruction: Instruction) -> ScatterDimensionNumbers | None:
     """Those of a scatter; None for every other opcode."""
-    if instruction.opcode != "scatter":
+    if instruction.written_opcode != "scatter":
         return None
     return ScatterDimensionNumbers(
         instruction.integers("update_window_dims"),

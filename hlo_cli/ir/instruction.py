@@ -1,7 +1,7 @@
-"""Instructions: one operation with its operands, attributes and place in the text.
+"""Instructions: one operation with its operands, attributes and place in the text. Mirrors hlo/ir/hlo_instruction.h.
 
-Mirrors xla/hlo/ir/hlo_instruction.h. A dump holds them by the hundred thousand, so they are small slotted
-objects whose attributes are read from the text when somebody asks. The types of values are many, and loaded then.
+A dump holds them by the hundred thousand, so they are small slotted objects whose attributes are read from the text
+when somebody asks. The types of values are many, and loaded then.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.opcode import OPAQUE
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Span
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from hlo_cli.ir.window import Window
 
 _T = TypeVar("_T")
-
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 """Names and values of attributes, in the order of the text."""
 
@@ -91,8 +91,9 @@ class TextReader(Protocol):
 class Instruction:
     """One instruction of a computation; read-only from outside, compared by identity.
 
-    `operands` are the instructions whose values it takes. Where the text takes an element of an operand
-    directly (`%t#0`), `operand_index` says which. `called_computations` stand in XLA's order.
+    `operands` are the instructions whose values it takes. Where the text takes an element of an operand directly
+    (`%t#0`), `operand_index` says which. `called_computations` stand in XLA's order. `opcode` ends in `?` where the
+    instruction does not hold together (`syntax/opaque.py`).
     """
 
     __slots__ = ("_text", "called_computations", "computation", "index", "name", "opcode", "operands", "shape")
@@ -123,6 +124,11 @@ class Instruction:
         self.computation = computation
         self.index = index
         self._text = text
+
+    @property
+    def written_opcode(self) -> str:
+        """The opcode as it stands in the text."""
+        return self.opcode.removesuffix(OPAQUE)
 
     @property
     def text(self) -> InstructionText:
@@ -166,7 +172,7 @@ class Instruction:
         ((SliceDimension(start=1, limit=9, stride=4),), '1', None)
         """
         text = self.attribute(name)
-        return None if text is None else self.computation.reader.value(self.opcode, name, text)
+        return None if text is None else self.computation.reader.value(self.written_opcode, name, text)
 
     def value_of(self, name: str, kind: type[_T]) -> _T | None:
         """What an attribute says if that is of this type, else None."""
@@ -179,17 +185,11 @@ class Instruction:
         return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
 
     def integer(self, name: str) -> int | None:
-        """The number that an attribute gives, or None."""
+        """The number of an attribute, or None."""
         return self.value_of(name, int)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """The numbers that an attribute lists; none if it is not there, which for most means the same.
-
-        >>> from hlo_cli import parse_module
-        >>> root = parse_module("r = f32[2,5] transpose(f32[5,2] a), dimensions={1,0}").entry.root
-        >>> root.integers("dimensions"), root.integers("others")
-        ((1, 0), ())
-        """
+        """The numbers that an attribute lists; none if it is not there, which for most means the same."""
         return self.items_of(name, int)
 
     def integer_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
@@ -258,7 +258,7 @@ class Instruction:
 
     @property
     def metadata(self) -> Metadata:
-        """Where the instruction comes from; all empty where the text does not say."""
+        """Where it comes from; all empty where the text does not say."""
         return self.computation.reader.metadata(self)
 
     @property

@@ -15,7 +15,7 @@ from hlo_cli.ir.strings import quoted
 class Metadata:
     """What `metadata={…}` says; empty strings and zeros where it says nothing.
 
-    Keys without a field of their own (`metadata_payload`, those of forks) stay in the text.
+    Keys without a field of their own, those of forks, stay in the text.
 
     >>> str(Metadata(op_name="jit(f)/add", source_line=3))
     '{op_name="jit(f)/add" source_line=3}'
@@ -32,6 +32,7 @@ class Metadata:
     deduplicated_name: str = ""
     scheduling_name: str = ""
     stack_frame_id: int = 0
+    metadata_payload: str = ""
 
     def __str__(self) -> str:
         said = ((field.name, getattr(self, field.name)) for field in fields(self))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.metadata import SourceLocation, StackFrames
+from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Diagnostic, HloError, Source, nearest
 
@@ -83,6 +84,11 @@ class Module:
             return text if text is None else UnreadText(text)
         return self.read_header_value(name, text)
 
+    def header_items(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
+        """What an attribute of the header lists of this type; nothing if it is not there."""
+        value = self.header_value(name)
+        return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
+
     @property
     def replica_count(self) -> int:
         """How many copies of the program run on different data."""
@@ -100,17 +106,30 @@ class Module:
 
     @cached_property
     def input_output_alias(self) -> tuple[Alias, ...]:
-        """Which elements of the result overwrite which elements of parameters."""
+        """Which elements of the result overwrite which elements of parameters; of the header those that are there."""
         from hlo_cli.ir.aliasing import Alias
 
-        return self._header_items_of("input_output_alias", Alias)
+        aliases, root = self.header_items("input_output_alias", Alias), self.entry.root
+        return tuple(
+            [
+                alias
+                for alias in aliases
+                if self._is_argument(alias.parameter_number, alias.parameter_index)
+                and (root is None or subshape(root.shape, alias.output_index) is not None)
+            ]
+        )
 
-    @property
+    @cached_property
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
-        """Elements of parameters whose buffers any result may use."""
+        """Elements of parameters whose buffers any result may use; of the header those that are there."""
         from hlo_cli.ir.aliasing import BufferDonor
 
-        return self._header_items_of("buffer_donor", BufferDonor)
+        donors = self.header_items("buffer_donor", BufferDonor)
+        return tuple([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
+
+    def _is_argument(self, number: int, index: ShapeIndex) -> bool:
+        parameters = self.entry.parameters
+        return 0 <= number < len(parameters) and subshape(parameters[number].shape, index) is not None
 
     @property
     def entry_computation_layout(self) -> ComputationLayout | None:
@@ -154,7 +173,7 @@ class Module:
         """What is to be logged while the program runs."""
         from hlo_cli.ir.origin import DebuggedArray
 
-        return self._header_items_of("debug_attributes", DebuggedArray)
+        return self.header_items("debug_attributes", DebuggedArray)
 
     @cached_property
     def _findings(self) -> Findings:
@@ -226,10 +245,6 @@ class Module:
         value = self.header_value(name)
         return value if isinstance(value, kind) else None
 
-    def _header_items_of(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
-        value = self.header_value(name)
-        return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
-
     def _flags(self, name: str) -> tuple[bool, ...]:
         value = self.header_value(name)
-        return (value,) if isinstance(value, bool) else self._header_items_of(name, bool) or (False,)
+        return (value,) if isinstance(value, bool) else self.header_items(name, bool) or (False,)

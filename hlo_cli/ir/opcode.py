@@ -33,6 +33,23 @@ OPCODE_ARITY: Final[dict[str, int | None]] = {
 }
 """Every opcode with its number of operands; None where any number may be given."""
 
+ANY: Final = 1 << 30
+"""As many as there are."""
+OPERAND_COUNTS: Final[dict[str, tuple[int, int]]] = {
+    **{opcode: (0, ANY) if arity is None else (arity, arity) for opcode, arity in OPCODE_ARITY.items()},
+    **dict.fromkeys(
+        """all-gather all-gather-start all-reduce all-reduce-start all-to-all async-done async-update
+        collective-broadcast collective-permute collective-permute-start concatenate dynamic-reshape dynamic-slice map
+        ragged-all-to-all reduce-scatter rng-bit-generator sort""".split(),
+        (1, ANY),
+    ),
+    **dict.fromkeys("conditional convolution dot dynamic-update-slice reduce reduce-window".split(), (2, ANY)),
+    "scatter": (3, ANY),
+}
+"""The least and the largest number of operands. Old dumps have dots with more, new ones async-dones with several."""
+EXACT_COUNTS: Final = {opcode: least for opcode, (least, most) in OPERAND_COUNTS.items() if least == most}
+"""The number of operands of opcodes that always take as many."""
+
 CALLING_ATTRIBUTES: Final = (
     "calls",
     "to_apply",
@@ -46,6 +63,9 @@ CALLING_ATTRIBUTES: Final = (
     "scatter",
 )
 """The attributes that name computations, in the order in which XLA lists called computations."""
+
+OPAQUE: Final = "?"
+"""Ends the opcode of an instruction that does not hold together; no opcode of XLA has it."""
 
 _NATIVE_ASYNC: Final = ("all-gather", "all-reduce", "collective-permute", "copy", "send", "recv")
 
@@ -70,3 +90,13 @@ def is_known(opcode: str) -> bool:
     (True, False, True)
     """
     return opcode in OPCODE_ARITY or wrapped_opcode(opcode) is not None
+
+
+def takes(opcode: str, count: int) -> bool:
+    """Whether an operation may have so many operands.
+
+    >>> takes("add", 2), takes("add", 1), takes("frob", 7)
+    (True, False, True)
+    """
+    least, most = OPERAND_COUNTS.get(opcode, (0, ANY))
+    return least <= count <= most

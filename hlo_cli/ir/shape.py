@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Final
 
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.shape_text import UNBOUNDED, array_text, with_index_marks
 from hlo_cli.ir.tiling import Tiling, largest_part, slots_of, tiling_of
 from hlo_cli.source import HloError
-
-UNBOUNDED: Final = -(2**63)
-"""The size of a dimension written `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -73,9 +70,14 @@ class ArrayShape:
         return -(-self.elements * self.element_bits // 8)
 
     @property
+    def is_oversized(self) -> bool:
+        """Whether there are 2^63 or more elements or bytes, which no machine can count."""
+        return max(self.logical_bytes, self.elements) > _INT64_MAX
+
+    @property
     def problem(self) -> str | None:
         """Why no buffer can hold this array, or None (`ShapeUtil::ValidateShape`)."""
-        if max(self.logical_bytes, self.elements) > _INT64_MAX:
+        if self.is_oversized:
             return "the array has more than 2^63 - 1 elements or bytes"
         return self.layout.problem(self.sizes)
 
@@ -118,7 +120,7 @@ class ArrayShape:
 
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints, with or without the layout."""
-        return _array_text(self, layout, self.layout.dynamic_shape_metadata_prefix_bytes)
+        return array_text(self, layout, self.layout.dynamic_shape_metadata_prefix_bytes)
 
     def __str__(self) -> str:
         return self.to_string()
@@ -143,6 +145,27 @@ class TupleShape:
     def padded_bytes(self) -> int:
         """Sum over the leaves."""
         return sum(element.padded_bytes for element in self.elements)
+
+    @property
+    def distinct(self) -> Iterator[Leaf]:
+        """Every leaf once, however often elements are the same object.
+
+        >>> array = TokenShape()
+        >>> pair = TupleShape((array, array))
+        >>> list(TupleShape((pair, pair)).distinct)
+        [TokenShape()]
+        """
+        pending: list[Shape] = [self]
+        seen: set[int] = set()
+        while pending:
+            shape = pending.pop()
+            if id(shape) in seen:
+                continue
+            seen.add(id(shape))
+            if isinstance(shape, TupleShape):
+                pending.extend(reversed(shape.elements))
+            else:
+                yield shape
 
     @property
     def layout(self) -> None:
@@ -264,17 +287,6 @@ Leaf = ArrayShape | BufferShape | TokenShape | OpaqueShape | UnknownShape
 Shape = Leaf | TupleShape
 
 
-def with_index_marks(texts: Sequence[str]) -> str:
-    """Texts joined by commas, with XLA's `/*index=5*/` before every fifth.
-
-    >>> with_index_marks("abcdefg")
-    'a, b, c, d, e, /*index=5*/f, g'
-    """
-    if len(texts) <= 5:
-        return ", ".join(texts)
-    return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
-
-
 def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
     """The shape at an index of nested tuples, or None if there is no such element (`ShapeUtil::GetSubshape`)."""
     for i in index:
@@ -282,19 +294,3 @@ def subshape(shape: Shape, index: ShapeIndex) -> Shape | None:
             return None
         shape = shape.elements[i]
     return shape
-
-
-@lru_cache(maxsize=8192)
-def _array_text(shape: ArrayShape, with_layout: bool, _prefix: int) -> str:
-    """The text of an array; the prefix is asked for because layouts that differ in it alone are equal."""
-    sizes = ",".join(map(_dimension, shape.dimensions, shape.dynamic_dimensions))
-    text = f"{shape.element_type.name}[{sizes}]"
-    if not with_layout or (not shape.dimensions and not shape.layout.properties()):
-        return text
-    return text + str(shape.layout)
-
-
-def _dimension(size: int, dynamic: bool) -> str:
-    if not dynamic:
-        return str(size)
-    return "?" if size == UNBOUNDED else f"<={size}"

@@ -12,7 +12,7 @@ from math import prod
 from hlo_cli.ir.mesh import IotaTransform, check_count
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.named_sharding import NamedSharding
-from hlo_cli.ir.shape import with_index_marks
+from hlo_cli.ir.shape_text import with_index_marks
 from hlo_cli.ir.words import ReductionKind
 
 

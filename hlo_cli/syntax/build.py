@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
+from hlo_cli.syntax.kinds import CALLER, CONSTANT, KIND_OF, PARAMETER, holds
 from hlo_cli.syntax.lines import Row, RowReader
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.opaque import oversized
 from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
@@ -28,20 +30,6 @@ _FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.
 _INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
 _REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
 Named = dict[str, Instruction]
-CALLERS: Final = frozenset(
-    """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
-    reduce-scatter reduce-window scan scatter select-and-scatter sort while""".split()
-)
-"""Opcodes that call computations, sugared asynchronous ones aside."""
-
-_PLAIN, _PARAMETER, _CONSTANT, _CALLER = range(4)
-_ROW_KIND: Final = {
-    **dict.fromkeys(OPCODE_ARITY, _PLAIN),
-    **dict.fromkeys(CALLERS, _CALLER),
-    "parameter": _PARAMETER,
-    "constant": _CONSTANT,
-}
-"""How the fast path treats an opcode; one that is not here may call computations."""
 
 
 class Call(NamedTuple):
@@ -61,13 +49,19 @@ class Builder:
     says that computations were printed without their names, so that calls cannot be linked; `is_single` that the text
     is one instruction, whose computations are elsewhere. `cut` is a computation
     that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
-    `shapeless` are the instructions whose shape the text leaves out, callees before their callers.
+    `shapeless` are the instructions whose shape the text leaves out, callees before their callers. `suspects` are those
+    that may not hold together (`opaque.py`), and so may `callers`; all may where a shape `is_oversized`.
+    `is_elided` says that operands were left out.
     """
 
     source: Source
     shapes: dict[str, Shape] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     shapeless: list[Instruction] = field(default_factory=list)
+    suspects: list[Instruction] = field(default_factory=list)
+    callers: list[Instruction] = field(default_factory=list)
+    is_oversized: bool = False
+    is_elided: bool = False
     diagnostics: list[Diagnostic] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
@@ -86,7 +80,10 @@ class Builder:
         reader = computation.reader = RowReader(self.source, start, end, rows)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
-        root, shapes, kind_of, instruction_of = None, self.shapes, _ROW_KIND.get, named.__getitem__
+        suspects: list[Instruction] = []
+        callers: list[Instruction] = []
+        root, shapes, kind_of, instruction_of = None, self.shapes, KIND_OF.get, named.__getitem__
+        caller, constant, parameter = CALLER, CONSTANT, PARAMETER  # read by the hundred thousand
         new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
         for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
             shape = shapes.get(shape_text) or self._shape(shape_text)
@@ -98,22 +95,31 @@ class Builder:
             instruction.computation = computation
             instruction.index = index
             instruction._text = None
-            kind = kind_of(opcode, _CALLER)
-            if kind == _PARAMETER:
+            kind = kind_of(opcode, caller)
+            if kind == parameter:
                 parameters.append((int(operands) if operands.isdecimal() and len(operands) < 10 else 0, instruction))
-            elif operands and kind != _CONSTANT:
+            elif operands and kind != constant:
                 try:
                     if "," not in operands:
                         instruction.operands = (named[operands[1:] if operands[0] == "%" else operands],)
+                        if kind != 1 and kind != caller and not holds(instruction, kind, tail):
+                            suspects.append(instruction)
                     else:
                         if "/" in operands:
                             operands = _INDEX_MARK.sub("", operands)
                         names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
-                        instruction.operands = tuple(map(instruction_of, names))
+                        instruction.operands = taken = tuple(map(instruction_of, names))
+                        if kind != len(taken) and kind != caller and not holds(instruction, kind, tail):
+                            suspects.append(instruction)
                 except KeyError:
                     self._read_operands(instruction, reader, named)
-            if tail and kind == _CALLER:
-                self._find_calls(instruction, tail, reader)
+                    suspects.append(instruction)
+            elif kind and kind != constant and kind != caller:
+                suspects.append(instruction)
+            if kind == caller:
+                callers.append(instruction)
+                if tail:
+                    self._find_calls(instruction, tail, reader)
             if is_root:
                 if root is not None:
                     raise NotRows
@@ -122,6 +128,8 @@ class Builder:
         instructions = list(named.values())
         if len(instructions) != len(rows):
             raise NotRows
+        self.suspects += suspects
+        self.callers += callers
         _finish(computation, instructions, parameters, root)
 
     def from_statements(self, computation: Computation, statements: Sequence[Statement]) -> None:
@@ -164,6 +172,7 @@ class Builder:
             if not scanner.at_end():
                 raise NotRows
         self.shapes[text] = shape
+        self.is_oversized = self.is_oversized or oversized(shape) is not None
         return shape
 
     def _find_calls(self, instruction: Instruction, tail: str, reader: RowReader) -> None:
@@ -225,17 +234,20 @@ class Builder:
             self.shapeless.append(instruction)
         self._resolve(instruction, statement, named)
         self._link_attributes(instruction, statement.attributes)
+        self.callers.append(instruction)
         if statement.name in named:
             several = f"{computation.name} has several instructions named {statement.name}"
             message = f"{several}; uses take the last before them"
             self.notes.add("duplicate-name", message, Span(statement.start, statement.end))
         named[statement.name] = instruction
         instructions.append(instruction)
+        self.suspects.append(instruction)
         return instruction
 
     def _resolve(self, instruction: Instruction, statement: Statement, named: Named) -> None:
         operands = statement.operands
         if statement.elided:
+            self.is_elided = True
             span = instruction.span or statement.opcode_span
             self.notes.add("elided", f"operands of {instruction.opcode} are left out", span)
         found = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]

@@ -18,6 +18,7 @@ from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.check_instructions import note_instructions, place_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.opaque import CALLED
 from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.split import split_attributes, split_tail
 from hlo_cli.syntax.suggest import did_you_mean, like, opcode_like, type_like
@@ -25,6 +26,7 @@ from hlo_cli.syntax.typed import read_header_value, read_value_text, why_unread
 from hlo_cli.syntax.values import expect_no_attribute, read_attributes
 
 _LONGEST: Final = 60
+_TAKEN: Final = ("missing-attribute", CALLED)
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
 """Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
 
@@ -50,15 +52,15 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
                 _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
     note_instructions(module, notes)
-    found = (*(noted.diagnostics() if noted else ()), *_not_blamed(notes.diagnostics(), module))
+    found = _not_blamed((*(noted.diagnostics() if noted else ()), *notes.diagnostics()), module, errors)
     return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
 
 
-def _not_blamed(notes: Iterable[Diagnostic], module: Module) -> Iterator[Diagnostic]:
-    """The notes without those on attributes that are missing in a line with an error: it may have taken them."""
-    wrong = {error.position.line for error in module.read_errors if error.position is not None}
+def _not_blamed(notes: Iterable[Diagnostic], module: Module, errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The notes without those on what is missing in a line with an error: it may have taken that."""
+    wrong = {each.position.line for each in (*module.read_errors, *errors) if each.position is not None}
     for note in notes:
-        if note.code != "missing-attribute" or note.position is None or note.position.line not in wrong:
+        if note.code not in _TAKEN or note.position is None or note.position.line not in wrong:
             yield note
 
 
@@ -89,7 +91,7 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
 
 def _rows(computation: Computation) -> Iterable[_Row]:
     assert isinstance(computation.reader, RowReader)
-    return zip([i.opcode for i in computation.instructions], computation.reader.tails(), strict=True)
+    return zip([i.written_opcode for i in computation.instructions], computation.reader.tails(), strict=True)
 
 
 def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
@@ -137,13 +139,13 @@ def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
 def _note_one(instruction: Instruction, pairs: Sequence[tuple[str, str]], notes: Notes, times: int = 1) -> None:
     """Note what is odd about an instruction, and as many others that say the same."""
     spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
-    for name, code, message in _problems(instruction.opcode, pairs):
+    for name, code, message in _problems(instruction.written_opcode, pairs):
         span = spans.get(name)
         if span is None:
-            place = place_of(notes.source, instruction, instruction.opcode)
+            place = place_of(notes.source, instruction, instruction.written_opcode)
         else:
             place = span if code == "unread-value" else _before(notes.source, name, span)
-        notes.add(code, message, place, times, hint=partial(_meant, instruction.opcode, pairs, name, code))
+        notes.add(code, message, place, times, hint=partial(_meant, instruction.written_opcode, pairs, name, code))
 
 
 def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) -> str | None:

@@ -42,12 +42,12 @@ def note_instructions(module: Module, notes: Notes) -> None:
     for computation in module.computations:
         body = computation.span
         is_whole = body is None or not any(body.start <= error.start < body.end for error in errors)
-        is_whole = is_whole and all(is_known(instruction.opcode) for instruction in computation.instructions)
+        is_whole = is_whole and all(is_known(instruction.written_opcode) for instruction in computation.instructions)
         for instruction in computation.instructions:
-            wanted = ARITY.get(instruction.opcode)
+            wanted = ARITY.get(instruction.written_opcode)
             if wanted is not None and wanted != len(instruction.operands) and are_printed:
                 _note_count(instruction, wanted, notes)
-            if instruction.opcode == "constant":
+            if instruction.written_opcode == "constant":
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
         _note_numbers(computation, notes, is_whole=is_whole)
@@ -79,14 +79,17 @@ def _note_entry(module: Module, notes: Notes) -> None:
 
 def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
     """The number of operands as it is written: one that is not defined is an error already, and not blamed twice."""
-    place, written = place_of(notes.source, instruction, instruction.opcode), Statement(0, opcode=instruction.opcode)
+    place, written = (
+        place_of(notes.source, instruction, instruction.written_opcode),
+        Statement(0, opcode=instruction.written_opcode),
+    )
     try:
         read_operands(Scanner(notes.source, place.end), written, 0)
     except HloError:
         return
     count = len(written.operands)
     if count != wanted and not written.elided:
-        message = f"{instruction.opcode} takes {counted_operands(wanted)}, here {are(count)}"
+        message = f"{instruction.written_opcode} takes {counted_operands(wanted)}, here {are(count)}"
         notes.add("operand-count", message, place)
 
 

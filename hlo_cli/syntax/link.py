@@ -35,7 +35,9 @@ def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> N
     span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
     span = span or call.instruction.span or Span(0, 0)
     if builder.nameless:
-        message = f"calls of {call.instruction.opcode} stay unresolved, for computations are printed without names"
+        message = (
+            f"calls of {call.instruction.written_opcode} stay unresolved, for computations are printed without names"
+        )
         builder.notes.add("unresolved", message, span)
         return
     if builder.is_single:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_numbers import in_shape, storage_type
 from hlo_cli.syntax.literals import StoredValues

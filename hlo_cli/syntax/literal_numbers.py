@@ -75,7 +75,13 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
     stored = _stored(np.array(reader.values, _reading_type(shape.element_type)), shape.element_type)
     if reader.payloads:
         _set_payloads(stored, shape.element_type.name, reader.payloads)
+    if len(reader.values) == 1 and 1 < shape.elements <= _MAX_FILLED:  # XLA sets the first, and the others are 0
+        stored = np.concatenate((stored, np.zeros(shape.elements - 1, stored.dtype)))
     return in_shape(stored, shape.dimensions, source, Span(start, end))
+
+
+_MAX_FILLED: Final = 1 << 28
+"""An array of more elements that is written as one is taken for a mistake."""
 
 
 def in_shape(

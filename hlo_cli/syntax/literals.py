@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.literal import ArrayLiteral, Literal, LiteralValues, TupleLiteral
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError, Source, Span
 
 if TYPE_CHECKING:

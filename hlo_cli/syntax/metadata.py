@@ -23,6 +23,7 @@ _KINDS: Final = {
     "deduplicated_name": str,
     "scheduling_name": str,
     "stack_frame_id": int,
+    "metadata_payload": str,
 }
 
 

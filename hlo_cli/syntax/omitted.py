@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, UnknownShape
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.build import Builder
+
+_LEAVES: Final = 4_000
+_LEAVES_EACH: Final = 4
+"""So many elements all shapes that are left out of a text may have, and for each operand so many more: forty lines that
+double a tuple are few, and their elements too many to count."""
 
 Infer = Callable[[Instruction], Shape]
 """Says which shape an instruction has that is written without one, or raises HloError."""
@@ -22,14 +29,34 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
 
     What takes a value whose shape is not known stays without one too, and is no second error.
     """
+    taken, most = 0, _LEAVES + _LEAVES_EACH * sum(len(each.operands) for each in builder.shapeless)
     for instruction in builder.shapeless:
         if UnknownShape() in _shapes_taken(instruction):
             continue
         try:
-            instruction.shape = infer(instruction)
+            shape = infer(instruction)
+            taken += leaf_count(shape, most - taken + 1)
+            if taken > most:
+                span = instruction.span or Span(0, 0)
+                problem = "the shapes that are left out have more elements than can be worked on"
+                hint = f"write them; those inferred may have {most:,} in all"
+                builder.report(problem, span.start, span.end, hint)
+                return
+            instruction.shape = shape
         except HloError as error:
             if not builder.is_full:
                 builder.diagnostics.extend(replace(found, source=builder.source) for found in error.diagnostics)
+
+
+def leaf_count(shape: Shape, most: int) -> int:
+    """The number of leaves of a shape, or `most` if there are more.
+
+    >>> from hlo_cli.ir.shape import TokenShape, TupleShape
+    >>> pair = TupleShape((TokenShape(), TokenShape()))
+    >>> leaf_count(TupleShape((pair, pair)), 9), leaf_count(TupleShape((pair, pair)), 3)
+    (4, 3)
+    """
+    return sum(1 for _ in islice(shape.leaves, most))
 
 
 def _shapes_taken(instruction: Instruction) -> Iterator[Shape]:

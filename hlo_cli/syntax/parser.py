@@ -17,6 +17,7 @@ from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows
+from hlo_cli.syntax.gate import close_gate
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
 from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
 from hlo_cli.syntax.lines import is_cut_apart, read_rows
@@ -101,6 +102,7 @@ class _Reader:
             raise HloError.of(
                 diagnostics or [Diagnostic("error", "no instruction in this text", self.source, Span(0, 0))]
             )
+        close_gate(self.builder, self.computations)
         entries = [computation for computation in self.computations if computation.is_entry]
         entry = entries[0] if entries else self.computations[-1]
         entry.is_entry = True

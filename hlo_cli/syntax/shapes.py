@@ -11,16 +11,8 @@ from typing import Final
 
 from hlo_cli.ir.layout import Layout, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import (
-    UNBOUNDED,
-    ArrayShape,
-    BufferShape,
-    OpaqueShape,
-    Shape,
-    TokenShape,
-    TupleShape,
-    UnknownShape,
-)
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.layouts import INT64_MAX, follows_layout, listed, plain_layout, read_layout, read_size
 from hlo_cli.syntax.scanner import Scanner

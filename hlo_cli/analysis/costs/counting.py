@@ -25,7 +25,8 @@ from hlo_cli.analysis.costs.figures import (
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 
 _POINTER_BYTES: Final = 8
 _TPU_POINTER_BYTES: Final = 4

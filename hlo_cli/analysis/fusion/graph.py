@@ -237,13 +237,13 @@ def graph_of(computation: Computation, text: str = "") -> Graph:
 
 
 def _nodes_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> dict[Instruction, Node]:
-    """The nodes by instruction; a computation that calls itself, as only broken modules do, is opened once."""
+    """The nodes by instruction; a fusion that is given more than its body takes stays closed."""
     nodes: dict[Instruction, Node] = {}
     inside = around | {computation}
     for instruction in computation.instructions:
         nodes[instruction] = node = Node(instruction, ())
         called = instruction.called_computations
-        if instruction.opcode == "fusion" and called and called[0] not in inside and called[0].root is not None:
+        if instruction.opcode == "fusion" and called and len(called[0].parameters) == len(instruction.operands):
             node.body = body_of(called[0], inside)
             node.kind = instruction.attribute("kind") or ""
             node.aliasing = _aliasing_of(instruction)
@@ -288,5 +288,6 @@ def fusible_computations(module: Module) -> Iterator[Computation]:
         for called in instruction.called_computations:
             callers.setdefault(called, instruction)
     for computation in module.computations:
-        if computation not in callers or callers[computation].opcode in _RUNNERS:
+        is_whole = computation.root is not None  # a text may end before it
+        if is_whole and (computation not in callers or callers[computation].opcode in _RUNNERS):
             yield computation

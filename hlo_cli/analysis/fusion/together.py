@@ -30,7 +30,9 @@ def gives_elements(node: Node) -> bool:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
-    >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT s = f32[9] sort(t) }"
+    >>> less = "c { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT l = pred[] compare(a, b), direction=LT }"
+    >>> body = "p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT s = f32[9] sort(t), to_apply=c"
+    >>> text = f"HloModule m  {less}  ENTRY e {{ {body} }}"
     >>> [gives_elements(node) for node in graph_of(parse_module(text).entry).nodes]
     [True, True, False]
     """

@@ -22,7 +22,8 @@ from hlo_cli.analysis.inference.operands import (
 from hlo_cli.analysis.replica_groups import lists_groups
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def all_gather(instruction: Instruction, group: int | None) -> Shape:
@@ -125,7 +126,7 @@ def second_of_operand(instruction: Instruction) -> Shape:
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2:
         fail(
             instruction,
-            f"expected what {instruction.opcode.removesuffix('done')}start gives; {described(instruction, 0)}",
+            f"expected what {instruction.written_opcode.removesuffix('done')}start gives; {described(instruction, 0)}",
         )
     return shape.elements[1]
 

@@ -21,7 +21,8 @@ from hlo_cli.ir.dimension_numbers import (
     ragged_dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def dot(instruction: Instruction) -> ArrayShape:

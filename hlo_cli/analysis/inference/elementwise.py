@@ -26,7 +26,8 @@ from hlo_cli.analysis.inference.operands import (
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.ir.words import ComparisonOrder, ComparisonType
 
 _NUMBERS: Final = (*INTEGERS, "float", "complex")
@@ -61,7 +62,7 @@ def unary(instruction: Instruction) -> ArrayShape:
     >>> print(unary(parse_module("r = f32[4]{0} sqrt(f32[4]{0:T(128)} a)").entry.root))
     f32[4]{0:T(128)}
     """
-    return need_kind(instruction, 0, _KINDS.get(instruction.opcode, _TRANSCENDENTAL))
+    return need_kind(instruction, 0, _KINDS.get(instruction.written_opcode, _TRANSCENDENTAL))
 
 
 def component(instruction: Instruction) -> ArrayShape:
@@ -83,7 +84,7 @@ def binary(instruction: Instruction) -> ArrayShape:
     f32[4]{0}
     """
     first, second = _pair(instruction)
-    kinds = _KINDS[instruction.opcode]
+    kinds = _KINDS[instruction.written_opcode]
     need_kind(instruction, 0, kinds)
     return made_of(_common(first, second), wider(first.element_type, second.element_type))
 

@@ -29,7 +29,8 @@ from hlo_cli.ir.dimension_numbers import (
     scatter_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, BufferShape, Shape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
+from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def dynamic_slice(instruction: Instruction) -> ArrayShape:

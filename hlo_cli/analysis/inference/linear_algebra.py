@@ -21,7 +21,8 @@ from hlo_cli.analysis.inference.operands import (
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.ir.words import FftType, Transpose
 
 _COMPLEX_OF: Final = {"f32": "c64", "f64": "c128"}

@@ -26,7 +26,8 @@ from hlo_cli.analysis.inference.operands import (
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.ir.window import PaddingConfig, PaddingDimension, Slice, SliceDimension
 
 

@@ -41,7 +41,7 @@ _KIND_NAMES: Final = {
 
 def fail(instruction: Instruction, message: str) -> NoReturn:
     """Say that an instruction does not keep its opcode's rule, and where it stands."""
-    raise HloError(f"{instruction.opcode} %{instruction.name}: {message}", instruction.span)
+    raise HloError(f"{instruction.written_opcode} %{instruction.name}: {message}", instruction.span)
 
 
 def operand_name(instruction: Instruction, position: int) -> str:
@@ -198,7 +198,7 @@ def only_dimension(instruction: Instruction, rank: int) -> int:
     Of some opcodes XLA reads the first and passes over what follows.
     """
     dimensions = instruction.integers("dimensions")
-    if instruction.opcode in _FIRST_DIMENSION:
+    if instruction.written_opcode in _FIRST_DIMENSION:
         dimensions = dimensions[:1]
     if len(dimensions) != 1:
         fail(instruction, f"expected one number in dimensions, found {len(dimensions)}")

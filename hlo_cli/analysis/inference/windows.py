@@ -26,7 +26,8 @@ from hlo_cli.analysis.inference.reducer import halves, need_same_sizes, reducer_
 from hlo_cli.ir.comparison import compatible, same_sizes
 from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.ir.window import Window, WindowDimension
 
 

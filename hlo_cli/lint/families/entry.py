@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.shape_comparison import same_layout
-from hlo_cli.ir.aliasing import index_text
+from hlo_cli.ir.aliasing import Alias, BufferDonor, index_text
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -75,7 +75,7 @@ def input_output_alias(subject: Subject) -> Iterator[Finding]:
     place = header_span(module, _ALIAS)
     outputs: set[ShapeIndex] = set()
     parameters: set[tuple[int, ShapeIndex]] = set()
-    for alias in module.input_output_alias:
+    for alias in module.header_items("input_output_alias", Alias):
         message = _alias_problem(subject, alias.output_index, alias.parameter_number, alias.parameter_index)
         leaf = (alias.parameter_number, alias.parameter_index)
         if message is None and alias.output_index in outputs:
@@ -104,8 +104,10 @@ def buffer_donor(subject: Subject) -> Iterator[Finding]:
     Reference: HloBufferDonorConfig::Verify in xla/hlo/ir/hlo_input_output_alias_config.cc
     """
     module = subject.module
-    aliased = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
-    for donor in module.buffer_donor:
+    aliased = {
+        (alias.parameter_number, alias.parameter_index) for alias in module.header_items("input_output_alias", Alias)
+    }
+    for donor in module.header_items("buffer_donor", BufferDonor):
         leaf = (donor.parameter_number, donor.parameter_index)
         message = None
         if not isinstance(_parameter_part(subject, *leaf), ArrayShape):

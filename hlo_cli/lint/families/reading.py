@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.opcode import OPAQUE, is_known
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
@@ -78,5 +78,5 @@ def unknown_opcode(subject: Subject) -> Iterator[Finding]:
     Reference: xla/hlo/ir/hlo_opcode.h
     """
     for opcode, instructions in subject.by_opcode.items():
-        for instruction in instructions if not is_known(opcode) else ():
+        for instruction in () if is_known(opcode.removesuffix(OPAQUE)) else instructions:
             yield Finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)

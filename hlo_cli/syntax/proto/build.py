@@ -13,6 +13,7 @@ from typing import Final
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
+from hlo_cli.syntax.opaque import suspects_among
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.reader import ProtoReader
 from hlo_cli.syntax.proto.scan import scan_instruction
@@ -64,6 +65,7 @@ class Builder:
     texts: Texts
     shapes: ShapeReader = field(default_factory=ShapeReader)
     opcodes: Memo[str] = field(default_factory=lambda: Memo(_opcode))
+    suspects: list[Instruction] = field(default_factory=list)
 
     def build(self, encoded: bytes) -> Built:
         """One computation, whose callees are not known yet."""
@@ -76,10 +78,11 @@ class Builder:
         instructions: dict[int, Instruction] = {}
         packed: list[tuple[Instruction, bytes]] = []
         parameters: list[tuple[int, Instruction]] = []
+        elements: list[tuple[int, Instruction]] = []
         callers: list[_Caller] = []
         shapes, opcodes, new = self.shapes, self.opcodes, Instruction.__new__
         for each in data:
-            name, opcode, shape, id_, parameter_number, operands, called = scan_instruction(each)
+            name, opcode, shape, id_, of, operands, called = scan_instruction(each)
             instruction = instructions[id_] = new(Instruction)
             instruction.name = name_of(name)
             instruction.shape = shapes[shape]
@@ -92,11 +95,14 @@ class Builder:
             if called:
                 callers.append(_Caller(id_, instruction, read_numbers(called)))
             if opcode == b"parameter":
-                parameters.append((parameter_number, instruction))
+                parameters.append((of, instruction))
+            elif opcode == b"get-tuple-element":
+                elements.append((of, instruction))
         _link_operands(packed, instructions)
         if len(instructions) != len(data):
             raise HloError(f"two instructions of {computation.name} have the same number")
         self._arrange(computation, number, data, instructions)
+        self.suspects += suspects_among(computation.instructions, elements)
         parameters.sort(key=lambda pair: pair[0])
         computation.parameters = tuple([instruction for _, instruction in parameters])
         computation.root = instructions.get(number_in(found, _ROOT))

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Final
 
-from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
@@ -59,7 +60,7 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
 
 def literal_draft(literal: Literal) -> Draft:
     """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
-    draft = Draft("LiteralProto").add("shape", shape_draft(_without_tiles(literal.shape)))
+    draft = Draft("LiteralProto").add("shape", shape_draft(_unpacked(literal.shape)))
     if isinstance(literal, TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
     if any(literal.shape.dynamic_dimensions):
@@ -67,11 +68,13 @@ def literal_draft(literal: Literal) -> Draft:
     return draft.add(field_of(literal.shape.element_type), literal_to_bytes(literal))
 
 
-def _without_tiles(shape: Shape) -> Shape:
-    """The shape of a literal: its layout says the order of dimensions and nothing else."""
+def _unpacked(shape: Shape) -> Shape:
+    """The shape of a literal, whose elements take whole bytes whatever the layout says."""
     if isinstance(shape, TupleShape):
-        return TupleShape(tuple(map(_without_tiles, shape.elements)))
-    return replace(shape, layout=Layout(shape.layout.minor_to_major)) if isinstance(shape, ArrayShape) else shape
+        return TupleShape(tuple(map(_unpacked, shape.elements)))
+    if not isinstance(shape, ArrayShape) or not shape.layout.element_size_in_bits:
+        return shape
+    return replace(shape, layout=replace(shape.layout, element_size_in_bits=0))
 
 
 def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:

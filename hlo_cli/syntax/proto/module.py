@@ -6,7 +6,8 @@ may propagate, and which parameters pass through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from textwrap import indent
 from typing import Final
 
@@ -14,13 +15,14 @@ from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.ir.module import Module
+from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.values import value_text
 from hlo_cli.ir.words import DebugLogMode
-from hlo_cli.source import HloError, Source
+from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
+from hlo_cli.syntax.opaque import Opaque, set_aside
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
@@ -46,6 +48,7 @@ def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
         link_calls(built)
         computations = print_order(built)
+    opaque = set_aside(builder.suspects, (c.instruction for each in built.values() for c in each.callers), computations)
     if not any(computation.instructions for computation in computations):
         raise HloError("the proto holds no instruction")
     entry = next((each for each in computations if each.is_entry), computations[-1])
@@ -63,8 +66,15 @@ def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 
         header.is_scheduled,
         header.stack_tables,
         parse_stack_tables,
+        check=partial(_findings, opaque),
         read_header_value=typed_header_value,
     )
+
+
+def _findings(opaque: Sequence[Opaque], module: Module) -> Findings:
+    """A note for each instruction that does not hold together; nothing in a proto has a place."""
+    notes = (Diagnostic("note", each.message, module.source, code=each.problem.code) for each in opaque)
+    return Findings(notes=tuple(notes))
 
 
 def _entry(module: Message) -> int:

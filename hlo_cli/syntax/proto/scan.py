@@ -23,14 +23,14 @@ NUMBERS: Final = {name: row.number for name, row in fields_of(KIND).items()}
 """The numbers of an instruction's fields."""
 
 _NAME, _OPCODE, _SHAPE, _METADATA = (NUMBERS[name] << 3 | BYTES for name in ("name", "opcode", "shape", "metadata"))
-_ID, _PARAMETER = (NUMBERS[name] << 3 | VARINT for name in ("id", "parameter_number"))
+_ID, _PARAMETER, _ELEMENT = (NUMBERS[name] << 3 | VARINT for name in ("id", "parameter_number", "tuple_index"))
 _OPERANDS, _CALLED = (NUMBERS[name] << 3 | BYTES for name in ("operand_ids", "called_computation_ids"))
 _LISTS: Final = (_OPERANDS >> 3, _CALLED >> 3)
 _USUAL_END: Final = field(NUMBERS["frontend_attributes"], b"") + field(NUMBERS["statistics_viz"], b"")
 """Two empty messages with which XLA ends nearly every instruction."""
 
 Scanned = tuple[bytes, bytes, bytes, int, int, bytes, bytes]
-"""Name, opcode, shape, id and number of a parameter, and packed the ids of operands and of called computations."""
+"""Name, opcode, shape, id, the number of a parameter or an element; packed, ids of operands and called computations."""
 
 
 def scan_instruction(data: bytes) -> Scanned:
@@ -87,7 +87,7 @@ def scan_instruction(data: bytes) -> Scanned:
                     name = data[start:at]
                 elif tag == _OPCODE:
                     opcode = data[start:at]
-            elif tag == _PARAMETER:
+            elif tag in (_PARAMETER, _ELEMENT):
                 parameter = value
             elif tag & 7 != VARINT or tag > 16383 or tag >> 3 in _LISTS:
                 return _scan_slowly(data)
@@ -108,7 +108,7 @@ def _scan_slowly(data: bytes) -> Scanned:
         texts.get(_OPCODE >> 3, b""),
         texts.get(_SHAPE >> 3, b""),
         numbers.get(_ID >> 3, 0),
-        numbers.get(_PARAMETER >> 3, 0),
+        numbers.get(_PARAMETER >> 3, numbers.get(_ELEMENT >> 3, 0)),
         packed_field(fields, _OPERANDS >> 3),
         packed_field(fields, _CALLED >> 3),
     )

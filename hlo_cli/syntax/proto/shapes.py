@@ -10,16 +10,8 @@ from typing import Final
 
 from hlo_cli.ir.layout import Layout, SplitConfig, Tile, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
-from hlo_cli.ir.shape import (
-    UNBOUNDED,
-    ArrayShape,
-    BufferShape,
-    OpaqueShape,
-    Shape,
-    TokenShape,
-    TupleShape,
-    UnknownShape,
-)
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.fields import fields_of, word_of

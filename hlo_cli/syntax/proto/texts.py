@@ -39,7 +39,7 @@ _BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-per
 """Opcodes whose attributes are printed by the shape of the first operand."""
 _LISTS: Final = {"conditional": "branch_computations", "custom-call": "called_computations"}
 _CALLS: Final = frozenset(("async-done", "async-start", "async-update", "fusion"))
-_TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id")
+_TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
 """XLA prints metadata that say at least one of these."""
 
 
@@ -79,9 +79,9 @@ class Texts:
 
     def argument(self, instruction: Instruction, data: bytes) -> str:
         """What stands between the parentheses of a parameter or a constant."""
-        if instruction.opcode == "parameter":
+        if instruction.written_opcode == "parameter":
             return str(Message(KIND, data).integer("parameter_number"))
-        if instruction.opcode != "constant":
+        if instruction.written_opcode != "constant":
             return ""
         message = Message(KIND, data)
         return literal_of(message.message("literal")).to_string() if message.has("literal") else ELIDED
@@ -100,7 +100,7 @@ class Texts:
         return f"{own}{called}{common}{last}{metadata}{config}"
 
     def _tail(self, instruction: Instruction, fields: list[Field], data: bytes) -> _Tail:
-        opcode = instruction.opcode
+        opcode = instruction.written_opcode
         rest = [f for f in fields if f[0] not in _OWN and (f[1] or f[0] not in _EMPTY)]
         operand = instruction.operands[0].shape if opcode in _BY_OPERAND and instruction.operands else None
         key = (opcode, operand, *rest)
@@ -115,7 +115,7 @@ class Texts:
 def _called_text(instruction: Instruction) -> str:
     """The called computations under the names that the opcode gives them."""
     names = [f"%{computation.name}" for computation in instruction.called_computations]
-    match instruction.opcode, names:
+    match instruction.written_opcode, names:
         case "while", [body, condition]:
             return f", condition={condition}, body={body}"
         case "select-and-scatter", [select, scatter]:
@@ -124,7 +124,7 @@ def _called_text(instruction: Instruction) -> str:
             return f", true_computation={true}, false_computation={false}"
         case opcode, [name] if opcode not in _LISTS:
             return f", {'calls' if opcode in _CALLS else 'to_apply'}={name}"
-    return f", {_LISTS.get(instruction.opcode, 'called_computations')}={{{', '.join(names)}}}"
+    return f", {_LISTS.get(instruction.written_opcode, 'called_computations')}={{{', '.join(names)}}}"
 
 
 def _is_pred(operand: Instruction) -> bool:

@@ -201,6 +201,7 @@ def metadata_of(message: Message) -> Metadata:
         message.text("deduplicated_name"),
         message.text("scheduling_name"),
         message.integer("stack_frame_id"),
+        message.message("metadata_payload").text("value"),
     )
 
 

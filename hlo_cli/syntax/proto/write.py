@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.ir.aliasing import BufferDonor, ComputationLayout
+from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -22,6 +22,7 @@ from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
+from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
 
 _HELD: Final = frozenset(
@@ -56,7 +57,7 @@ def _module(module: Module) -> Draft:
     if module.errors:
         raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
     numbers = numbers_of(module)
-    writing = Writing(numbers)
+    writing = Writing(numbers, wrapped_operations(module))
     entry = numbers.computations[module.entry]
     draft = Draft("HloModuleProto").add("name", module.name)
     draft.add("entry_computation_name", numbers.names[module.entry]).add("entry_computation_id", entry)
@@ -125,7 +126,7 @@ def _add_aliases(draft: Draft, module: Module) -> None:
         .add("parameter_number", alias.parameter_number)
         .add("parameter_shape_index", alias.parameter_index)
         .add("kind", alias.kind)
-        for alias in module.input_output_alias
+        for alias in module.header_items("input_output_alias", Alias)
     ]
     draft.add("input_output_alias", Draft("HloInputOutputAliasProto").add("entries", aliases))
     listed = module.header_value("buffer_donor")

@@ -99,7 +99,7 @@ def add_attributes(draft: Draft, instruction: Instruction) -> None:
     """Add what an instruction's attributes say; HloError if no proto can hold that, or if it is not known."""
     _add_groups(draft, instruction)
     for attribute in instruction.attributes:
-        if attribute.name not in _ELSEWHERE and attribute.name not in _GROUPED.get(instruction.opcode, ()):
+        if attribute.name not in _ELSEWHERE and attribute.name not in _GROUPED.get(instruction.written_opcode, ()):
             value = instruction.value(attribute.name)
             if value is None or not _add(draft, instruction, attribute.name, value):
                 raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
@@ -107,7 +107,7 @@ def add_attributes(draft: Draft, instruction: Instruction) -> None:
 
 def _add_groups(draft: Draft, instruction: Instruction) -> None:
     """Add the messages that several attributes make up, and those that XLA wants even where text has none."""
-    opcode = instruction.opcode
+    opcode = instruction.written_opcode
     if opcode == "ragged-dot":
         if (ragged := ragged_dot_dimension_numbers(instruction)) is not None:
             draft.add("ragged_dot_dimension_numbers", ragged_dot_dimension_numbers_draft(ragged))
@@ -141,9 +141,9 @@ def _add_groups(draft: Draft, instruction: Instruction) -> None:
 
 def _add(draft: Draft, instruction: Instruction, name: str, value: AttributeValue) -> bool:
     """Add what one attribute says; whether that could be done."""
-    if name == "operand_precision" or (name == "algorithm" and instruction.opcode != "rng-bit-generator"):
+    if name == "operand_precision" or (name == "algorithm" and instruction.written_opcode != "rng-bit-generator"):
         return True
-    field = _field(instruction.opcode, name)
+    field = _field(instruction.written_opcode, name)
     match name, value:
         case _, UnreadText():
             return False

@@ -6,7 +6,7 @@ Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -28,10 +28,12 @@ from hlo_cli.syntax.split import without_metadata
 class Writing:
     """What instructions are written with: the numbers of all, and what many share, made once.
 
-    They share shapes, metadata, and whatever does not depend on other instructions.
+    They share shapes, metadata, and whatever does not depend on other instructions. `wrapped` are operations of async
+    computations with what they say once they are read.
     """
 
     numbers: Numbers
+    wrapped: Mapping[Instruction, Instruction] = field(default_factory=dict)
     _shapes: dict[int, bytes] = field(default_factory=dict)
     _metadata: dict[str, Draft] = field(default_factory=dict)
     _shared: dict[tuple[str, int, str, str], Draft] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class Writing:
 
     def shared(self, instruction: Instruction, argument: str, attributes: str) -> Draft:
         """What any instruction of this opcode and shape says that has these texts."""
-        key = instruction.opcode, id(instruction.shape), argument, attributes
+        key = instruction.written_opcode, id(instruction.shape), argument, attributes
         if (known := self._shared.get(key)) is None:
             known = self._shared[key] = _shared_draft(instruction, self.shape(instruction))
         return known
@@ -68,37 +70,48 @@ class Writing:
 
 def instruction_draft(instruction: Instruction, writing: Writing) -> Draft:
     """An instruction; HloError if it says something that no proto can hold, or that is not known."""
-    if wrapped_opcode(instruction.opcode) is not None or instruction.index in instruction.computation.operand_indices:
+    if (
+        wrapped_opcode(instruction.written_opcode) is not None
+        or instruction.index in instruction.computation.operand_indices
+    ):
         raise HloError(
             f"{instruction.name} is written in a short form that protos do not have",
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
         )
-    argument, text = instruction.raw
+    said = writing.wrapped.get(instruction, instruction)
+    argument, text = said.raw
     attributes, metadata = without_metadata(text)
     numbers = writing.numbers
-    draft = Draft(KIND).include(writing.shared(instruction, argument, attributes))
+    draft = Draft(KIND).include(writing.shared(said, argument, attributes))
     draft.add("name", numbers.names[instruction]).add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
     draft.add("called_computation_ids", [numbers.computations[c] for c in instruction.called_computations])
     if metadata:
         draft.include(writing.metadata(metadata))
     elif "metadata=" in attributes:
-        draft.include(_metadata_draft(instruction.metadata))
+        draft.include(_metadata_draft(parse_metadata(said.attribute("metadata") or "")))
+    if instruction.opcode == "outfeed" and "outfeed_shape=" not in attributes:
+        draft.add("outfeed_shape", shape_draft(instruction.operand_shape(0)))
     if "control-predecessors" in attributes:
         draft.add("control_predecessor_ids", writing.predecessors(instruction))
     return draft
 
 
 def _metadata_draft(metadata: Metadata) -> Draft:
-    return Draft(KIND).add("metadata", fieldwise_draft("OpMetadata", metadata) if metadata != NO_METADATA else None)
+    if metadata == NO_METADATA:
+        return Draft(KIND)
+    payload = metadata.metadata_payload
+    draft = fieldwise_draft("OpMetadata", replace(metadata, metadata_payload=""))
+    draft.add("metadata_payload", Draft("Payload").add("value", payload) if payload else None)
+    return Draft(KIND).add("metadata", draft)
 
 
 def _shared_draft(instruction: Instruction, shape: bytes) -> Draft:
     """What an instruction says by itself: XLA takes constants without their values, as dumps leave them out."""
-    draft = Draft(KIND).add("opcode", instruction.opcode).add("shape", shape, always=True)
+    draft = Draft(KIND).add("opcode", instruction.written_opcode).add("shape", shape, always=True)
     if (literal := instruction.literal) is not None:
         draft.add("literal", literal_draft(literal) if not literal.is_elided else None)
-    elif instruction.opcode == "parameter":
+    elif instruction.written_opcode == "parameter":
         draft.add("parameter_number", instruction.parameter_number)
     add_attributes(draft, instruction)
     return draft

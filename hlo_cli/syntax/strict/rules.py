@@ -12,7 +12,8 @@ from typing import Final
 
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.opcode import OPCODE_ARITY
-from hlo_cli.ir.shape import UNBOUNDED, ArrayShape, TupleShape
+from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.syntax.strict.operation import Operation, is_scalar, rank_of
 from hlo_cli.syntax.suggest import are, counted_operands
 

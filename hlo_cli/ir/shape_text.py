@@ -1,0 +1,40 @@
+"""Shapes as XLA prints them. Mirrors `ShapeUtil::HumanStringWithLayout` of xla/shape_util.cc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.shape import ArrayShape
+
+UNBOUNDED: Final = -(2**63)
+"""The size of a dimension written `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
+
+
+def with_index_marks(texts: Sequence[str]) -> str:
+    """Texts joined by commas, with XLA's `/*index=5*/` before every fifth.
+
+    >>> with_index_marks("abcdefg")
+    'a, b, c, d, e, /*index=5*/f, g'
+    """
+    if len(texts) <= 5:
+        return ", ".join(texts)
+    return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
+
+
+@lru_cache(maxsize=8192)
+def array_text(shape: ArrayShape, with_layout: bool, _prefix: int) -> str:
+    """The text of an array; the prefix is asked for because layouts that differ in it alone are equal."""
+    sizes = ",".join(map(_dimension, shape.dimensions, shape.dynamic_dimensions))
+    text = f"{shape.element_type.name}[{sizes}]"
+    if not with_layout or (not shape.dimensions and not shape.layout.properties()):
+        return text
+    return text + str(shape.layout)
+
+
+def _dimension(size: int, dynamic: bool) -> str:
+    if not dynamic:
+        return str(size)
+    return "?" if size == UNBOUNDED else f"<={size}"

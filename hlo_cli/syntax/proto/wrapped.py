@@ -1,0 +1,53 @@
+"""What the operations in async computations say once XLA has read a text: more than the text says of them.
+
+Mirrors `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, which gives what it reads of an asynchronous instruction
+to the operation that this wraps, too: the last of start, updates and done that says something is the one that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.module import Module
+from hlo_cli.syntax.proto.reader import ProtoReader
+
+_GIVEN: Final = ("frontend_attributes", "statistics", "origin", "metadata", "backend_config")
+_ASYNC: Final = ("async-start", "async-update", "async-done")
+
+
+def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
+    """The wrapped operations of a text with what they are given; nothing for a proto, which says it all itself.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
+    ... ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2]) async-start(p), calls=f, backend_config="b"
+    ... ROOT d = f32[2] async-done(s) }'''
+    >>> [(i.name, said.raw[1]) for i, said in wrapped_operations(parse_module(text)).items()]
+    [('n', ', backend_config="b"')]
+    """
+    given: dict[Instruction, dict[str, str]] = {}
+    for computation in module.computations:
+        if isinstance(computation.reader, ProtoReader):
+            continue
+        for instruction in computation.instructions:
+            if instruction.opcode in _ASYNC and (root := _wrapped(instruction)) is not None:
+                said = {name: value for name, value in instruction.pairs if name in _GIVEN}
+                given.setdefault(root, {}).update(said)
+    return {root: _with(root, said) for root, said in given.items() if said}
+
+
+def _wrapped(instruction: Instruction) -> Instruction | None:
+    """The operation at the other end of a chain, or None where there is no start."""
+    while instruction.opcode in _ASYNC[1:] and instruction.operands:
+        instruction = instruction.operands[0]
+    called = instruction.called_computations
+    return called[0].root if instruction.opcode == _ASYNC[0] and called else None
+
+
+def _with(root: Instruction, said: dict[str, str]) -> Instruction:
+    own = dict(root.pairs) | said
+    text = InstructionText(tuple(Attribute(name, value) for name, value in own.items()), root.raw[0])
+    made = Instruction(root.name, root.shape, root.written_opcode, root.operands, root.computation, root.index, text)
+    made.called_computations = root.called_computations
+    return made
