@@ -199,7 +199,7 @@ def test_quoted_text_is_read_back(seed: int) -> None:
     assert read_value_text(Kind.STRING, quoted(text)) == text
 
 
-HEADER = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (1, {}, must-alias) }, buffer_donor={ (0, {2}) },
+HEADER = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (1, {}, must-alias) }, buffer_donor={ (0, {}) },
   alias_passthrough_params=true, entry_computation_layout={(f32[2]{0}, f32[2]{0})->(f32[2]{0})},
   allow_spmd_sharding_propagation_to_parameters={true,false}, allow_spmd_sharding_propagation_to_output=true,
   replica_count=2, num_partitions=4, frontend_attributes={a="b"}, origin_recovery_table={ {"a"} : {"b" {1}} },
@@ -214,7 +214,7 @@ def test_what_a_header_says() -> None:
     assert module.alias_passthrough_params
     assert (module.replica_count, module.num_partitions) == (2, 4)
     assert list(map(str, module.input_output_alias)) == ["{0}: (1, {}, must-alias)"]
-    assert list(map(str, module.buffer_donor)) == ["(0, {2})"]
+    assert list(map(str, module.buffer_donor)) == ["(0, {})"]
     assert module.entry_computation_layout is not None
     assert list(map(str, module.entry_computation_layout.parameters)) == ["f32[2]{0}", "f32[2]{0}"]
     assert module.allow_spmd_sharding_propagation_to_parameters == (True, False)

@@ -37,7 +37,7 @@ LINES = (
     *("diff {0}/dump {0}/nothing", "lint {0}/odd.hlo --config {0}/hlo.toml", "lint {0}/odd.hlo --baseline {0}/known.json"),
     *("lint {0}/odd.hlo --expect {0}/expect.toml", "lint {0}/odd.hlo --expect {0}/nothing.toml"),
     *("lint {0}/broken.hlo {0}/nothing.hlo --format concise", "lint {0}/empty.hlo --format json", "help {0}"),
-    *("layout {0} {0} {0}", "parse {0}/odd.hlo --where 'opcode == {0}'", "schedule {0}/nothing --top much"),
+    *("layout {0} {0} {0}", "parse {0}/odd.hlo --where 'opcode == cpoy'", "schedule {0}/nothing --top much"),
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ dumps = pytest.mark.parametrize("dump", every(3, DUMPS), ids=str)
 hows = pytest.mark.parametrize("how", HOWS)
 
 EFFECTS = """HloModule m, is_scheduled=true
-w { a = f32[8] parameter(0)  ROOT r = f32[8] negate(a) }
+w { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
 ENTRY e {
   p = f32[8] parameter(0)
   t = token[] after-all()

@@ -85,7 +85,7 @@ def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
         for called in instruction.called_computations:
             callers.setdefault(called, []).append(instruction)
     for computation in module.computations:
-        fusions = [each for each in computation.instructions if each.opcode == "fusion"]
+        fusions = [each for each in computation.instructions if each.written_opcode == "fusion"]
         several = any(isinstance(fusion.shape, TupleShape) for fusion in fusions)
         users = users_of(computation) if several else {}
         for fusion in fusions:

@@ -9,19 +9,19 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.source import Span
 from hlo_cli.syntax.build import Builder
-from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, OPERAND_COUNT, set_aside
+from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, NOT_CALLED, OPERAND_COUNT, set_aside
 
-_NOTED_LATER: Final = frozenset((OPERAND_COUNT, ELEMENT_INDEX, "missing-attribute"))
+_NOTED_LATER: Final = frozenset((OPERAND_COUNT, ELEMENT_INDEX, NOT_CALLED, "missing-attribute"))
 """What is noted when somebody asks for notes, with the place of the word that is wrong."""
 
 
 def close_gate(builder: Builder, computations: Sequence[Computation]) -> None:
     """Make opaque what does not hold together, with a note each; a line with an error is not blamed for what follows.
 
-    Where operands or names are left out of a text, calls are not checked: its fusions stay fusions. Without any operand
-    nothing is.
+    Where operands or names are left out of a text, or it is one instruction, calls are not checked: its fusions stay
+    fusions. Without any operand nothing is.
     """
-    suspects, is_whole = builder.suspects, not builder.nameless
+    suspects, is_whole = builder.suspects, not (builder.nameless or builder.is_single)
     if builder.is_oversized:
         suspects = [instruction for computation in computations for instruction in computation.instructions]
     if builder.is_elided or (suspects and is_printed_without_operands(computations)):

@@ -26,7 +26,8 @@ from hlo_cli.ir.opcode import ANY, EXACT_COUNTS, OPAQUE, OPCODE_ARITY, OPERAND_C
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 
 OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"
-ELEMENT, ELEMENT_INDEX, CALLED, CIRCLE = "element", "element-index", "called-computations", "circle"
+ELEMENT, ELEMENT_INDEX, CIRCLE = "element", "element-index", "circle"
+CALLED, NOT_CALLED = "called-computations", "missing-call"
 """The codes of problems that other checks of a text may have told already."""
 
 _SMALL, _BITS = 1 << 58, 128
@@ -79,7 +80,7 @@ def set_aside(
     callers = list(callers)
     broken = dict.fromkeys((*suspects, *(_may_be_broken(callers) if are_calls_whole else ())))
     found = [Opaque(instruction, problem) for instruction in broken if (problem := problem_with(instruction))]
-    found = [each for each in found if are_calls_whole or each.problem.code != CALLED]
+    found = [each for each in found if are_calls_whole or each.problem.code not in (CALLED, NOT_CALLED)]
     found += [Opaque(*circular) for circular in _calls_in_circles(callers, computations)]
     for instruction, _ in found:
         instruction.opcode = instruction.written_opcode + OPAQUE
@@ -188,7 +189,7 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
         called, (calls, parameters) = instruction.called_computations, counts(instruction)
         if len(called) != calls:
             several = "1 computation" if calls == 1 else f"{calls} computations"
-            code = CALLED if len(called) > calls else "missing-attribute"
+            code = CALLED if len(called) > calls else NOT_CALLED
             return Problem(code, f"expected calls of {several}, found {len(called)}")
         for each in called:
             if each.root is None:
@@ -210,7 +211,6 @@ _RULES: Final[dict[str, Callable[[Instruction], Problem | None]]] = {
     "tuple": _tuple,
     **dict.fromkeys(("call", "fusion", "map", "reduce", "reduce-window"), _one_for_each_operand),
     **dict.fromkeys(("all-reduce", "all-reduce-start", "reduce-scatter"), _calling(lambda _: (1, 2))),
-    "async-start": _calling(lambda _: (1, None)),
     "conditional": _calling(lambda i: (len(i.operands) - 1, 1)),
     "scatter": _calling(lambda i: (1, len(i.operands) - 1)),
     "select-and-scatter": _calling(lambda _: (2, 2)),

@@ -72,20 +72,22 @@ def _wrong(instruction: Instruction, seen: Collection[str], earlier: Collection[
             yield f"{name} takes the value of {operand.name}, which only comes later"
     if any(each not in earlier for each in called):
         yield f"{name} calls what only comes later"
-    if (least := OPCODE_ARITY.get(instruction.opcode) or _LEAST.get(instruction.opcode, 0)) > len(operands):
-        yield f"{name} has {_counted(len(operands), 'operand')}, and a {instruction.opcode} needs {least}"
-    if instruction.opcode == "tuple" and _elements(instruction) != len(operands):
+    if (least := OPCODE_ARITY.get(instruction.written_opcode) or _LEAST.get(instruction.written_opcode, 0)) > len(
+        operands
+    ):
+        yield f"{name} has {_counted(len(operands), 'operand')}, and a {instruction.written_opcode} needs {least}"
+    if instruction.written_opcode == "tuple" and _elements(instruction) != len(operands):
         yield f"{name} has {_counted(len(operands), 'operand')}, but {_counted(_elements(instruction), 'element')}"
-    if instruction.opcode == "get-tuple-element" and operands:
+    if instruction.written_opcode == "get-tuple-element" and operands:
         index = instruction.integer("index") or 0
         if index >= _elements(operands[0]):
             yield f"{name} takes element {index} of {_counted(_elements(operands[0]), 'element')}"
-    root = called[0].root if instruction.opcode == "fusion" and called else None
+    root = called[0].root if instruction.written_opcode == "fusion" and called else None
     if root is not None and _elements(root) != _elements(instruction):
         yield f"{name} does not have the result of {called[0].name}"
-    if instruction.opcode in _NEEDS_COMPUTATION and not called:
+    if instruction.written_opcode in _NEEDS_COMPUTATION and not called:
         yield f"{name} calls no computation"
-    if instruction.opcode == "fusion" and called and len(called[0].parameters) != len(operands):
+    if instruction.written_opcode == "fusion" and called and len(called[0].parameters) != len(operands):
         counts = _counted(len(operands), "operand"), _counted(len(called[0].parameters), "parameter")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"
 

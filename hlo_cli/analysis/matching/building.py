@@ -65,7 +65,7 @@ class _Saying:
 
     def say(self, node: Node, instruction: Instruction) -> None:
         """Note what an instruction says of itself and of the computations that it calls."""
-        graph, opcode, called = self._graph, instruction.opcode, instruction.called_computations
+        graph, opcode, called = self._graph, instruction.written_opcode, instruction.called_computations
         argument, attributes = instruction.raw
         texts = graph.numbers.calling if called else graph.numbers.plain
         said, meant, metadata, origin, is_controlled = texts.get(attributes) or self._text(instruction, texts)

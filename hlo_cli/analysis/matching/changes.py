@@ -111,8 +111,8 @@ def _tiles(shape: ArrayShape) -> str:
 
 def said_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     """How two instructions differ in what they say of themselves, names and metadata aside."""
-    if before.opcode != after.opcode:
-        yield Change("opcode", "", before.opcode, after.opcode)
+    if before.written_opcode != after.written_opcode:
+        yield Change("opcode", "", before.written_opcode, after.written_opcode)
     yield from shape_changes(before.shape, after.shape)
     yield from _argument_changes(before, after)
     yield from _element_changes(before, after)

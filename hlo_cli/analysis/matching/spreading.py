@@ -14,6 +14,7 @@ from typing import Final
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.said import op_name_in
+from hlo_cli.ir.shape import ArrayShape
 
 _MOST_USERS: Final = 32
 """How many users of a node are looked at: what is used everywhere tells little of each use."""
@@ -147,7 +148,9 @@ class Spreading:
             return True
         if one.called_computations or two.called_computations or (one.opcode in _MOVES) != (two.opcode in _MOVES):
             return False
-        return self._any_opcode and one.shape.to_string(layout=False) == two.shape.to_string(layout=False)
+        if not self._any_opcode or not (isinstance(one.shape, ArrayShape) and isinstance(two.shape, ArrayShape)):
+            return False
+        return one.shape.to_string(layout=False) == two.shape.to_string(layout=False)
 
     def _have_one_op_name(self, a: Node, b: Node) -> bool:
         one, two = self._pairs.one.metadata[a], self._pairs.two.metadata[b]

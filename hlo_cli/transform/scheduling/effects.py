@@ -7,15 +7,18 @@ to them in the same order, be they of one program or of several that were compil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES, is_end
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.opcode import OPAQUE
 
 Effect = Literal["outside", "random", "collective"]
 
 _NONE: Final = frozenset[Effect]()
+_ANY: Final = frozenset[Effect](get_args(Effect))
+"""Of what does not hold together: nobody knows what it does."""
 _EFFECT: Final[Mapping[str, frozenset[Effect]]] = {
     **dict.fromkeys(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"), frozenset[Effect](("outside",))),
     **dict.fromkeys(("rng", "rng-get-and-update-state"), frozenset[Effect](("random",))),
@@ -56,5 +59,7 @@ def _of_opcode(instruction: Instruction) -> frozenset[Effect]:
     opcode = instruction.opcode
     if opcode in _EFFECT:
         return _EFFECT[opcode]
+    if opcode.endswith(OPAQUE):
+        return _ANY
     has_effect = opcode == "custom-call" and instruction.flag("custom_call_has_side_effect")
     return _EFFECT["send"] if has_effect else _NONE
