@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.neighbours import Users, reached, users_of
@@ -16,6 +17,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Text
 from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
+from hlo_cli.source import HloError
 from hlo_cli.transform.in_place import Kept, in_place_kept
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
 def extracted(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> Kept:
     """The part as `extract` has it, with the copies that keep its arguments, as it would overwrite them in place.
 
+    Where more than copies is needed, the part has no schedule: then XLA adds what it needs.
+
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = s8[9] parameter(0)  ROOT n = s8[9] negate(p) }")
     >>> extracted(module, module.entry.root).copies
@@ -76,7 +80,17 @@ def extracted(module: Module, instruction: Instruction, *, operands: int = 1, us
         read_stack_tables=module.read_stack_tables,
         read_header_value=module.read_header_value,
     )
-    return in_place_kept(part, module)
+    with suppress(HloError):
+        kept_part = in_place_kept(part, module)
+        if _takes_elements(kept_part.module) == _takes_elements(part):
+            return kept_part
+    header = tuple(attribute for attribute in part.header if attribute.name != "is_scheduled")
+    return Kept(replace(part, header=header, is_scheduled=False))
+
+
+def _takes_elements(module: Module) -> bool:
+    """Whether elements of operands are taken where they are used, as `t#0`."""
+    return any(computation.operand_indices for computation in module.computations)
 
 
 def _header(header: Iterable[Attribute]) -> Iterator[Attribute]:
