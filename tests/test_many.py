@@ -133,6 +133,21 @@ def test_every_input_has_a_row(command: str, count: int, tmp_path: Path, run: Ru
         assert run(f"{command} --each --jobs 2", *inputs)[1] == report
 
 
+def test_times_on_a_chip_are_those_of_all_kernels(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "m.hlo").write_text(FINE)
+    (tmp_path / "n.hlo").write_text(WRONG["fuse"].replace("f32[4]", "f32[8]"))
+    rows = run("fuse --chip v5e", tmp_path)[1]["tables"]["modules"]["rows"]
+    for row in rows:
+        tables = run("fuse --chip v5e", row["path"])[1]["tables"]
+        costs = run("fuse --chip v5e --cost", row["path"])[1]["tables"]["costs"]["rows"]
+        for name in ("seconds", "at_least_seconds"):
+            whole = sum(cost[name] for cost in costs)
+            assert whole > 0
+            assert sum(kernel[name] for kernel in tables["kernels"]["rows"]) == pytest.approx(whole)
+            assert sum(way[name] for way in tables["ways"]["rows"]) == pytest.approx(whole)
+        assert row["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs))
+
+
 @pytest.mark.parametrize("command", [*ROWS, "lint"])
 def test_each_gives_a_row_for_one_module_too(command: str, tmp_path: Path, run: Run) -> None:
     (tmp_path / "m.hlo").write_text(FINE)
@@ -152,6 +167,7 @@ def test_what_cannot_be_read_has_a_row_and_fails(command: str, tmp_path: Path, r
     assert "ELF" in rows["b.hlo"]["problem"]
     assert "no file" in rows["no.hlo"]["problem"]
     assert "b.hlo" in errors
+    assert errors.count("no.hlo") == 1, "an error names its file once"
     assert {type(cell) for name, cell in rows["b.hlo"].items() if name not in ("path", "problem")} <= {type(None), str}
 
 
