@@ -269,6 +269,24 @@ def test_one_file_is_compared_with_its_namesake_among_many(tmp_path: Path, run: 
     assert "no module jit_other" in " ".join(errors.split())
 
 
+def test_a_namesake_in_a_loose_file_is_found_by_what_the_file_holds(
+    tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = tmp_path / "many"
+    many.mkdir()
+    for file, name in (("x", "jit_fine"), ("y", "jit_other"), ("z", "jit_other")):
+        (many / f"{file}.hlo").write_text(FINE.replace("jit_fine", name))
+    (many / "broken.hlo").write_bytes(b"\x7fELF")
+    for name, code, words in (
+        ("jit_fine", 0, "jit_fine, one of 4 modules"),
+        ("jit_other", 2, "with 2 modules jit_other among them"),
+        ("jit_no", 2, "with no module jit_no among them"),
+    ):
+        (tmp_path / "one.hlo").write_text(FINE.replace("jit_fine", name))
+        assert main(["diff", str(tmp_path / "one.hlo"), str(many)], standalone=False) == code
+        assert words in capsys.readouterr().err
+
+
 def test_each_compares_two_files_as_a_row(tmp_path: Path, run: Run) -> None:
     (tmp_path / "a.txt").write_text(FINE)
     (tmp_path / "b.txt").write_text(FINE.replace("sine", "cosine"))
