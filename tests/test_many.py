@@ -133,6 +133,21 @@ def test_every_input_has_a_row(command: str, count: int, tmp_path: Path, run: Ru
         assert run(f"{command} --each --jobs 2", *inputs)[1] == report
 
 
+def test_times_on_a_chip_are_those_of_all_kernels(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "m.hlo").write_text(FINE)
+    (tmp_path / "n.hlo").write_text(WRONG["fuse"].replace("f32[4]", "f32[8]"))
+    rows = run("fuse --chip v5e", tmp_path)[1]["tables"]["modules"]["rows"]
+    for row in rows:
+        tables = run("fuse --chip v5e", row["path"])[1]["tables"]
+        costs = run("fuse --chip v5e --cost", row["path"])[1]["tables"]["costs"]["rows"]
+        for name in ("seconds", "at_least_seconds"):
+            whole = sum(cost[name] for cost in costs)
+            assert whole > 0
+            assert sum(kernel[name] for kernel in tables["kernels"]["rows"]) == pytest.approx(whole)
+            assert sum(way[name] for way in tables["ways"]["rows"]) == pytest.approx(whole)
+        assert row["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs))
+
+
 @pytest.mark.parametrize("command", [*ROWS, "lint"])
 def test_each_gives_a_row_for_one_module_too(command: str, tmp_path: Path, run: Run) -> None:
     (tmp_path / "m.hlo").write_text(FINE)
@@ -152,6 +167,7 @@ def test_what_cannot_be_read_has_a_row_and_fails(command: str, tmp_path: Path, r
     assert "ELF" in rows["b.hlo"]["problem"]
     assert "no file" in rows["no.hlo"]["problem"]
     assert "b.hlo" in errors
+    assert errors.count("no.hlo") == 1, "an error names its file once"
     assert {type(cell) for name, cell in rows["b.hlo"].items() if name not in ("path", "problem")} <= {type(None), str}
 
 
@@ -251,6 +267,24 @@ def test_one_file_is_compared_with_its_namesake_among_many(tmp_path: Path, run: 
     code, report, errors = run("diff --exit-code", tmp_path, alone / "new.txt")
     assert code == 2
     assert "no module jit_other" in " ".join(errors.split())
+
+
+def test_a_namesake_in_a_loose_file_is_found_by_what_the_file_holds(
+    tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = tmp_path / "many"
+    many.mkdir()
+    for file, name in (("x", "jit_fine"), ("y", "jit_other"), ("z", "jit_other")):
+        (many / f"{file}.hlo").write_text(FINE.replace("jit_fine", name))
+    (many / "broken.hlo").write_bytes(b"\x7fELF")
+    for name, code, words in (
+        ("jit_fine", 0, "jit_fine, one of 4 modules"),
+        ("jit_other", 2, "with 2 modules jit_other among them"),
+        ("jit_no", 2, "with no module jit_no among them"),
+    ):
+        (tmp_path / "one.hlo").write_text(FINE.replace("jit_fine", name))
+        assert main(["diff", str(tmp_path / "one.hlo"), str(many)], standalone=False) == code
+        assert words in capsys.readouterr().err
 
 
 def test_each_compares_two_files_as_a_row(tmp_path: Path, run: Run) -> None:

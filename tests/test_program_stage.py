@@ -108,6 +108,14 @@ def test_a_row_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert report["answer"]["upper_bounds"] == 2
 
 
+def test_the_module_named_is_the_one_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("a", HUGE), ("b", SCHEDULED.replace("100000", "90000")), ("c", HUGE.replace("100000", "9"))):
+        (tmp_path / f"{name}.hlo").write_text(text.replace("jit_huge", name))
+    assert _screen(capsys, "memspace", tmp_path, "--chip", "v5e").startswith("1 of 3 modules does not fit: b takes ")
+    (tmp_path / "b.hlo").unlink()
+    assert _screen(capsys, "memspace", tmp_path, "--chip", "v5e").startswith("1 of 2 modules fits; unknown for 1: a ")
+
+
 @pytest.mark.parametrize(
     "command", ["schedule", "schedule --critical-path time", "schedule --sequence", "fuse", "fuse --cost", "memspace"]
 )

@@ -11,7 +11,7 @@ from hlo_cli.commands.diff_report import Side, report_of_diff
 from hlo_cli.commands.diff_view import View
 from hlo_cli.commands.options import Reading
 from hlo_cli.commands.selection import Many, one_or_many
-from hlo_cli.inputs.each import read_piece
+from hlo_cli.inputs.each import Piece, read_piece
 from hlo_cli.inputs.input import Input
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.report import Report
@@ -58,7 +58,9 @@ def _namesake(many: Many, wanted: str | None, place: str) -> Input:
 
     named = side_of_many(many, place)
     found = [given for name, given in named.items() if wanted is not None and os.path.basename(name) == wanted]
-    read = [each for given in found for each in ((given,) if isinstance(given, Input) else read_piece(given))]
+    read = [each for given in found for each in _read(given)]
+    if not found and wanted is not None:
+        read = [each for given in named.values() for each in _read_if_whole(given) if each.module == wanted]
     if len(read) != 1:
         what = f"no module {wanted}" if not read else f"{len(read)} modules {wanted}"
         raise HloError(
@@ -66,6 +68,18 @@ def _namesake(many: Many, wanted: str | None, place: str) -> Input:
             hint="--module chooses one; or name a file",
         )
     return replace(read[0], module_choice=f"{wanted}, one of {len(named):,} modules in {place}")
+
+
+def _read(given: Input | Piece) -> Sequence[Input]:
+    return (given,) if isinstance(given, Input) else read_piece(given)
+
+
+def _read_if_whole(given: Input | Piece) -> Sequence[Input]:
+    """The modules of a file whose name does not tell them; none of one that cannot be read."""
+    try:
+        return _read(given)
+    except (HloError, OSError):
+        return ()
 
 
 def side_of(each: Input, reading: Reading) -> Side:

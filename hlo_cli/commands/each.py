@@ -71,7 +71,7 @@ def finish_each(
     failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
     table = _failing_first(_table(found, rows).sort(rows.by), failing)
     answers = [each.answer for each in found if each.answer is not None]
-    problems = [Diagnostic("error", f"{each.path}: {each.problem}") for each in found if each.problem]
+    problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
     unread = len(found) - len(answers)
     answer += f"; {unfinished:,} not optimized yet (upper bounds)" if unfinished else ""
     answer += f"; {unread:,} cannot be read" if unread else ""
@@ -87,6 +87,11 @@ def finish_each(
     told = [finding for each in answers for finding in rows.findings(each)]
     code = finish(report, output, (*problems, *told), read=f"{counted(len(answers), 'modules')} {verb} read")
     return code if problems else int(any(map(rows.fails, answers)))
+
+
+def _named(path: str, problem: str) -> str:
+    """A problem with the path before it, unless it names it itself, as that of a file that is not there."""
+    return problem if path in problem else f"{path}: {problem}"
 
 
 def _failing_first(table: Table, paths: Container[str]) -> Table:

@@ -62,8 +62,8 @@ class _Ask:
         loaded = Loaded(module, given)
         report = report_of_fusions(loaded, within=None, where=None, timing=self.timing, argument="")
         saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
-        fusions = next(table for table in report.tables if table.name == "fusions")
-        seconds = _total_seconds(fusions) if self.timing is not None else None
+        ways = next(table for table in report.tables if table.name == "ways")
+        seconds = _total_seconds(ways) if self.timing is not None else None
         share = saved / unfused if unfused else None
         launches = report.numbers["launches"]
         numbers = {
@@ -100,9 +100,9 @@ def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | N
     )
 
 
-def _total_seconds(fusions: Table) -> Cell:
-    """What all fusions take at least, as the table of one module adds it up."""
-    return fusions.total_of(tuple(fusions.rows))[fusions.column_index("seconds")]
+def _total_seconds(ways: Table) -> Cell:
+    """What all kernels take, each once, as the table of one module adds it up."""
+    return ways.total_of(tuple(ways.rows))[ways.column_index("seconds")]
 
 
 def _cells(seen: _Seen, columns: Sequence[Column]) -> Row:

@@ -82,7 +82,8 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(found.kernels.values())
     calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
     costs = {**found.costs, **costs_among(calls, rules=RUN)}
-    ways, every = ways_table(launched, costs), kernels_table(launched, costs)
+    ways = ways_table(launched, costs, found.timing)
+    every = kernels_table(launched, costs, found.timing)
     if not everything.rows:
         return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
     if not table.rows:

@@ -169,25 +169,26 @@ def _answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
     number = counted(len(usages), "modules")
     limited = [usage for usage in usages if usage.share is not None]
     if has_limit and limited:
-        return _verdict(usages, max(limited, key=lambda usage: usage.share or 0.0))
+        return _verdict(usages, limited)
     fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
     if fullest is None or fullest.space is None:
         return f"{number}: no value is put into memory"
     return f"{number}: {fullest.space} peaks highest in {fullest.module}, at {bytes_in_words(fullest.peak_bytes)}"
 
 
-def _verdict(usages: Sequence[_Usage], fullest: _Usage) -> str:
-    """How many modules fit, and what the one takes that is nearest to its limit, or furthest beyond it."""
-    failing = sum(usage.fits is False for usage in usages)
-    unknown = sum(usage.fits is None and usage.share is not None for usage in usages)
+def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
+    """How many modules fit, and what one takes: the worst that does not, or may not, or the fullest where all do."""
+    failing = [usage for usage in limited if usage.fits is False]
+    unknown = [usage for usage in limited if usage.fits is None]
+    words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words
     number = counted(len(usages), "modules")
-    besides = f"; unknown for {unknown:,}" if unknown else ""
+    besides = f"; unknown for {len(unknown):,}" if unknown else ""
     if failing:
-        verb = "does" if failing == 1 else "do"
-        return f"{failing:,} of {number} {verb} not fit: {fullest.in_words}{besides}"
-    fitting = len(usages) - unknown
+        verb = "does" if len(failing) == 1 else "do"
+        return f"{len(failing):,} of {number} {verb} not fit: {words}{besides}"
+    fitting = len(usages) - len(unknown)
     all_of = f"All {number}" if fitting == len(usages) > 1 else f"{fitting:,} of {number}"
-    return f"{all_of} fit: {fullest.in_words} at most{besides}"
+    return f"{all_of} {'fits' if fitting == 1 else 'fit'}{besides}: {words} at most"
 
 
 def _numbers(usages: Sequence[_Usage], *, has_limit: bool) -> dict[str, Cell]:

@@ -91,14 +91,14 @@ def _unknown_notes(unknown: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
     if not unknown:
         return ()
     number = counted(len(unknown), "instructions")
-    return (Diagnostic("note", f"{number} of unknown time, as far as it is: the path may be another, and longer"),)
+    return (Diagnostic("note", f"{number} of unknown time: the critical path may be another one, and longer"),)
 
 
 def _answer(
     computation: Computation, path: CriticalPath, model: Model, timed: Throughput | None, *, is_known: bool
 ) -> str:
     if not path.instructions:
-        why = f"none of its instructions costs {model}" if is_known else "nobody knows what its instructions take"
+        why = f"none of its instructions costs {model}" if is_known else "the times of its instructions are unknown"
         return f"{computation.name} has no critical path: {why}"
     amount = f"{path.length:,} {model}"
     if model == "bytes":

@@ -119,7 +119,7 @@ def _lower_bounds(before: StepTime, after: StepTime) -> tuple[str, ...]:
 
 def _unknown_notes(waits: tuple[_Waits, _Waits]) -> Iterable[Diagnostic]:
     if any(each.step is not None and not each.step.is_known for each in waits):
-        yield Diagnostic("note", "nobody knows what a part of the step takes: it is at least as long as said")
+        yield Diagnostic("note", "how long a part of the step takes is unknown; its times are lower bounds")
 
 
 Peaks = Sequence[tuple[str, int, int]]
@@ -151,7 +151,8 @@ def _answer(
     if waits[0].pairs:
         said.insert(0 if how == "latency" else 1, _waits_in_words(waits))
     where = "" if blocks == 1 else f" in {blocks:,} blocks"
-    return f"{'; '.join(said)}; {counted(moved, 'instructions')} moved{where}"
+    words = f"{'; '.join(said)}; {counted(moved, 'instructions')} moved{where}"
+    return words[0].upper() + words[1:]
 
 
 def _peak_in_words(peaks: Peaks) -> str:

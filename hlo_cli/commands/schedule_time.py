@@ -176,7 +176,7 @@ class PairTimes:
             return f"Nothing is asynchronous in {counted(len(self.overlap.sequence), 'steps')}: {length}"
         if len(self._unknown) == len(self.flights):
             number = counted(len(self.flights), "pairs")
-            return f"{length}, without what {number} take{'s' if len(self.flights) == 1 else ''}, which nobody knows"
+            return f"How long {number} {'takes' if len(self.flights) == 1 else 'take'} is unknown: {length}"
         waiting = [flight for flight in self.flights if self.times[flight.pair.start].exposed_seconds]
         if not waiting:
             verb = "hides" if len(self.flights) == 1 else "hide"

@@ -32,9 +32,10 @@ def render(report: Report, style: Style) -> Iterator[str]:
     ['No difference in 98 instructions\n']
     """
     diffs = [part for part in report.parts if isinstance(part, Diff)]
-    if len(diffs) < len(report.tables):
-        for table in report.tables:
-            yield from _records(table, style, named=len(report.tables) > 1)
+    tables = report.tables
+    if len(diffs) < len(tables):
+        for table in tables:
+            yield from _records(table, style, named=len(tables) > 1)
         return
     if any(isinstance(part, Passage) and part.is_answer for part in report.parts):
         yield from _page(report, style)
