@@ -64,14 +64,14 @@ def chosen(
 
     >>> found, [note] = chosen({"a": True, "b": None, "c": False}.get, "abc", "letters")
     >>> found, note.message
-    (('a',), '--where passes over 1 letter: whether it is so depends on what is unknown')
+    (('a',), '1 letter passed over: whether it is so depends on what is unknown')
     """
     if test is None:
         return tuple(things), ()
     answers = [(thing, test(thing)) for thing in things]
     unknown = sum(answer is None for _, answer in answers)
     are = "it is" if unknown == 1 else "they are"
-    message = f"--where passes over {counted(unknown, noun)}: whether {are} so depends on what is unknown"
+    message = f"{counted(unknown, noun)} passed over: whether {are} so depends on what is unknown"
     notes = (Diagnostic("note", message),) if unknown else ()
     return tuple(thing for thing, answer in answers if answer), notes
 
