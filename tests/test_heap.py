@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.heap import Heap, HeapGroup, joined, place
 from hlo_cli.analysis.placed import Placed
 from hlo_cli.analysis.placed_runs import PlacedRuns
+from timing import is_linear
 
 ALIGNMENT = 16
 
@@ -78,11 +80,11 @@ def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
-@given(requests(), st.sampled_from([1, 1, 9]))
-def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: int) -> None:
+@given(requests(), st.sampled_from([1, 1, 9]), st.sampled_from([1, 3, 1000]))
+def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: int, apart: int) -> None:
     """What is kept as runs of memory taken, for parts of the time, says the same as a look at every chunk."""
     times = 1 + max(end for group in groups for _, end in group.intervals)
-    chunks, runs = Placed(ALIGNMENT), PlacedRuns(ALIGNMENT, times, smallest)
+    chunks, runs = Placed(ALIGNMENT), PlacedRuns(ALIGNMENT, times, smallest, range(0, times, apart))
     for group in groups:
         spans = joined(group.intervals)
         offset = chunks.smallest_gap(spans, group.largest + smallest)
@@ -137,3 +139,16 @@ def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: 
     end = start + length
     free = [a for a in held if all(last <= start or end <= first for first, last in held[a])]
     assert list(dict.fromkeys(gaps.around(start, end))) == sorted(free, reverse=True)
+
+
+@pytest.mark.slow
+def test_time_is_linear_where_very_many_live_together() -> None:
+    def work(number: int) -> Callable[[], Heap]:
+        random = Random(number)
+        ends = random.sample(range(number, 2 * number), number)
+        sizes = [16 * random.randrange(1, 5000) for _ in range(number)]
+        times = enumerate(ends)
+        groups = [HeapGroup(size, size, (lives,)) for size, lives in zip(sizes, times, strict=True)]
+        return lambda: place(groups, 64)
+
+    assert is_linear(work, 8000, 24_000)

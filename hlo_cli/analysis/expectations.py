@@ -5,34 +5,27 @@ The language and its words are this tool's own; what counts as one operation is 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from math import inf
 from typing import Final
 
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.operations import Operation, operation_fields, operations_of
+from hlo_cli.analysis.partly_known import AtLeast, within
 from hlo_cli.analysis.patterns import name_matcher
 from hlo_cli.analysis.spellings import Spelling, other_spellings
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.expectation import Expectation, Limit, Quantity
+from hlo_cli.ir.expectation import Expectation, Quantity
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
 from hlo_cli.source import HloError, Source
 
-_HOLDS: Final[dict[Limit, Callable[[float, float], bool]]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _NOTHING_KEEPS: Final = ("<", "<=", "!=")
 """The limits that the largest of nothing keeps."""
 _UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
@@ -50,11 +43,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation is met, None where it cannot be asked, for which `remark` is the reason.
+    """Whether an expectation is met, None where it cannot be asked or hangs on an unknown cost; `remark` is the reason.
 
-    `found` is what was measured, None for the largest of nothing, and `kind` says what it counts; `parts` are what that
-    is of, the largest first, else in the order of the text. `spellings` are opcodes that the expectation names and
-    that the module has under another name.
+    `found` is what was measured, as far as it is known, None for the largest of nothing, and `kind` says what it
+    counts; `parts` are what that is of, the largest first, else in the order of the text. `spellings` are opcodes that
+    the expectation names and that the module has under another name.
     """
 
     expectation: Expectation
@@ -115,7 +108,7 @@ class _Measure:
     """Which operations count, and how much each."""
 
     counts: Predicate[Operation]
-    amount: Callable[[Operation], int | float | None]
+    amount: Callable[[Operation], int | float | AtLeast | None]
     kind: Kind = "count"
 
 
@@ -136,11 +129,22 @@ def _measure(expectation: Expectation, fields: Fields[Operation]) -> _Measure:
     return _Measure(counts, lambda each: _number(reader.read(each)), reader.kind)
 
 
-def _number(value: FieldValue) -> int | float | None:
+def _number(value: FieldValue) -> int | float | AtLeast | None:
     """A field as a number: of names, how many there are."""
     if isinstance(value, tuple):
         return len(value)
-    return value if isinstance(value, int | float) else None
+    return value if isinstance(value, int | float | AtLeast) else None
+
+
+def _range(function: str, found: int | float | None, open_ones: int) -> tuple[float, float]:
+    """From where to where a quantity may lie if so many operations may count, or count for more than is known."""
+    match function:
+        case "min":
+            return -inf, inf
+        case "sum" | "max":
+            return -inf if found is None else found, inf
+        case _:
+            return found or 0, (found or 0) + open_ones
 
 
 class _Judge:
@@ -201,8 +205,20 @@ class _Judge:
 
     def _measured(self, expectation: Expectation) -> Verdict:
         measure = _measure(expectation, self._fields)
-        counted = [each for each in self._operations if measure.counts(each)]
-        parts = [Part(each.instruction, measure.amount(each)) for each in counted]
+        counted: list[Operation] = []
+        open_ones = 0
+        for each in self._operations:
+            counts = measure.counts(each)
+            open_ones += counts is None
+            if counts:
+                counted.append(each)
+        parts: list[Part] = []
+        for each in counted:
+            amount = measure.amount(each)
+            if isinstance(amount, AtLeast):
+                open_ones += 1
+                amount = round(amount.number)
+            parts.append(Part(each.instruction, amount))
         amounts = [part.amount for part in parts if part.amount is not None]
         found: int | float | None = len(parts)
         match expectation.quantity.function:
@@ -214,13 +230,26 @@ class _Judge:
                 found = min(amounts, default=None)
         turned = 1 if expectation.quantity.function == "min" else -1
         parts.sort(key=lambda part: turned * (part.amount or 0))
-        return self._judged(expectation, found, measure.kind, tuple(parts))
+        return self._judged(expectation, found, measure.kind, tuple(parts), open_ones=open_ones)
 
     def _judged(
-        self, expectation: Expectation, found: int | float | None, kind: Kind, parts: tuple[Part, ...]
+        self,
+        expectation: Expectation,
+        found: int | float | None,
+        kind: Kind,
+        parts: tuple[Part, ...],
+        *,
+        open_ones: int = 0,
     ) -> Verdict:
         limit, sign = expectation.limit.value, expectation.operator
-        is_met = sign in _NOTHING_KEEPS if found is None else _HOLDS[sign](found, limit)
+        if open_ones:
+            low, high = _range(expectation.quantity.function, found, open_ones)
+            is_met = within(sign, low, high, limit)
+        else:
+            is_met = sign in _NOTHING_KEEPS if found is None else within(sign, found, found, limit)
+        if is_met is None:
+            who = "1 operation" if open_ones == 1 else f"{open_ones:,} operations"
+            return Verdict(expectation, None, found, kind, parts, f"cannot be told: the cost of {who} is unknown")
         remark = "" if is_met or parts else self._nearly(expectation.quantity)
         return Verdict(expectation, is_met, found, kind, parts, remark)
 
@@ -235,5 +264,6 @@ class _Judge:
                 return ""
             span = part.span if isinstance(part, Comparison) else part.field.span
             test = predicate(replace(where, condition=part), self._fields)
-            held.append(f"{sum(map(test, self._operations)):,} with {where.source.slice(span)}")
+            number = sum(test(each) is True for each in self._operations)
+            held.append(f"{number:,} with {where.source.slice(span)}")
         return ", ".join(held)

@@ -20,6 +20,8 @@ _UNLIMITED: Final = 2**63 - 1
 _FEW: Final = 1000
 _MANY: Final = 15_000
 """How many others a buffer may be compared with at once, until it is worth while to keep runs; found by trying."""
+_FULLEST: Final = 32
+"""At how many times `PlacedRuns` keeps all that is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ def _nothing_placed(groups: Sequence[HeapGroup], alignment: int) -> Placed | Pla
         from hlo_cli.analysis.placed import Placed  # loads numpy, which small modules do without
 
         return Placed(alignment)
-    return PlacedRuns(alignment, times, min((group.largest for group in groups), default=1))
+    smallest = min((group.largest for group in groups), default=1)
+    return PlacedRuns(alignment, times, smallest, _fullest(groups) if len(groups) > _FEW else ())
 
 
 def joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
@@ -157,13 +160,22 @@ def joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
 
 def most_held(groups: Sequence[HeapGroup]) -> int:
     """The most bytes of groups that live at one time."""
+    return max((held for _, held in _held(groups)), default=0)
+
+
+def _fullest(groups: Sequence[HeapGroup]) -> list[int]:
+    """Of as many stretches of time, with as many buffers that begin or end in each, the times when most is held."""
+    held = _held(groups)
+    stretch = -(-len(held) // _FULLEST) or 1
+    return [max(held[first : first + stretch], key=lambda at: at[1])[0] for first in range(0, len(held), stretch)]
+
+
+def _held(groups: Sequence[HeapGroup]) -> list[tuple[int, int]]:
+    """The times when something begins or has ended, each with the bytes that are held from then on."""
     change: dict[int, int] = {}
     for group in groups:
         for start, end in joined(group.intervals):
             change[start] = change.get(start, 0) + group.largest
             change[end + 1] = change.get(end + 1, 0) - group.largest
-    most = held = 0
-    for time in sorted(change):
-        held += change[time]
-        most = max(most, held)
-    return most
+    times = sorted(change)
+    return list(zip(times, accumulate(change[time] for time in times), strict=True))

@@ -22,7 +22,9 @@ Times = Sequence[tuple[int, int]]
 class PlacedRuns:
     """What has been placed. A buffer is taken as a run up to where memory is free again behind it.
 
-    Gaps that are smaller than `smallest` are not kept, as nothing will go there.
+    Gaps that are smaller than `smallest` are not kept, as nothing will go there. `full` are times, rising, at which
+    memory is full: of each all that is taken then is kept besides, in few runs, so that who lives then sees at once how
+    far there is no gap. Elsewhere that has to be put together from the runs of many parts.
 
     >>> placed = PlacedRuns(4, 12)
     >>> placed.add(((0, 9),), 0, 7)
@@ -30,9 +32,9 @@ class PlacedRuns:
     (8, 0)
     """
 
-    __slots__ = ("_alignment", "_always", "_ever", "_leaves", "_slack")
+    __slots__ = ("_alignment", "_always", "_ever", "_full", "_leaves", "_slack", "_then")
 
-    def __init__(self, alignment: int, times: int, smallest: int = 1) -> None:
+    def __init__(self, alignment: int, times: int, smallest: int = 1, full: Sequence[int] = ()) -> None:
         self._alignment = alignment
         self._slack = smallest - 1
         self._leaves = 1 << max(times - 1, 1).bit_length()
@@ -40,11 +42,16 @@ class PlacedRuns:
         """What is taken during all of a part of the time, unless that holds for the part of which it is a half."""
         self._ever: list[_Runs | None] = [None] * (2 * self._leaves)
         """What is taken at any time of a part, unless it was all of a larger part."""
+        self._full = full
+        self._then: list[_Runs | None] = [None] * len(full)
+        """What is taken at each of the full times."""
 
     def add(self, times: Times, offset: int, end: int) -> None:
         """Enters a chunk of memory that is taken at these times."""
         free, slack = -(-end // self._alignment) * self._alignment, self._slack
         for first, last in times:
+            for then in self._full_among(first, last):
+                _enter(self._then, then, offset, free, slack)
             for part in self._parts(first, last):
                 _enter(self._always, part, offset, free, slack)
                 node = part
@@ -81,6 +88,10 @@ class PlacedRuns:
     def _met(self, times: Times) -> Iterator[_Runs]:
         """The runs of what is taken at any of these times."""
         always, ever = self._always, self._ever
+        for first, last in times:
+            for then in self._full_among(first, last):
+                if (runs := self._then[then]) is not None:
+                    yield runs
         seen: set[int] = set()
         for first, last in times:
             for leaf in (first, last):
@@ -93,6 +104,10 @@ class PlacedRuns:
             for part in self._parts(first, last):
                 if (runs := ever[part]) is not None:
                     yield runs
+
+    def _full_among(self, first: int, last: int) -> Iterable[int]:
+        """Which of the full times are in a span."""
+        return range(bisect_left(self._full, first), bisect_right(self._full, last))
 
     def _parts(self, first: int, last: int) -> Iterable[int]:
         """The fewest parts that make up a span."""

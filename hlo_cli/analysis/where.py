@@ -1,25 +1,27 @@
 """What a condition means: from an expression and the fields that things have to a test of one thing.
 
-A comparison with what is not there is false, whichever way it compares; `has` asks whether it is there.
+A comparison with what is not there is false, whichever way it compares; `has` asks whether it is there. One with what
+is not known is neither true nor false, and nor is what hangs on it.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
+from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, either
 from hlo_cli.analysis.patterns import matcher
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Text, Where
 from hlo_cli.source import HloError, nearest
 
 T = TypeVar("T")
 Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
-FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | None"
-Predicate = Callable[[T], bool]
-Test = Callable[[FieldValue], bool]
+FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
+Predicate = Callable[[T], "bool | None"]
+"""Whether something is true of a thing; None where nobody knows."""
+Test = Callable[[FieldValue], "bool | None"]
 
 NUMBERS: Final = ("count", "bytes", "share")
 _KINDS_IN_WORDS: Final[dict[Kind, str]] = {
@@ -32,16 +34,6 @@ _KINDS_IN_WORDS: Final[dict[Kind, str]] = {
     "share": "a share, from 0% to 100%",
     "flag": "true or false",
     "attribute": "an attribute",
-}
-_ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
-    "==": operator.eq,
-    "in": operator.eq,
-    "!=": operator.ne,
-    "not in": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
 }
 _LAYOUT = re.compile(r"\{[^{}]*\}")
 
@@ -101,14 +93,14 @@ def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
 def _condition(where: Where, condition: Condition, fields: Fields[T]) -> Predicate[T]:
     match condition:
         case Not(part):
-            negated = _condition(where, part, fields)
-            return lambda thing: not negated(thing)
+            turned = _condition(where, part, fields)
+            return lambda thing: None if (answer := turned(thing)) is None else not answer
         case Both(parts):
-            both = [_condition(where, part, fields) for part in parts]
-            return lambda thing: all(test(thing) for test in both)
+            joined = [_condition(where, part, fields) for part in parts]
+            return lambda thing: both(test(thing) for test in joined)
         case Either(parts):
-            either = [_condition(where, part, fields) for part in parts]
-            return lambda thing: any(test(thing) for test in either)
+            offered = [_condition(where, part, fields) for part in parts]
+            return lambda thing: either(test(thing) for test in offered)
         case Flag(asked):
             return _flag(where, asked, fields)
         case Call():
@@ -123,14 +115,14 @@ def _flag(where: Where, asked: Field, fields: Fields[T]) -> Predicate[T]:
         hint = f"compare it, as in {asked} == …, or ask has({asked})"
         raise where.error(f"{asked} is {_KINDS_IN_WORDS[reader.kind]}, not true or false", asked.span, hint)
     read = reader.read
-    return lambda thing: read(thing) is True
+    return lambda thing: None if isinstance(value := read(thing), AtLeast) else value is True
 
 
 def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
     if call.function == "has":
         name, bracket, place = call.argument.text.partition("[")
         reader = fields.find(where, Field(name, call.argument.span, place.removesuffix("]") if bracket else None))
-        return lambda thing: reader.read(thing) not in (None, ())
+        return lambda thing: (value := reader.read(thing)) not in (None, ()) and not isinstance(value, AtLeast)
     if call.function not in fields.functions:
         raise where.error(f"{call.function} can be asked of instructions, and here are none", call.span)
     return fields.functions[call.function](where, call.argument)
@@ -144,12 +136,17 @@ def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Pred
         return _compared(reader, comparison.operator, other)
     negative = comparison.operator in ("!=", "!~", "not in")
     tests = [_test(where, comparison, reader.kind, value) for value in comparison.values]
-    test = tests[0] if len(tests) == 1 else lambda value: any(test(value) for test in tests)
+    test = tests[0] if len(tests) == 1 else lambda value: either(test(value) for test in tests)
     read = reader.read
 
-    def holds(thing: T) -> bool:
+    def holds(thing: T) -> bool | None:
         value = read(thing)
-        return value is not None and test(value) is not negative
+        if value is None:
+            return False
+        if isinstance(value, AtLeast) and reader.kind not in NUMBERS:
+            return None
+        answer = test(value)
+        return None if answer is None else answer is not negative
 
     return holds
 
@@ -157,18 +154,20 @@ def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Pred
 def _other_field(comparison: Comparison, reader: Reader[T], fields: Fields[T]) -> Reader[T] | None:
     """The field that a number is compared with, as in `padded_bytes > logical_bytes`."""
     value = comparison.values[0]
-    if reader.kind not in NUMBERS or comparison.operator not in _ORDERS or not isinstance(value, Text):
+    if reader.kind not in NUMBERS or comparison.operator not in ORDERS or not isinstance(value, Text):
         return None
     other = fields.readers.get(value.text)
     return other if other is not None and other.kind in NUMBERS and len(comparison.values) == 1 else None
 
 
 def _compared(one: Reader[T], sign: str, other: Reader[T]) -> Predicate[T]:
-    compare, left, right = _ORDERS[sign], one.read, other.read
+    left, right = one.read, other.read
 
-    def holds(thing: T) -> bool:
+    def holds(thing: T) -> bool | None:
         a, b = left(thing), right(thing)
-        return isinstance(a, int | float) and isinstance(b, int | float) and compare(a, b)
+        if isinstance(a, int | float | AtLeast) and isinstance(b, int | float | AtLeast):
+            return compared(sign, a, b)
+        return False
 
     return holds
 
@@ -198,14 +197,15 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
         raise _unlike(where, comparison, kind, f"{number.text} counts {number.unit.replace('percent', 'hundredths')}")
     if kind == "share" and abs(number.value) > 1:
         raise where.error(f"{comparison.field} is at most 100%", number.span, f"write {number.text}%")
-    compare, limit = _ORDERS[_positive(comparison.operator)], number.value
+    compare, limit = ORDERS[_positive(comparison.operator)], number.value
     match kind:
         case "names":
             return lambda value: isinstance(value, tuple) and compare(len(value), limit)
         case "attribute":
             return lambda value: (parsed := _as_number(value)) is not None and compare(parsed, limit)
         case _:
-            return lambda value: isinstance(value, int | float) and compare(value, limit)
+            sign = _positive(comparison.operator)
+            return lambda value: isinstance(value, int | float | AtLeast) and compared(sign, value, limit)
 
 
 def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> Test:

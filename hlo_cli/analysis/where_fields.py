@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.calls import kinds_of, looped_computations
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.costs.figures import Cost, Number
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.matmul import is_product
 from hlo_cli.analysis.neighbours import Users, reached, users_of
+from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.patterns import name_matcher
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
@@ -157,10 +158,10 @@ class _Asked:
             "is_entry": ("flag", lambda i: i.computation.is_entry),
             "fused": ("flag", self._is_fused),
             "loop": ("flag", self._is_in_loop),
-            "flops": ("count", lambda i: round(self._cost(i).flops)),
-            "transcendentals": ("count", lambda i: round(self._cost(i).transcendentals)),
-            "bytes": ("bytes", lambda i: round(self._cost(i).bytes_accessed)),
-            "intensity": ("count", lambda i: self._cost(i).intensity),
+            "flops": ("count", lambda i: _known(cost := self._cost(i), cost.flops)),
+            "transcendentals": ("count", lambda i: _known(cost := self._cost(i), cost.transcendentals)),
+            "bytes": ("bytes", lambda i: _known(cost := self._cost(i), cost.bytes_accessed)),
+            "intensity": ("count", lambda i: AtLeast(0) if (cost := self._cost(i)).unknown else cost.intensity),
         }
 
     def functions(self) -> dict[str, Callable[[Where, Text], Predicate[Instruction]]]:
@@ -235,6 +236,11 @@ class _Asked:
         if self._looped is None:
             self._looped = looped_computations(self._module)
         return instruction.computation in self._looped
+
+
+def _known(cost: Cost, figure: Number) -> FieldValue:
+    """A figure, which is at least so much where a part of the cost is not known."""
+    return AtLeast(round(figure)) if cost.unknown else round(figure)
 
 
 def _attribute(name: str) -> Callable[[Instruction], str | None]:

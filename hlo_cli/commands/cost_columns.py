@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost import costs_of
+from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.render.numbers import bytes_in_words, counted
+from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
@@ -24,7 +27,8 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
     """The table with the costs of the instructions of its rows, if any of these columns is among those asked for.
 
     They take a cost analysis, which nobody should wait for who does not want it. A call costs all that it calls, so
-    what stands in several computations is not summed, nor what stands there twice.
+    what stands in several computations is not summed, nor what stands there twice. What is of unknown cost, or calls
+    what is, has no figures; the footnote tells the least that all cost together.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
@@ -37,7 +41,24 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
     listed, costs = tuple(instructions), costs_of(module)
     is_summed = len({each.computation for each in listed}) == 1 and len(set(listed)) == len(listed)
     columns = _COLUMNS if is_summed else (replace(column, total=None) for column in _COLUMNS)
-    found = (costs[instruction] for instruction in listed)
-    cells = ((round(c.flops), round(c.transcendentals), round(c.bytes_accessed), c.intensity) for c in found)
-    rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
-    return replace(table, columns=(*table.columns, *columns), rows=rows)
+    found = [costs[instruction] for instruction in listed]
+    rows = tuple((*row, *_cells(cost)) for row, cost in zip(table.rows, found, strict=True))
+    footnote = _footnote(found) if is_summed else table.footnote
+    return replace(table, columns=(*table.columns, *columns), rows=rows, footnote=footnote)
+
+
+def _cells(cost: Cost) -> Row:
+    if cost.unknown:
+        return (UNKNOWN,) * len(_COLUMNS)
+    return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity
+
+
+def _footnote(found: Sequence[Cost]) -> str:
+    """What stands in place of sums that have unknown parts."""
+    unknown = sum(cost.unknown for cost in found)
+    if not unknown:
+        return ""
+    flops, transcendentals = round(sum(c.flops for c in found)), round(sum(c.transcendentals for c in found))
+    moved = round(sum(c.bytes_accessed for c in found))
+    words = f"at least {flops:,} flops, {transcendentals:,} transcendentals and {bytes_in_words(moved)} moved"
+    return f"{words}; {counted(unknown, 'operations')} of unknown cost"

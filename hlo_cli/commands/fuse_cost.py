@@ -12,6 +12,7 @@ from hlo_cli.analysis.costs.figures import EXACT, XLA, Cost, Number
 from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
+from hlo_cli.commands.where import chosen as chosen_among
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -39,8 +40,8 @@ class _Counted:
         """A figure as it is shown: whole, unless it is XLA's own."""
         return float(value) if self.as_xla else round(value)
 
-    def operations(self, value: Number, instruction: Instruction) -> Cell:
-        """A number of operations: none for a call of which nobody knows them, unless XLA's own figure is asked for.
+    def figure(self, value: Number, instruction: Instruction) -> Cell:
+        """A figure of an instruction: none for a call of unknown cost, unless XLA's own figure is asked for.
 
         What calls such a call, and the sum, have the part that is known, with the number of what is unknown beside it.
         """
@@ -65,7 +66,8 @@ def report_of_costs(
     found = _Counted(loaded, within or module.entry, costs_of(module, rules=rules), as_xla, timing)
     is_everywhere = within is None and where is not None
     candidates = tuple(module.instructions) if is_everywhere else found.computation.instructions
-    chosen = candidates if where is None else tuple(filter(instructions_where(where, module), candidates))
+    test = None if where is None else instructions_where(where, module)
+    chosen, passed_over = chosen_among(test, candidates, "instructions")
     table = _table(found, chosen, is_summed=not is_everywhere)
     looked = Passage("nothing", (f"None of {counted(len(candidates), 'instructions')} is so.",))
     total = computation_cost(found.computation, rules=rules)
@@ -84,7 +86,7 @@ def report_of_costs(
         },
         parts=(table,) if table.rows else (looked, table),
         next=_next(found, chosen, argument),
-        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
+        notes=(*passed_over, *notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
         input=input_facts(loaded),
     )
 
@@ -93,7 +95,8 @@ def _answer(found: _Counted, total: Cost) -> str:
     what = found.loaded.module.name if found.computation.is_entry else found.computation.name
     moved = round(total.bytes_accessed)
     traffic = bytes_in_words(moved) if moved >= 0 else f"{moved:,} B"
-    words = f"{what} costs {round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals and"
+    least = " at least" if total.unknown and not found.as_xla else ""
+    words = f"{what} costs{least} {round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals and"
     words += f" {traffic} of traffic"
     if total.unknown:
         words += f", and {counted(total.unknown, 'operations')} of unknown cost"
@@ -136,11 +139,11 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
     op_name, source = origins.of(instruction)
     operands = range(len(instruction.operands))
     return (
-        found.operations(cost.flops, instruction),
-        found.operations(cost.transcendentals, instruction),
-        found.number(cost.bytes_accessed),
-        found.number(cost.output_bytes),
-        tuple(found.number(cost.operand_bytes(number)) for number in operands) or None,
+        found.figure(cost.flops, instruction),
+        found.figure(cost.transcendentals, instruction),
+        found.figure(cost.bytes_accessed, instruction),
+        found.figure(cost.output_bytes, instruction),
+        tuple(found.figure(cost.operand_bytes(number), instruction) for number in operands) or None,
         tuple(cost.operand_utilization(number) for number in operands) or None,
         cost.intensity,
         *(found.timing.cells(instruction, cost) if found.timing is not None else ()),

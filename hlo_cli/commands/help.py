@@ -70,6 +70,11 @@ Numbers    1_000 1,000 1e6 4kB 64KiB 1.5MiB 50%, or a field that is a number
 A shape without {layout} stands for any layout. Comparing what is not there
 is false, with != too; not turns that round: not channel_id == 3.
 
+What an unknown custom call costs is unknown; what calls one costs at least
+the rest. A comparison that this leaves open is neither true nor false, not
+turned round either: a note tells how many are passed over for it, and
+not has(flops) finds them.
+
   hlo parse DUMP --where 'depends_on(copy.1) and opcode == fusion'
   hlo layout DUMP --where 'memory_space == 1' --by instruction
 """
@@ -100,7 +105,8 @@ Functions  count(EXPR) LIMIT            how many operations EXPR is true of
            none(EXPR) exists(EXPR)      without a limit
 LIMIT      == != < <= > >= and a number: 12  1_000  14GiB  50%
 EXPR       the language of --where, see hlo help where; left out of sum, max
-           and min, all operations count
+           and min, all operations count; what hangs on an unknown cost is
+           not told: neither met nor an error
 FIELD      padded_bytes bytes flops elements users … any that is a number
 max_peak   of hbm vmem smem cmem sflag sparsecore host ram
 

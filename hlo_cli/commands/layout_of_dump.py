@@ -11,6 +11,7 @@ from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
 from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.where import chosen as chosen_among
 from hlo_cli.commands.where import values_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -52,7 +53,8 @@ def report_of_dump(
     chosen = module.computation(computation) if computation is not None else None
     looked_through = data_values(module, chosen)
     orders = orders_of(module, looked_through)
-    values = looked_through if where is None else tuple(filter(values_where(where, module), looked_through))
+    test = None if where is None else values_where(where, module)
+    values, passed_over = chosen_among(test, looked_through, "values")
     found = footprints(values, orders, by(grouping, module))
     shapes = found if grouping == "shape" else footprints(values, orders, by("shape", module))
     return Report(
@@ -68,7 +70,7 @@ def report_of_dump(
         },
         parts=_parts(module, found, shapes, orders, grouping, chosen, columns),
         next=_next(argument, shapes, grouping),
-        notes=notes_of(loaded),
+        notes=(*passed_over, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 

@@ -151,10 +151,12 @@ def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome])
 
 
 def never_asked(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> tuple[Diagnostic, ...]:
-    """A note for every expectation that no module was asked: a section may be misspelled."""
+    """A note for every expectation that no module answers: a section may be misspelled, or a cost unknown."""
     asked = {each.expectation for each in outcomes if each.is_met is not None}
+    remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.found is not None}
+    told = {number: f"{expectations[number]} {remark}" for number, remark in remarks.items()}
     return tuple(
-        Diagnostic("note", f"{each} was asked of no module", each.source, each.span)
+        Diagnostic("note", told.get(number, f"{each} was asked of no module"), each.source, each.span)
         for number, each in enumerate(expectations)
         if number not in asked
     )

@@ -173,13 +173,16 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
     from hlo_cli.report.findings import Findings
+    from hlo_cli.report.table import Table
 
-    arranged = replace(report, errors=tuple(errors)).arrange(columns=output.columns, sort=output.sort)
+    notes = (*(note for part in report.parts if isinstance(part, Table) for note in part.notes), *report.notes)
+    whole = replace(report, notes=notes, errors=tuple(errors))
+    arranged = whole.arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
     has_findings = any(isinstance(part, Findings) for part in arranged.parts)
     render = renderer(output.format, person=output.is_for_person, findings=has_findings)
     write(render(arranged, style), output.path)
-    return complain(report.notes, errors, output, read=read)
+    return complain(notes, errors, output, read=read)
 
 
 def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: Output, *, read: str = "") -> int:

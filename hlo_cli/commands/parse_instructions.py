@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.commands.where import chosen as chosen_among
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -14,6 +15,7 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
 
 _COLUMNS = (
     Column("name", "instruction", "name", role="name"),
@@ -38,7 +40,7 @@ def report_of_instructions(
     `columns` are those that the user names, which may be costs.
     """
     module = loaded.module
-    instructions, answer = choose_instructions(module, computation, where)
+    instructions, answer, passed_over = choose_instructions(module, computation, where)
     table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
     table = with_costs(table, instructions, module, columns)
     return Report(
@@ -46,23 +48,23 @@ def report_of_instructions(
         answer,
         numbers={"module": module.name, "instructions": len(instructions)},
         parts=(table,),
-        notes=notes_of(loaded),
+        notes=(*passed_over, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
 
 def choose_instructions(
     module: Module, computation: str | None, where: str | None
-) -> tuple[tuple[Instruction, ...], str]:
-    """The instructions of a computation, or of all, that an expression is true of; and that said in words."""
+) -> tuple[tuple[Instruction, ...], str, tuple[Diagnostic, ...]]:
+    """The instructions of a computation, or of all, that an expression is true of; that in words, and notes on it."""
     chosen = module.computation(computation) if computation is not None else None
     all_of_them = tuple(chosen.instructions if chosen is not None else module.instructions)
     place = chosen.name if chosen is not None else counted(len(module.computations), "computations")
     if where is None:
-        return all_of_them, f"{counted(len(all_of_them), 'instructions')} in {place}"
-    found = tuple(filter(instructions_where(where, module), all_of_them))
+        return all_of_them, f"{counted(len(all_of_them), 'instructions')} in {place}", ()
+    found, passed_over = chosen_among(instructions_where(where, module), all_of_them, "instructions")
     number = f"{len(found):,}" if found else "None"
-    return found, f"{number} of {counted(len(all_of_them), 'instructions')} in {place}"
+    return found, f"{number} of {counted(len(all_of_them), 'instructions')} in {place}", passed_over
 
 
 def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.options import Output, complain, finish, write
@@ -30,16 +31,18 @@ _COLUMNS = (
 def write_lines(loaded: Loaded, where: str, output: Output, *, computation: str | None = None) -> int:
     """Write the instructions that an expression is true of, each on a line of its own, as they stand in the dump."""
     module = loaded.module
-    chosen, answer = choose_instructions(module, computation, where)
+    chosen, answer, passed_over = choose_instructions(module, computation, where)
     if output.format not in ("table", "hlo"):
-        return finish(_report(loaded, chosen, answer), output, module.errors, read=what_was_read(module))
+        report = _report(loaded, chosen, answer)
+        report = replace(report, notes=(*passed_over, *report.notes))
+        return finish(report, output, module.errors, read=what_was_read(module))
     if output.columns or output.sort:
         raise HloError("--select prints lines, not columns", hint="--where EXPR lists instructions in a table")
     limit = output.top if output.top is not None else ROWS_FOR_A_PERSON if output.is_for_person else 0
     shown = chosen[: limit or None]
     lines: Iterator[str] = (f"{_line(module, instruction)}\n" for instruction in shown)
     write(_for_a_person(answer, lines, len(chosen) - len(shown)) if output.is_for_person else lines, output.path)
-    return complain(notes_of(loaded), module.errors, output, read=what_was_read(module))
+    return complain((*passed_over, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 
 def write_slice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -59,7 +60,7 @@ def report_of_steps(
     plain = _steps_table(overlap, memory, spaces, flown, within, times)
     steps = (overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int))
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
-    table = everything if where is None else rows_where(where, everything)
+    table = everything if where is None else replace(rows_where(where, everything), footnote="")
     looked = Passage("nothing", (f"None of {counted(len(everything.rows), 'steps')} is so.",))
     parts: list[Part] = [table] if table.rows else [looked, table]
     busiest = max(range(len(flown.bytes)), key=flown.bytes.__getitem__, default=0)

@@ -16,6 +16,7 @@ from hlo_cli.analysis.contexts import contexts_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.lint.waiting import Pairs, Transfer, Waiting
 
 PAIRS: Final = "_xla_send_recv_source_target_pairs"
 """The frontend attribute that says between which devices something is sent."""
@@ -25,7 +26,6 @@ _MOST_STEPS: Final = 1_000_000
 """What calls twice what calls twice … is gone through no further: it would take for ever."""
 
 Problem = tuple[Instruction, str]
-Pairs = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class _Automaton:
     """What waits for its counterpart: sends for receives, or receives for sends, and more of the same behind them."""
 
     expected: str = ""
-    waiting: list[tuple[str, Pairs, Instruction]] = field(default_factory=list)
-    behind: list[tuple[str, Pairs, Instruction]] = field(default_factory=list)
+    waiting: Waiting = field(default_factory=Waiting)
+    behind: Waiting = field(default_factory=Waiting)
 
 
 def deadlocks(module: Module) -> Iterator[Problem]:
@@ -103,42 +103,40 @@ def _step(instruction: Instruction, state: _Automaton) -> Iterator[Problem]:
         if text is None:
             return
         pairs = _read(text)
-        if (message := _own_problem(pairs)) is not None:
+        if (message := own_problem(pairs)) is not None:
             yield instruction, f"{instruction.name} {message}"
-        yield from _meet(instruction, opcode, text, pairs, state)
+        yield from _meet((text, pairs, instruction), opcode, state)
     elif state.expected and _exchanges(instruction):
-        other = state.waiting[0][2].name if state.waiting else state.behind[0][2].name
-        yield instruction, f"{instruction.name} runs while {other} waits for its {state.expected}"
+        _, _, other = next(iter(state.waiting or state.behind))
+        yield instruction, f"{instruction.name} runs while {other.name} waits for its {state.expected}"
 
 
-def _meet(instruction: Instruction, opcode: str, text: str, pairs: Pairs, state: _Automaton) -> Iterator[Problem]:
+def _meet(transfer: Transfer, opcode: str, state: _Automaton) -> Iterator[Problem]:
+    text, _, instruction = transfer
     if not state.expected:
         state.expected = "recv" if opcode == "send" else "send"
-        state.waiting.append((text, pairs, instruction))
+        state.waiting.add(transfer)
     elif opcode != state.expected:
-        all_pairs = [pair for _, listed, _ in state.waiting for pair in listed]
-        if any(text == other for other, _, _ in state.waiting):
+        is_repeated = text in state.waiting
+        state.waiting.add(transfer)
+        if is_repeated:
             yield instruction, f"{instruction.name} repeats the pairs of a {opcode} that waits for its {state.expected}"
-        elif (message := _own_problem((*all_pairs, *pairs))) is not None:
+        elif (message := state.waiting.problem()) is not None:
             yield instruction, f"{instruction.name}, with the {opcode} before it that still waits, {message}"
-        state.waiting.append((text, pairs, instruction))
     else:
-        match = next((each for each in state.waiting if each[0] == text), None)
-        if match is None:
-            state.behind.append((text, pairs, instruction))
+        if text in state.waiting:
+            state.waiting.remove(text)
         else:
-            state.waiting.remove(match)
+            state.behind.add(transfer)
         if not state.waiting:
-            state.expected, state.waiting, state.behind = _turned(state)
+            _turn(state)
 
 
-def _turned(
-    state: _Automaton,
-) -> tuple[str, list[tuple[str, Pairs, Instruction]], list[tuple[str, Pairs, Instruction]]]:
+def _turn(state: _Automaton) -> None:
     """What is left waits now, for the other direction."""
-    if not state.behind:
-        return "", [], []
-    return ("send" if state.expected == "recv" else "recv"), state.behind, []
+    turned = "send" if state.expected == "recv" else "recv"
+    state.expected = turned if state.behind else ""
+    state.waiting, state.behind = state.behind, Waiting()
 
 
 def _leftovers(state: _Automaton) -> Iterator[Problem]:
@@ -149,8 +147,12 @@ def _leftovers(state: _Automaton) -> Iterator[Problem]:
             yield instruction, f"{instruction.name} waits for a {state.expected} of the same pairs that never comes"
 
 
-def _own_problem(pairs: Pairs) -> str | None:
-    """Why a set of pairs cannot be served: a device sends or receives twice, or there is a circle."""
+def own_problem(pairs: Pairs) -> str | None:
+    """Why a set of pairs cannot be served: a device sends or receives twice, or there is a circle.
+
+    >>> own_problem(((0, 1), (1, 0))), own_problem(((0, 1), (1, 2)))
+    ('sends in a circle through device 0', None)
+    """
     targets, seen = dict(pairs), set[int]()
     if len(targets) < len(pairs):
         return "sends from one device twice"

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
 from hlo_cli.report.choice import not_among
 from hlo_cli.report.column import Column, Share
+from hlo_cli.source import Diagnostic
 
 ROWS_FOR_A_PERSON = 20
 NAMING = frozenset(("name", "shape", "opcode", "op_name", "source"))
@@ -20,7 +21,8 @@ class Table:
     `noun` is what the rows are, in the plural. `limit` is how many a person gets unless they ask for more;
     `total_row` replaces the computed row `all`. `marked` rows are those that decide the answer. A report's
     first table with `main` is the one that `--columns`, `--sort`, CSV and jsonl mean. A table with
-    `person=False` is for machines alone.
+    `person=False` is for machines alone. `notes` are facts about how its rows were chosen, which a report tells with
+    its own.
 
     >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 8)))
     >>> table.sort("bytes").rows
@@ -43,6 +45,7 @@ class Table:
     person: bool = True
     marked: frozenset[int] = frozenset()
     selected: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
 
     def as_table(self) -> Table:
         """Itself, as every part of a report that has rows can say."""
