@@ -10,6 +10,8 @@ import pytest
 
 from damaging import PROTO_MARK, Damager
 from fuzz import bytes_of
+from hlo_cli.ir.literal import ArrayLiteral
+from hlo_cli.ir.metadata import StackFrame, StackFrames
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPAQUE
 from hlo_cli.library import module_from_bytes, parse_module
@@ -19,6 +21,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.gate import is_printed_without_operands
 from hlo_cli.syntax.opaque import problem_with
 from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.transform.normalized import normalized
 from strategies import dump_text, dumps
 from whole_commands import SELECTIONS, command_line, failure_of
 
@@ -41,6 +44,7 @@ BROKEN = {
     "a call of nothing": "b = f32[8]{0} call(x)",
     "a loop without a body": "b = f32[8]{0} while(x), condition=f",
     "a reduction of too few": "b = f32[] reduce(x), dimensions={0}, to_apply=f",
+    "nothing to join": "b = f32[8]{0} concatenate(), dimensions={0}",
     "no update": "b = f32[8]{0} dynamic-update-slice(x)",
     "an end without a start": "b = f32[8]{0} slice-done()",
 }
@@ -135,3 +139,22 @@ def test_damaged_modules_keep_the_promises() -> None:
             assert instruction.opcode.endswith(OPAQUE) or problem_with(instruction) is None, instruction
             checked += 1
     assert checked > 5_000
+
+
+def test_names_of_what_does_not_hold_together_are_names() -> None:
+    root = normalized(parse_module("ENTRY e { ROOT b = f32[8] bitcast() }")).entry.root
+    assert root is not None
+    assert root.name == "bitcast.1"
+
+
+def test_frames_that_call_each_other_end() -> None:
+    assert StackFrames(frames=(StackFrame(7, 3), StackFrame(7, 2))).stack(1) == ()
+
+
+@pytest.mark.parametrize("numbers", ["0, 127, 128", "-1, 300", "0", "16383, 16384, 2147483647", ""])
+def test_integers_of_every_length_are_written(numbers: str) -> None:
+    values = [int(number) for number in numbers.split(",") if number]
+    module = parse_module(f"HloModule m\nENTRY e {{ ROOT r = s32[{len(values)}] constant({{{numbers}}}) }}")
+    literal = module_from_bytes(module_to_bytes(module)).instruction("r").literal
+    assert isinstance(literal, ArrayLiteral)
+    assert literal.array().tolist() == values

@@ -102,7 +102,9 @@ class StackFrames:
     def stack(self, frame_id: int) -> tuple[SourceLocation, ...]:
         """The calls behind a frame, innermost first; empty for 0 and for frames that are not in the table."""
         found: list[SourceLocation] = []
-        while 1 <= frame_id <= len(self.frames) and len(found) < len(self.frames):
+        for _ in self.frames:  # no more, for the frames of a damaged dump may call each other
+            if not 1 <= frame_id <= len(self.frames):
+                break
             frame = self.frames[frame_id - 1]
             if (location := self._location(frame.file_location_id)) is not None:
                 found.append(location)

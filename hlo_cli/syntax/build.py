@@ -13,7 +13,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
-from hlo_cli.syntax.kinds import CALLER, CONSTANT, KIND_OF, PARAMETER, holds
+from hlo_cli.syntax.kinds import CALLER, FREE, KIND_OF, PARAMETER, holds
 from hlo_cli.syntax.lines import Row, RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.opaque import oversized
@@ -83,7 +83,7 @@ class Builder:
         suspects: list[Instruction] = []
         callers: list[Instruction] = []
         root, shapes, kind_of, instruction_of = None, self.shapes, KIND_OF.get, named.__getitem__
-        caller, constant, parameter = CALLER, CONSTANT, PARAMETER  # read by the hundred thousand
+        free, caller, parameter = FREE, CALLER, PARAMETER  # read by the hundred thousand
         new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
         for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
             shape = shapes.get(shape_text) or self._shape(shape_text)
@@ -96,25 +96,27 @@ class Builder:
             instruction.index = index
             instruction._text = None
             kind = kind_of(opcode, caller)
-            if kind == parameter:
-                parameters.append((int(operands) if operands.isdecimal() and len(operands) < 10 else 0, instruction))
-            elif operands and kind != constant:
+            if kind >= parameter:
+                if kind == parameter:
+                    number = int(operands) if operands.isdecimal() and len(operands) < 10 else 0
+                    parameters.append((number, instruction))
+            elif operands:
                 try:
                     if "," not in operands:
                         instruction.operands = (named[operands[1:] if operands[0] == "%" else operands],)
-                        if kind != 1 and kind != caller and not holds(instruction, kind, tail):
+                        if kind != 1 and kind < free and not holds(instruction, kind, tail):
                             suspects.append(instruction)
                     else:
                         if "/" in operands:
                             operands = _INDEX_MARK.sub("", operands)
                         names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
                         instruction.operands = taken = tuple(map(instruction_of, names))
-                        if kind != len(taken) and kind != caller and not holds(instruction, kind, tail):
+                        if kind != len(taken) and kind < free and not holds(instruction, kind, tail):
                             suspects.append(instruction)
                 except KeyError:
                     self._read_operands(instruction, reader, named)
                     suspects.append(instruction)
-            elif kind and kind != constant and kind != caller:
+            elif 0 < kind < caller:
                 suspects.append(instruction)
             if kind == caller:
                 callers.append(instruction)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import OPCODE_ARITY, takes
+from hlo_cli.ir.opcode import ANY, OPCODE_ARITY, OPERAND_COUNTS, takes
 from hlo_cli.ir.shape import TupleShape
 
 _INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![^,])").match
@@ -17,16 +17,20 @@ CALLERS: Final = frozenset(
 )
 """Opcodes that call computations, sugared asynchronous ones aside."""
 
-PLAIN, CALLER, PARAMETER, CONSTANT, TUPLE, ELEMENT = range(16, 22)
+PLAIN, TUPLE, ELEMENT, FREE, CALLER, PARAMETER, CONSTANT = range(16, 23)
 KIND_OF: Final = {
     **{opcode: PLAIN if arity is None else arity for opcode, arity in OPCODE_ARITY.items()},
+    **{opcode: FREE for opcode, (least, most) in OPERAND_COUNTS.items() if least <= 1 and most == ANY},
     **dict.fromkeys(CALLERS, CALLER),
     "parameter": PARAMETER,
     "constant": CONSTANT,
     "tuple": TUPLE,
     "get-tuple-element": ELEMENT,
 }
-"""How the fast path treats an opcode: below PLAIN as one of so many operands; one that is not here may call others."""
+"""How the fast path treats an opcode; one that is not here may call others.
+
+Below PLAIN it takes so many operands; up to ELEMENT it needs a closer look (`holds`); FREE takes any number but none.
+"""
 
 
 def holds(instruction: Instruction, kind: int, tail: str) -> bool:

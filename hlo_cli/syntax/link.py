@@ -18,6 +18,9 @@ def link_calls(builder: Builder, computations: Sequence[Computation]) -> None:
     for call in builder.calls:
         calls.setdefault(call.instruction, []).append(call)
     for instruction, made in calls.items():
+        if len(made) == 1 and (called := named.get(made[0].name)) is not None:  # nearly all of them
+            instruction.called_computations = (called,)
+            continue
         made.sort(key=_call_order)
         instruction.called_computations = tuple(named[call.name] for call in made if call.name in named)
         for call in made:

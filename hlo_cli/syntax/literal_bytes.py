@@ -112,7 +112,8 @@ def _read_varints(data: bytes, element_type: PrimitiveType) -> bytes:
 def _write_varints(numbers: npt.NDArray[np.uint64]) -> bytes:
     import numpy as np
 
-    places = 7 * np.arange(10, dtype=np.uint64)
+    longest = max(1, -(-int(numbers.max(initial=0)).bit_length() // 7))
+    places = 7 * np.arange(longest, dtype=np.uint64)
     septets = numbers[:, None] >> places
     further = septets[:, 1:] > 0
     octets = (septets & np.uint64(0x7F)).astype(np.uint8)

@@ -88,7 +88,11 @@ def set_aside(
 
 
 def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
-    """The callers for which a closer look is needed; most are fusions, for which a glance tells."""
+    """The callers for which a closer look is needed; most are fusions, for which a glance tells.
+
+    Of the others many call the same, as reductions do.
+    """
+    known: set[tuple[str, int, tuple[Computation, ...]]] = set()
     for caller in callers:
         opcode = caller.opcode
         if opcode == "fusion":
@@ -97,7 +101,11 @@ def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
                 continue
         elif opcode in OPCODE_ARITY and (caller.operands or OPERAND_COUNTS[opcode][0] == 0):
             rule = _RULES.get(opcode)
-            if rule is None or rule(caller) is None:
+            if rule is None or (same := (opcode, len(caller.operands), caller.called_computations)) in known:
+                continue
+            if rule(caller) is None:
+                if caller.called_computations:
+                    known.add(same)
                 continue
         yield caller
 

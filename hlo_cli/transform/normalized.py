@@ -148,11 +148,12 @@ class _Normalizing:
         numbers: Counter[str] = Counter()
         names: dict[str, str] = {}
         for i in order:
-            numbers[i.opcode] += 1
-            names[i.name] = f"{i.opcode}.{i.raw[0].strip() if i.opcode == 'parameter' else numbers[i.opcode]}"
+            opcode = i.written_opcode
+            numbers[opcode] += 1
+            names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == 'parameter' else numbers[opcode]}"
         for i in order:
             text = InstructionText(
-                self._attributes(i, names), i.raw[0].strip() if i.opcode == "parameter" else i.raw[0]
+                self._attributes(i, names), i.raw[0].strip() if i.written_opcode == "parameter" else i.raw[0]
             )
             added = copy.add(names[i.name], self._shape(i.shape), i.opcode, copy.operands(i), source=i, text=text)
             added.called_computations = tuple(
