@@ -372,8 +372,9 @@ def test_an_argument_more_changes_no_other(names: tuple[str, ...], paths: bool) 
     assert told(compare(new, old)) == {("-", "bias"), ("-", "s")}
 
 
-def test_arguments_in_another_order_are_told() -> None:
-    comparison = compare(taking("a", "bias", "w"), taking("w", "a", "bias"))
+@pytest.mark.parametrize("paths", [True, False])
+def test_arguments_in_another_order_are_told(paths: bool) -> None:
+    comparison = compare(taking("a", "bias", "w", paths=paths), taking("w", "a", "bias", paths=paths))
     assert [(each.before.name, *map(str, each.changes)) for each in comparison.changed] == [
         ("w", "argument number 2 → 0")
     ]

@@ -230,4 +230,6 @@ def test_the_dumps_are_there() -> None:
 )
 def test_a_pasted_instruction_may_name_computations(text: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["parse", "--explain", text], standalone=False) == 0
-    assert f"\t{named}\t" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"\t{named}\t" in printed
+    assert "?" not in printed

@@ -5,6 +5,7 @@ Mirrors what `HloModule::has_schedule` of xla/hlo/ir/hlo_module.cc and the file 
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 from hlo_cli.ir.instruction import Instruction
@@ -15,6 +16,8 @@ ProgramStage = Literal["before optimization", "during optimization", "optimized"
 
 _BEFORE: Final = "before_optimizations"
 _AFTER: Final = ("after_optimizations", "after_codegen")
+_PASS: Final = re.compile(r"[0-9]{4,}\.")
+"""How the stages of passes begin; other names, as `before_mlp`, are people's."""
 _MADE_BY_COMPILERS: Final = frozenset(("fusion", "bitcast"))
 _ASYNCHRONOUS: Final = ("all-gather-start", "all-reduce-start", "collective-permute-start", "copy-start", "slice-start")
 
@@ -31,13 +34,17 @@ def program_stage(module: Module, dump_stage: str | None = None) -> ProgramStage
     ('before optimization', 'optimized')
     >>> program_stage(parse_module(text), "0003.dce.after_dce")
     'during optimization'
+    >>> program_stage(parse_module(text), "before_mlp")
+    'before optimization'
     >>> program_stage(parse_module(text.replace("8]", "8]{0:T(128)}")))
     'optimized'
     """
     if module.is_scheduled or (dump_stage or "").startswith(_AFTER):
         return "optimized"
-    if dump_stage is not None:
-        return "before optimization" if dump_stage == _BEFORE else "during optimization"
+    if dump_stage == _BEFORE:
+        return "before optimization"
+    if dump_stage is not None and _PASS.match(dump_stage):
+        return "during optimization"
     return "optimized" if any(map(_is_compiled, module.instructions)) else "before optimization"
 
 

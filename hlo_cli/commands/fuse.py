@@ -207,7 +207,7 @@ def _about_one(asked: Mapping[str, bool], wish: _Wish) -> list[str]:
 def _check_sound(problems: Sequence[Diagnostic]) -> None:
     """HloError if a module has errors: by which rules it would be fused, nobody can tell."""
     if any(each.severity == "error" for each in problems):
-        raise HloError.of((Diagnostic("error", "what could be fused cannot be told of what has errors"), *problems))
+        raise HloError.of((Diagnostic("error", "a module with errors is not fused or taken apart"), *problems))
 
 
 def _within(loaded: Loaded, wish: _Wish) -> Computation | None:

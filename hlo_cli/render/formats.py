@@ -47,7 +47,8 @@ def format_of(path: str, others: Collection[str] = ()) -> str:
     if ending[1:] in others:
         return ending[1:]
     if ending[1:] in FOREIGN:
-        hint = f"endings: {' '.join((*BY_NAME, *(f'.{each}' for each in others)))}; --format FORMAT overrides them"
+        written = (*(f".{each}" for each in FORMATS if f".{each}" in BY_NAME), *(f".{each}" for each in others))
+        hint = f"endings: {' '.join(written)}; --format FORMAT overrides them"
         raise HloError(f"cannot write {path}: this command has no format {ending}", hint=hint)
     return BY_NAME.get(ending, "table")
 

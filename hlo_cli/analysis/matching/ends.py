@@ -67,7 +67,19 @@ def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
             for x, y in aligned([key_of(each) for each in ones], [key_of(each) for each in twos]):
                 pairs.add(pairs.one.node(ones[x]), pairs.two.node(twos[y]))
         return
+    if one.is_entry and two.is_entry:
+        _pair_moved(pairs, one.parameters, two.parameters)
     _pair_by_number(pairs, one.parameters, two.parameters)
+
+
+def _pair_moved(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instruction]) -> None:
+    """Arguments whose sizes are others at their number, with those of their name and sizes at another number."""
+    differing = [(x, y) for x, y in zip(ones, twos, strict=True) if _sizes(x) != _sizes(y)]
+    named = {_name_and_sizes(y): y for _, y in differing}
+    for x, _ in differing:
+        y = named.get(_name_and_sizes(x))
+        if y is not None and pairs.are_free(pairs.one.node(x), pairs.two.node(y)):
+            pairs.add(pairs.one.node(x), pairs.two.node(y))
 
 
 def _name_and_sizes(parameter: Instruction) -> tuple[str, str]:
