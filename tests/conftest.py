@@ -8,6 +8,9 @@ from hypothesis import settings
 SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
 
+collect_ignore = ["tpu_programs.py"]
+"""What is written in jax, and run by processes of their own."""
+
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile("quick")  # --hypothesis-profile says otherwise
