@@ -170,4 +170,4 @@ def test_a_call_that_never_ends_is_cut() -> None:
     """No module of XLA calls itself; a broken text may."""
     module = parse_module("HloModule m\nENTRY e { p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=e }")
     assert call_tree(module).children == ()
-    assert [error.message for error in module.errors] == ["c: e calls itself by it"]
+    assert [error.message for error in module.errors] == ["c: recursive call of e"]

@@ -349,5 +349,5 @@ def test_a_body_that_fuses_itself_is_an_error_and_no_endless_tale() -> None:
     found = parse_module(
         f"{text} ENTRY e {{ p = f32[2] parameter(0)  ROOT r = f32[2] fusion(p), kind=kLoop, calls=f }}"
     )
-    assert [error.message for error in found.errors] == ["x: f calls itself by it"]
+    assert [error.message for error in found.errors] == ["x: recursive call of f"]
     assert [each.name for each in fusions_of(found)] == ["r"]

@@ -27,8 +27,8 @@ F = "f { a = s8[9] parameter(0)  ROOT b = s8[9] negate(a) }"
 E = "ENTRY e { p = s8[9] parameter(0)  q = s8[9] fusion(p), kind=kLoop, calls=f  ROOT r = s8[9] abs(q) }"
 
 BROKEN = {
-    "a value that comes later": (F, E.replace("p), kind", "r), kind"), "later|0 operands"),
-    "a control predecessor that comes later": (F, E.replace("calls=f", "calls=f, control-predecessors={r}"), "later"),
+    "a value that comes later": (F, E.replace("p), kind", "r), kind"), "below|0 operands"),
+    "a control predecessor that comes later": (F, E.replace("calls=f", "calls=f, control-predecessors={r}"), "below"),
     "two of a name": (F, E.replace("r =", "q ="), "two instructions"),
     "an operand too many": (F, E.replace("fusion(p)", "fusion(p, p)"), "2 operands"),
     "no operand": (F, E.replace("fusion(p)", "fusion()"), "0 operands"),

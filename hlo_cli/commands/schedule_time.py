@@ -222,7 +222,7 @@ class PairTimes:
             yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")
         if self.step.unknown_rounds:
             number = counted(self.step.unknown_rounds, "computations")
-            yield Diagnostic("note", f"{number} in loops whose rounds the text does not tell: counted once")
+            yield Diagnostic("note", f"{number} in loops of unknown trip count: counted once")
 
 
 def _or_unknown(cell: float | None) -> Cell:

@@ -38,8 +38,8 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
             taken += leaf_count(shape, most - taken + 1)
             if taken > most:
                 span = instruction.span or Span(0, 0)
-                problem = "the shapes that are left out have more elements than can be worked on"
-                hint = f"write them; those inferred may have {most:,} in all"
+                problem = "the omitted shapes are too large to infer"
+                hint = f"write the shapes out; inferred ones are limited to {most:,} elements of tuples in all"
                 builder.report(problem, span.start, span.end, hint)
                 return
             instruction.shape = shape

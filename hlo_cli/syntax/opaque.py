@@ -170,7 +170,7 @@ def _taken_elements(instruction: Instruction) -> Problem | None:
 def _get_tuple_element(instruction: Instruction) -> Problem | None:
     shape, index = instruction.operand_shape(0), instruction.integer("index")
     if index is None:
-        return Problem("missing-attribute", "it does not say which element it takes")
+        return Problem("missing-attribute", "index is missing")
     if not isinstance(shape, UnknownShape) and subshape(shape, (index,)) is None:
         return Problem(ELEMENT, f"{instruction.operands[0].name} has no element {index}")
     return None
@@ -258,7 +258,7 @@ def _calls_in_circles(
             elif following[1] in path:
                 caller, called = following
                 caller.called_computations = tuple(each for each in caller.called_computations if each is not called)
-                yield caller, Problem(CIRCLE, f"{called.name} calls itself by it")
+                yield caller, Problem(CIRCLE, f"recursive call of {called.name}")
             else:
                 pending.append(following[1])
 

@@ -58,7 +58,7 @@ def _problems(
         for words in _wrong(instruction, seen, earlier):
             yield words, instruction.span
         if any(index >= instruction.index for index in controls.get(instruction.index, ())):
-            yield f"{instruction.name} waits for what only comes later", instruction.span
+            yield f"{instruction.name} has a control predecessor below it", instruction.span
         seen.add(instruction.name)
 
 
@@ -69,9 +69,9 @@ def _wrong(instruction: Instruction, seen: Collection[str], earlier: Collection[
         yield f"two instructions are called {name}"
     for operand in operands:
         if operand.computation is not instruction.computation or operand.index >= instruction.index:
-            yield f"{name} takes the value of {operand.name}, which only comes later"
+            yield f"{name} takes the value of {operand.name}, which is defined below it"
     if any(each not in earlier for each in called):
-        yield f"{name} calls what only comes later"
+        yield f"{name} calls a computation that is defined below it"
     if (least := OPCODE_ARITY.get(instruction.written_opcode) or _LEAST.get(instruction.written_opcode, 0)) > len(
         operands
     ):
