@@ -125,3 +125,38 @@ def test_standard_input_has_no_stage() -> None:
     for arguments in (["-"], []):
         with pytest.raises(HloError, match="there is no stage after_optimizations in <stdin>"):
             read_inputs(arguments, stage="after_optimizations", stdin=BytesIO(text))
+
+
+def test_a_small_value_beside_a_large_one_is_not_told_of() -> None:
+    text = """HloModule m, is_scheduled=true
+    ENTRY e { p = f32[16]{0} parameter(0)  a = f32[16]{0} negate(p)  b = f32[64,16]{1,0} broadcast(a), dimensions={1}
+      c = f32[64,16]{1,0} negate(b)  ROOT r = f32[16]{0} custom-call(c), custom_call_target="f" }"""
+    chosen = Settings(select=("HLO202",), value_bytes=4096)
+    told = [found.finding.message for found in findings_in(parse_module(text), chosen)]
+    assert told
+    assert not [message for message in told if message.startswith("a ")]
+
+
+@pytest.mark.parametrize(
+    ("target", "to", "is_found"),
+    [("", "bf16", True), ("", "f32", False), ("cpu", "bf16", False)],
+)
+def test_what_is_stored_wide_and_read_narrow(target: str, to: str, is_found: bool) -> None:
+    """On a CPU bf16 goes by way of f32; and what is the result of the program is as wide as it says."""
+    config, tiles = ', custom_call_target="f"', "" if target == "cpu" else ":T(8,128)"
+    text = f"""HloModule m, is_scheduled=true
+    f {{ a = f32[512,512]{{1,0LAYOUT}} parameter(0)  ROOT b = f32[512,512]{{1,0LAYOUT}} negate(a) }}
+    ENTRY e {{ p = f32[512,512]{{1,0LAYOUT}} parameter(0)  k = f32[512,512]{{1,0LAYOUT}} fusion(p), kind=kLoop, calls=f
+      c = {to}[512,512]{{1,0}} convert(k)  ROOT r = {to}[512,512]{{1,0}} custom-call(c){config} }}""".replace(
+        "LAYOUT", tiles
+    )
+    assert ("HLO304" in codes(text, kernel_bytes=1)) == is_found
+    root = text.replace("c = ", "ROOT c = ").split("ROOT r")[0].replace("ROOT c", "c").replace("k = ", "ROOT k = ")
+    assert "HLO304" not in codes(root + "}", kernel_bytes=1)
+
+
+def test_a_buffer_may_be_made_of_nothing() -> None:
+    text = """HloModule m  ENTRY e { b = b(f32[4]{0}) custom-call(), custom_call_target="CreateBuffer"
+      ROOT a = f32[4]{0} custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }"""
+    told = [found.finding.message for found in findings_in(parse_module(text), Settings(select=("HLO0",)))]
+    assert not [message for message in told if "CreateBuffer" in message]

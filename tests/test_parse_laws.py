@@ -191,3 +191,18 @@ def test_calls_are_found_without_blanks() -> None:
         module = parse_module(f"{text}  ROOT r = f32[] {call}\n}}\n")
         assert module.entry.root is not None
         assert module.entry.root.called_computations == (module.computation("f"),), call
+
+
+def test_a_body_on_the_line_of_its_head_is_no_part_of_the_result() -> None:
+    """What stands in braces behind the arrow is a layout only without `=`; the next head may be on that line too."""
+    text = """HloModule m
+
+%f (a: pred[], b: pred[]) -> pred[] { %a = pred[] parameter(0) ROOT %b = pred[] parameter(1) } ENTRY %e {
+  %p = pred[] parameter(0)
+  ROOT %r = pred[] fusion(%p, %p), kind=kLoop, calls=%f
+}
+"""
+    module = parse_module(text)
+    assert [computation.name for computation in module.computations] == ["f", "e"]
+    assert module.errors == ()
+    assert structure(module) == structure(exactly(text))

@@ -13,7 +13,7 @@ from hlo_cli.syntax.shapes import read_shape
 _PARAMETERS = r"\((?:[^()\n\"']++|\((?:[^()\n\"']++|\((?:[^()\n\"']++|\([^()\n\"']*+\))*+\))*+\))*+\)"
 HEAD = re.compile(
     r"[ \n]*+((ENTRY )?%?([A-Za-z_][A-Za-z0-9_.\-]*+) "
-    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"']*+\}})++)?\{{)(?=\n[ \t\n]*+[^0-9: \t\n])"
+    rf"(?:{_PARAMETERS} -> (?:[^{{}}\n\"']++|\{{[^{{}}\n\"'=]*+\}})++)?\{{)(?=\n[ \t\n]*+[^0-9: \t\n])"
 )
 STARTS_HEADER = re.compile(r"(?i:HloModule)\b(?![ \t]*+=)")
 STARTS_MODULE = re.compile(
