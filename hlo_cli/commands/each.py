@@ -39,6 +39,20 @@ def asked_of_each(many: Many, reading: Reading, jobs: int | None, ask: Ask[Answe
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What the report of one module of many says in numbers, and which rules the module breaks."""
+
+    is_program: bool
+    numbers: Mapping[str, Cell]
+    broken: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many rules are broken."""
+        return sum(each.severity == "error" for each in self.broken)
+
+
+@dataclass(frozen=True, slots=True)
 class Rows(Generic[Answer]):
     """How a command shows the answers of many modules: the columns, and a row's cells in them.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-from hlo_cli.commands.each import Rows, asked_of_each, finish_each
+from hlo_cli.commands.each import Rows, Seen, asked_of_each, finish_each
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_list import report_of_fusions
 from hlo_cli.commands.loading import Loaded, check_running
@@ -20,7 +20,6 @@ from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic
 
 _COLUMNS: Final = (
     Column("kernels", "kernels", "count", total="sum"),
@@ -38,26 +37,12 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the report of one module says in numbers, and which rules the module breaks."""
-
-    is_program: bool
-    numbers: Mapping[str, Cell]
-    broken: tuple[Diagnostic, ...]
-
-    @property
-    def errors(self) -> int:
-        """How many rules are broken."""
-        return sum(each.severity == "error" for each in self.broken)
-
-
-@dataclass(frozen=True, slots=True)
 class _Ask:
     """What is asked of every module: the same as of one alone."""
 
     timing: Timing | None
 
-    def __call__(self, module: Module, given: Input) -> _Seen:
+    def __call__(self, module: Module, given: Input) -> Seen:
         check_running(module)
         loaded = Loaded(module, given)
         report = report_of_fusions(loaded, within=None, where=None, timing=self.timing, argument="")
@@ -73,7 +58,7 @@ class _Ask:
             "seconds": seconds,
         }
         broken = tuple(each.excerpt() for each in broken_fusion_rules(module))
-        return _Seen(stage_of(loaded) == "optimized", numbers, broken)
+        return Seen(stage_of(loaded) == "optimized", numbers, broken)
 
 
 def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | None, output: Output) -> int:
@@ -105,12 +90,12 @@ def _total_seconds(ways: Table) -> Cell:
     return ways.total_of(tuple(ways.rows))[ways.column_index("seconds")]
 
 
-def _cells(seen: _Seen, columns: Sequence[Column]) -> Row:
+def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
     named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
     return tuple(named[column.name] for column in columns)
 
 
-def _answer(seen: Sequence[_Seen]) -> str:
+def _answer(seen: Sequence[Seen]) -> str:
     kernels, fusions, saved, unfused = (
         sum(int(number_of(each.numbers[name]) or 0) for each in seen)
         for name in ("kernels", "fusions", "saved_bytes", "unfused_bytes")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.throughput import Throughput
-from hlo_cli.commands.each import Rows, asked_of_each, finish_each
+from hlo_cli.commands.each import Rows, Seen, asked_of_each, finish_each
 from hlo_cli.commands.loading import Loaded, check_running
 from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.program_words import stage_of
@@ -20,7 +20,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
-from hlo_cli.source import Diagnostic
 
 _COLUMNS: Final = (
     Column("is_scheduled", "scheduled", "flag", from_width=120),
@@ -41,34 +40,19 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the report of one module says in numbers, and which rules the module breaks."""
-
-    module: str
-    is_program: bool
-    numbers: Mapping[str, Cell]
-    broken: tuple[Diagnostic, ...]
-
-    @property
-    def errors(self) -> int:
-        """How many rules are broken that every XLA has."""
-        return sum(each.severity == "error" for each in self.broken)
-
-
-@dataclass(frozen=True, slots=True)
 class _Ask:
     """What is asked of every module: the same as of one alone."""
 
     throughput: Throughput | None
 
-    def __call__(self, module: Module, given: Input) -> _Seen:
+    def __call__(self, module: Module, given: Input) -> Seen:
         check_running(module)
         loaded = Loaded(module, given)
         overlap = overlap_of(module)
         report = report_of_pairs(loaded, overlap, within=None, where=None, argument="", throughput=self.throughput)
         numbers = {**report.numbers, "is_scheduled": module.is_scheduled}
         broken = tuple(each.excerpt() for each in broken_rules(module, overlap.pairs))
-        return _Seen(module.name, stage_of(loaded) == "optimized", numbers, broken)
+        return Seen(stage_of(loaded) == "optimized", numbers, broken)
 
 
 def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Throughput | None, output: Output) -> int:
@@ -95,13 +79,13 @@ def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Th
     )
 
 
-def _cells(seen: _Seen, columns: Sequence[Column]) -> Row:
+def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
     named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
     cells = (named[column.name] for column in columns)
     return tuple(UNKNOWN if cell is None else cell for cell in cells)  # a time that nobody knows, never one of 0
 
 
-def _answer(seen: Sequence[_Seen]) -> str:
+def _answer(seen: Sequence[Seen]) -> str:
     pairs, exposed, moved, waiting = (
         sum(number_of(each.numbers[name]) or 0 for each in seen)
         for name in ("pairs", "exposed", "bytes", "exposed_bytes")
