@@ -340,3 +340,9 @@ def _as_from_text(module: Any, *, without_values: bool) -> list[str]:
 def test_packed_numbers_are_those_that_were_written() -> None:
     numbers = [0, 1, 127, 128, 2**31, 2**64 - 1]
     assert _numbers(packed(numbers)) == numbers
+
+
+def test_half_a_character_is_written_as_it_is() -> None:
+    """As a text in memory may have it; no file does."""
+    module = parse_module('HloModule m  ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="\ud83d"} }')
+    assert b"\xed\xa0\xbd" in module_to_bytes(module)

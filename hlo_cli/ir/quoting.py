@@ -15,11 +15,19 @@ def unquote(quoted: str) -> str:
     inner = quoted[1:-1]
     if "\\" not in inner:
         return inner
+    return _ESCAPE.sub(_unescape, text_bytes(inner)).decode("utf-8", "surrogateescape")
+
+
+def text_bytes(text: str) -> bytes:
+    r"""The bytes of a text, those that are no UTF-8 as they were read.
+
+    >>> text_bytes("é\udcff"), text_bytes("\ud83d")
+    (b'\xc3\xa9\xff', b'\xed\xa0\xbd')
+    """
     try:
-        data = inner.encode("utf-8", "surrogateescape")
+        return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half a character, which no file holds
-        data = inner.encode("utf-8", "surrogatepass")
-    return _ESCAPE.sub(_unescape, data).decode("utf-8", "surrogateescape")
+        return text.encode("utf-8", "surrogatepass")
 
 
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)

@@ -9,6 +9,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Final
 
+from hlo_cli.ir.quoting import text_bytes
 from hlo_cli.syntax.proto.fields import FLOATS, TEXTS, FieldType, fields_of, number_of_word
 from hlo_cli.syntax.proto.wire import BYTES, VARINT, fixed, packed, varint
 
@@ -99,7 +100,7 @@ def _all(place: _Place, value: Value) -> Iterable[bytes]:
 
 def _one(place: _Place, value: Value) -> bytes:
     if isinstance(value, str) and place.is_text:
-        value = value.encode("utf-8", "surrogateescape")
+        value = text_bytes(value)
     elif isinstance(value, Draft):
         value = value.to_bytes()
     if isinstance(value, bytes):
