@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -12,7 +14,7 @@ collect_ignore = ["tpu_programs.py"]
 """What is written in jax, and run by processes of their own."""
 
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
-settings.register_profile("thorough", max_examples=100, deadline=None)
+settings.register_profile("thorough", max_examples=100, deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("quick")  # --hypothesis-profile says otherwise
 
 
