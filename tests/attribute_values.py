@@ -29,7 +29,7 @@ from hlo_cli.ir.shape import Shape, TokenShape, TupleShape
 from hlo_cli.ir.sharding import AnySharding, Domain, ShardGroup, Sharding, ShardingType, TileAssignment, TupleSharding
 from hlo_cli.ir.values import AttributeValue, Name
 from hlo_cli.ir.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
-from hlo_cli.syntax.attributes import Kind
+from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.literals import parse_literal
 from hlo_cli.syntax.shapes import parse_shape
 from strategies import an_array as array_shape

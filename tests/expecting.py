@@ -7,7 +7,7 @@ from hlo_cli.analysis.expectations import Verdict, check_expectation, verdicts
 from hlo_cli.ir.expectation import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
-from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
 
 _MODULE = """HloModule jit_step, is_scheduled=true

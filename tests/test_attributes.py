@@ -28,7 +28,7 @@ from hlo_cli.ir.sharding import Sharding
 from hlo_cli.ir.strings import UnreadText, quoted
 from hlo_cli.ir.values import value_text
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes import Kind
+from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.split import split_attributes
 from hlo_cli.syntax.typed import read_value_text

@@ -10,7 +10,7 @@ from attribute_values import MAKERS
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.values import AttributeValue, value_text
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.attributes import Kind
+from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.plain_values import plain_groups, plain_sharding
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.grammars import GRAMMARS

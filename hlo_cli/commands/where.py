@@ -41,7 +41,7 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
     """Whether an expression is true of an instruction, None where nobody knows."""
     from hlo_cli.analysis.where import predicate
     from hlo_cli.analysis.where_fields import instruction_fields
-    from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.where import parse_where
 
     return predicate(parse_where(expression), instruction_fields(module, ATTRIBUTE_NAMES))
@@ -51,7 +51,7 @@ def values_where(expression: str, module: Module) -> Predicate[Value]:
     """Whether an expression is true of a value: of its own shape, and of the instruction that makes it."""
     from hlo_cli.analysis.where import predicate
     from hlo_cli.analysis.where_fields import value_fields
-    from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.where import parse_where
 
     return predicate(parse_where(expression), value_fields(module, ATTRIBUTE_NAMES))

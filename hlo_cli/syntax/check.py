@@ -14,7 +14,8 @@ from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
 from hlo_cli.syntax.check_instructions import note_instructions, place_of
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes

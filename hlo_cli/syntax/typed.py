@@ -14,7 +14,8 @@ from typing import Final
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.values import AttributeValue, Name
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.plain_values import plain_groups, plain_sharding
 from hlo_cli.syntax.strict import tokens as tk

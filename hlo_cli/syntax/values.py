@@ -61,7 +61,7 @@ def expect_no_attribute(scanner: Scanner) -> None:
     """Fail if an attribute comes next on the line: the comma before it is missing."""
     match = _BEHIND.match(scanner.text, scanner.pos, scanner.end)
     if match is not None:
-        from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
+        from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
 
         if match[1] in ATTRIBUTE_NAMES or match[1] in HEADER_ATTRIBUTES:
             raise scanner.error(f"expected a comma before the attribute {match[1]}", *match.span(1))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.sharding import Domain
 from hlo_cli.ir.values import AttributeValue
-from hlo_cli.syntax.attributes import Kind
+from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.literals import read_shaped_literal
 from hlo_cli.syntax.strict import metadata, values, words
 from hlo_cli.syntax.strict.tokens import Tokens

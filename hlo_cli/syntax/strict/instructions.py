@@ -12,7 +12,8 @@ from hlo_cli.ir.opcode import is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
-from hlo_cli.syntax.attributes import Kind, attributes_of
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import attributes_of
 from hlo_cli.syntax.recover import begins_computation, lost_names, next_statement, unclosed, within
 from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk

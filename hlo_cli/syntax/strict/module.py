@@ -12,7 +12,8 @@ from hlo_cli.ir.aliasing import ComputationLayout, index_text
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
+from hlo_cli.syntax.attributes.row import AttributeRow, Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
 from hlo_cli.syntax.recover import MAX_ERRORS, head_name, next_computation, within
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import Values, read_rules
@@ -23,7 +24,7 @@ from hlo_cli.syntax.strict.operation import Body
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 
-_COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRule("execution_thread", Kind.STRING)}
+_COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRow("execution_thread", Kind.STRING)}
 _LOCATION: Final = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _FRAME: Final = ("file_location_id", "parent_frame_id")
 
