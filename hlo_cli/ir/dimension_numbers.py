@@ -227,5 +227,5 @@ def _listed(dimensions: Dimensions) -> str:
 
 def _printed(dims: dict[str, Dimensions], batching: dict[str, Dimensions], index_vector_dim: int) -> str:
     """Batching dimensions are printed where there are any."""
-    shown = dims | (batching if any(batching.values()) else {})
+    shown = dims | {name: dimensions for name, dimensions in batching.items() if dimensions}
     return ", ".join((*(f"{n}={_listed(d)}" for n, d in shown.items()), f"index_vector_dim={index_vector_dim}"))

@@ -9,10 +9,6 @@ from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.annotations import FrontendAttributes, StatisticsViz
 from hlo_cli.ir.dimension_numbers import (
     ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    RaggedDotDimensionNumbers,
-    ScatterDimensionNumbers,
 )
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
@@ -24,11 +20,8 @@ from hlo_cli.syntax.proto.fields import fields_of
 Fieldwise = (
     ConvolutionDimensionNumbers
     | DebugAttributes
-    | DotDimensionNumbers
-    | GatherDimensionNumbers
     | Metadata
     | OutputOperandAlias
-    | ScatterDimensionNumbers
     | TensorSparsity
     | Tolerance
     | WindowDimension
@@ -72,17 +65,6 @@ def slice_drafts(taken: Slice) -> list[Draft]:
         Draft("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
         for d in taken.dimensions
     ]
-
-
-def ragged_dot_dimension_numbers_draft(numbers: RaggedDotDimensionNumbers) -> Draft:
-    """The dimensions of a ragged dot."""
-    dot = fieldwise_draft("DotDimensionNumbers", numbers.dot_dimension_numbers)
-    return (
-        Draft("RaggedDotDimensionNumbers")
-        .add("dot_dimension_numbers", dot)
-        .add("lhs_ragged_dimensions", numbers.lhs_ragged_dimensions)
-        .add("rhs_group_dimensions", numbers.rhs_group_dimensions)
-    )
 
 
 def sparsity_config_draft(config: SparsityConfig) -> Draft:

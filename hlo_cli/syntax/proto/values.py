@@ -9,10 +9,6 @@ from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.annotations import FrontendAttributes, Statistic, StatisticsViz
 from hlo_cli.ir.dimension_numbers import (
     ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    RaggedDotDimensionNumbers,
-    ScatterDimensionNumbers,
 )
 from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.origin import OriginalArray, OriginalTuple, OriginalValue
@@ -68,49 +64,6 @@ def slice_of(dimensions: tuple[Message, ...]) -> Slice:
     """What a slice takes; a stride of 0 stands for 1 in old protos."""
     return Slice(
         tuple(SliceDimension(d.integer("start"), d.integer("limit"), d.integer("stride") or 1) for d in dimensions)
-    )
-
-
-def dot_dimension_numbers_of(message: Message) -> DotDimensionNumbers:
-    """The dimensions of a dot."""
-    return DotDimensionNumbers(
-        message.integers("lhs_contracting_dimensions"),
-        message.integers("rhs_contracting_dimensions"),
-        message.integers("lhs_batch_dimensions"),
-        message.integers("rhs_batch_dimensions"),
-    )
-
-
-def ragged_dot_dimension_numbers_of(message: Message) -> RaggedDotDimensionNumbers:
-    """The dimensions of a ragged dot."""
-    return RaggedDotDimensionNumbers(
-        dot_dimension_numbers_of(message.message("dot_dimension_numbers")),
-        message.integers("lhs_ragged_dimensions"),
-        message.integers("rhs_group_dimensions"),
-    )
-
-
-def gather_dimension_numbers_of(message: Message) -> GatherDimensionNumbers:
-    """The dimensions of a gather."""
-    return GatherDimensionNumbers(
-        message.integers("offset_dims"),
-        message.integers("collapsed_slice_dims"),
-        message.integers("start_index_map"),
-        message.integer("index_vector_dim"),
-        message.integers("operand_batching_dims"),
-        message.integers("start_indices_batching_dims"),
-    )
-
-
-def scatter_dimension_numbers_of(message: Message) -> ScatterDimensionNumbers:
-    """The dimensions of a scatter."""
-    return ScatterDimensionNumbers(
-        message.integers("update_window_dims"),
-        message.integers("inserted_window_dims"),
-        message.integers("scatter_dims_to_operand_dims"),
-        message.integer("index_vector_dim"),
-        message.integers("input_batching_dims"),
-        message.integers("scatter_indices_batching_dims"),
     )
 
 

@@ -7,7 +7,6 @@ compiler has no place there: whether shardings may propagate, and which paramete
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
 from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
@@ -17,18 +16,15 @@ from hlo_cli.ir.metadata import StackFrames
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.origin import DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
-
-_HELD: Final = frozenset(
-    """is_scheduled input_output_alias buffer_donor entry_computation_layout replica_count num_partitions
-    frontend_attributes origin_recovery_table debug_attributes backend_config""".split()
-)
 
 
 def module_to_bytes(module: Module) -> bytes:
@@ -50,7 +46,8 @@ def lost_attributes(module: Module) -> tuple[str, ...]:
     >>> lost_attributes(parse_module(text))
     ('alias_passthrough_params',)
     """
-    return tuple(attribute.name for attribute in module.header if attribute.name not in _HELD)
+    rows, fields = HEADER_ATTRIBUTES, fields_of("HloModuleProto")
+    return tuple(a.name for a in module.header if a.name not in rows or rows[a.name].path[0] not in fields)
 
 
 def _module(module: Module) -> Draft:
