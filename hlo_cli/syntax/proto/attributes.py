@@ -12,7 +12,7 @@ from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.values import value_text
 from hlo_cli.syntax.attributes.row import AttributeRow, Place
 from hlo_cli.syntax.attributes.table import attributes_at, own_attributes
-from hlo_cli.syntax.proto.kinds import value_in
+from hlo_cli.syntax.proto.kinds import reader_of
 from hlo_cli.syntax.proto.message import Message
 
 
@@ -38,7 +38,7 @@ def last_texts(message: Message) -> Iterator[str]:
 
 def _texts(rows: Iterable[AttributeRow], message: Message, operand: Shape | None = None) -> Iterator[str]:
     for row in rows:
-        if (value := value_in(message, row, operand)) is not None:
+        if (value := reader_of(row)(message, operand)) is not None:
             yield f"{row.name}={value_text(value)}"
 
 

@@ -7,6 +7,7 @@ in xla/hlo/ir/hlo_instructions.cc leaves out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -15,9 +16,10 @@ from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.values import AttributeValue
 from hlo_cli.ir.words import Precision
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
-from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.fields import FieldType, fields_of
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.shardings import replica_groups_of, sharding_of
 from hlo_cli.syntax.proto.values import (
@@ -37,41 +39,62 @@ Reader = Callable[[Message, str, "Shape | None"], "AttributeValue | None"]
 """Reads a field of a message, given the shape of the instruction's first operand; None where there is nothing."""
 
 
-def value_in(message: Message, row: AttributeRow, operand: Shape | None) -> AttributeValue | None:
-    """What an instruction's proto says of an attribute, or None where XLA does not print it.
+@cache
+def reader_of(row: AttributeRow) -> Callable[[Message, Shape | None], AttributeValue | None]:
+    """What finds in an instruction's proto what it says of an attribute, or None where XLA does not print that.
 
     >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
-    >>> value_in(message, AttributeRow("index", Kind.INT, proto_field="tuple_index"), None)
+    >>> reader_of(AttributeRow("index", Kind.INT, proto_field="tuple_index"))(message, None)
     3
     """
     *holders, field = row.path
+    message_type = KIND
     for holder in holders:
-        message = message.message(holder)
-    if (reader := _READERS.get(row.kind)) is not None:
-        return reader(message, field, operand)
-    value = _plain(message, field)
-    if row.kind is Kind.INT and isinstance(value, tuple):  # of `dimensions`, where there is but one
-        value = value[0] if value else None
-    if row.usual and (value <= int(row.usual[0]) if isinstance(value, int) else value in row.usual):
-        return None
-    return value if value or (value is not None and (row.always or row.required)) else None
+        message_type = fields_of(message_type)[holder].type
+    read = _READERS.get(row.kind) or _plain_reader(row, fields_of(message_type)[field])
+    if not holders:
+        return lambda message, operand: read(message, field, operand)
+
+    def read_inside(message: Message, operand: Shape | None) -> AttributeValue | None:
+        for holder in holders:
+            message = message.message(holder)
+        return read(message, field, operand)
+
+    return read_inside
 
 
-def _plain(message: Message, field: str) -> AttributeValue | None:
-    """A value whose field says by its type what it is."""
-    kind = fields_of(message.kind)[field]
-    if kind.repeated:
-        return message.integers(field)
-    match kind.type:
+def _plain_reader(row: AttributeRow, place: FieldType) -> Reader:
+    """A reader of what the field says by its type, but for what is usual, zero or empty."""
+    read, usual, is_always = _plain(row.kind, place), row.usual, row.always or row.required
+    most = int(usual[0]) if row.kind is Kind.INT and usual else None
+
+    def reader(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+        value = read(message, field)
+        if value in usual or (most is not None and isinstance(value, int) and value <= most):
+            return None
+        return value if value or is_always else None
+
+    return reader
+
+
+def _plain(kind: Kind, place: FieldType) -> Callable[[Message, str], AttributeValue | None]:
+    if place.repeated:
+        return _first if kind is Kind.INT else Message.integers
+    match place.type:
         case "int":
-            return message.integer(field)
+            return Message.integer
         case "bool":
-            return message.flag(field)
+            return Message.flag
         case "float":
-            return message.decimal(field)
+            return Message.decimal
         case "string" | "bytes":
-            return message.text(field)
-    return UnreadText(message.word(field))
+            return Message.text
+    return lambda message, field: UnreadText(message.word(field))
+
+
+def _first(message: Message, field: str) -> AttributeValue | None:
+    """The number of `dimensions`, where there is but one."""
+    return numbers[0] if (numbers := message.integers(field)) else None
 
 
 def _word(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
