@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hlo_cli
-from hlo_cli.commands.explain import explain_text
+from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.report.anatomy import Anatomy

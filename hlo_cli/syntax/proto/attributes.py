@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.values import value_text
 from hlo_cli.syntax.attributes.row import AttributeRow, Place
 from hlo_cli.syntax.attributes.table import attributes_at, own_attributes
 from hlo_cli.syntax.proto.kinds import reader_of

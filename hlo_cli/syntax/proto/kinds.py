@@ -10,16 +10,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
+from hlo_cli.ir.attributes.sharding import Domain
+from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.sharding import Domain
-from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.ir.words import Precision
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
+from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.fields import FieldType, fields_of
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.shardings import replica_groups_of, sharding_of
 from hlo_cli.syntax.proto.values import (
@@ -89,7 +89,7 @@ def _plain(kind: Kind, place: FieldType) -> Callable[[Message, str], AttributeVa
             return Message.decimal
         case "string" | "bytes":
             return Message.text
-    return lambda message, field: UnreadText(message.word(field))
+    return lambda message, field: UnparsedText(message.word(field))
 
 
 def _first(message: Message, field: str) -> AttributeValue | None:
@@ -99,7 +99,7 @@ def _first(message: Message, field: str) -> AttributeValue | None:
 
 def _word(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
     """A word that is a string in the proto."""
-    return UnreadText(message.text(field))
+    return UnparsedText(message.text(field))
 
 
 def _window(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
@@ -115,13 +115,13 @@ def _comparison_type(message: Message, field: str, operand: Shape | None) -> Att
     kind = operand.element_type.kind if isinstance(operand, ArrayShape) else ""
     usual = {"signed": "SIGNED", "unsigned": "UNSIGNED", "pred": "UNSIGNED"}.get(kind, "FLOAT")
     word = message.text(field)
-    return None if word in ("", usual) else UnreadText(word)
+    return None if word in ("", usual) else UnparsedText(word)
 
 
 def _comparison_order(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
     is_float = isinstance(operand, ArrayShape) and operand.element_type.kind in ("float", "complex")
     word = message.text(field)
-    return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnreadText(word)
+    return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnparsedText(word)
 
 
 def _precisions(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
@@ -132,7 +132,7 @@ def _precisions(message: Message, field: str, _: Shape | None) -> AttributeValue
 def _layouts(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
     if not message.flag("constrain_layout"):
         return None
-    return UnreadText("{" + ", ".join(str(shape_of(s)) for s in message.messages(field)) + "}")
+    return UnparsedText("{" + ", ".join(str(shape_of(s)) for s in message.messages(field)) + "}")
 
 
 def _aliasing(message: Message, field: str, _: Shape | None) -> AttributeValue | None:

@@ -8,26 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
-from hlo_cli.ir.aliasing import OutputOperandAlias
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
+from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.origin import OriginalValue
+from hlo_cli.ir.attributes.sharding import Domain, Sharding, TupleSharding
+from hlo_cli.ir.attributes.values import AttributeValue
+from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
-from hlo_cli.ir.named_sharding import NamedSharding
-from hlo_cli.ir.origin import OriginalValue
 from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
-from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue
-from hlo_cli.ir.window import PaddingConfig, Slice, Window
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import attributes_of, own_attributes
-from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_shardings import add_replica_groups, sharding_draft
-from hlo_cli.syntax.proto.draft_values import (
+from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
+from hlo_cli.syntax.proto.build_values import (
     fieldwise_draft,
     frontend_attributes_draft,
     original_value_draft,
@@ -39,9 +38,10 @@ from hlo_cli.syntax.proto.draft_values import (
     statistics_draft,
     window_draft,
 )
+from hlo_cli.syntax.proto.builder import MessageBuilder
+from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.fields import FieldType, fields_of
 from hlo_cli.syntax.proto.literals import literal_draft
-from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_draft
 
 _ELSEWHERE: Final = frozenset((Kind.INSTRUCTIONS, Kind.METADATA))
@@ -52,7 +52,7 @@ _WHERE_SAID: Final = frozenset(("precision_config", "parameter_replication"))
 _Path = tuple[str, ...]
 
 
-def add_attributes(draft: Draft, instruction: Instruction) -> None:
+def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
     """Add what an instruction's attributes say; HloError if no proto can hold that, or if it is not known."""
     opcode = instruction.written_opcode
     own, rules = own_attributes(opcode), attributes_of(opcode)
@@ -64,7 +64,7 @@ def add_attributes(draft: Draft, instruction: Instruction) -> None:
         if row is not None and (row.is_forgotten or row.calls or row.kind in _ELSEWHERE):
             continue
         value = instruction.value(attribute.name)
-        if row is None or value is None or isinstance(value, UnreadText) or not holders.add(row, value):
+        if row is None or value is None or isinstance(value, UnparsedText) or not holders.add(row, value):
             raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
     for row in own:
         if row.unsaid is not None and row.name not in names:
@@ -75,8 +75,8 @@ def add_attributes(draft: Draft, instruction: Instruction) -> None:
 class _Holders:
     """The draft of an instruction, and those of the messages in it that several attributes make up, by their path."""
 
-    def __init__(self, draft: Draft, own: Iterable[AttributeRow]) -> None:
-        self._drafts: dict[_Path, tuple[Draft, str]] = {(): (draft, KIND)}
+    def __init__(self, draft: MessageBuilder, own: Iterable[AttributeRow]) -> None:
+        self._drafts: dict[_Path, tuple[MessageBuilder, str]] = {(): (draft, KIND)}
         for row in own:
             if len(row.path) > 1 and row.path[0] not in _WHERE_SAID:
                 self._at(row.path[:-1])
@@ -107,7 +107,7 @@ class _Holders:
         """Add what XLA writes where nothing is said; of a message, that it is there."""
         draft, kind = self._at(row.path[:-1])
         place = fields_of(kind)[row.path[-1]]
-        draft.add(row.path[-1], Draft(place.type) if place.is_message else value)
+        draft.add(row.path[-1], MessageBuilder(place.type) if place.is_message else value)
 
     def close(self) -> None:
         """Put each message into the one around it, the innermost first."""
@@ -115,15 +115,15 @@ class _Holders:
             if path:
                 self._drafts[path[:-1]][0].add(path[-1], self._drafts[path][0])
 
-    def _at(self, path: _Path) -> tuple[Draft, str]:
+    def _at(self, path: _Path) -> tuple[MessageBuilder, str]:
         """The draft at a path, and which message of XLA's it is."""
         if (found := self._drafts.get(path)) is None:
             kind = fields_of(self._at(path[:-1])[1])[path[-1]].type
-            found = self._drafts[path] = Draft(kind), kind
+            found = self._drafts[path] = MessageBuilder(kind), kind
         return found
 
 
-def _message(value: AttributeValue) -> Draft | list[Draft] | str | None:
+def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | str | None:
     """A value that has a message of its own, or several."""
     match value:
         case BackendConfig():
@@ -162,7 +162,7 @@ def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tupl
     return value if isinstance(value, int | float) else str(value)
 
 
-def _items(kind: Kind, place: FieldType, values: tuple[AttributeValue, ...]) -> Iterable[Draft | int | str]:
+def _items(kind: Kind, place: FieldType, values: tuple[AttributeValue, ...]) -> Iterable[MessageBuilder | int | str]:
     """What an attribute lists."""
     if kind is Kind.SHAPES:
         return [shape_draft(value) for value in values if isinstance(value, Shape)]
@@ -171,7 +171,7 @@ def _items(kind: Kind, place: FieldType, values: tuple[AttributeValue, ...]) -> 
     if kind is Kind.PRECISIONS:
         return [str(value) for value in values]
     if place.is_message:
-        return [Draft(place.type).add("source", a).add("target", b) for a, b in _pairs(values)]
+        return [MessageBuilder(place.type).add("source", a).add("target", b) for a, b in _pairs(values)]
     return _flat(values)
 
 

@@ -1,0 +1,94 @@
+"""What an attribute of an instruction means, in words: those of its row, or what its value says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from hlo_cli.report.numbers import format_count
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import attribute_named, attributes_of
+
+_WINDOW: Final = {
+    "stride": "in steps of",
+    "pad": "low_high padding",
+    "lhs_dilate": "array dilated by",
+    "rhs_dilate": "window dilated by",
+    "rhs_reversal": "reversed where 1:",
+}
+_IOTA_GROUPS = re.compile(r"\[([0-9]{1,18}),([0-9]{1,18})\]<=")
+_GROUP = re.compile(r"\{([\d,\s]*)\}")
+
+
+def describe_attribute(opcode: str, name: str, value: str) -> str:
+    """What an attribute says about an instruction of this opcode; empty if it is not known.
+
+    >>> describe_attribute("fusion", "kind", "kLoop"), describe_attribute("transpose", "dimensions", "{1,0}")
+    ('a loop over the elements of the result', 'which operand dimension each result dimension is')
+    """
+    row = attributes_of(opcode).get(name) or attribute_named(name)
+    if row is None:
+        return ""
+    if row.kind in _COMPUTED and (said := _COMPUTED[row.kind](value)):
+        return said
+    return row.words.get(value.strip('"')) or row.meaning
+
+
+def attribute_label(name: str) -> str:
+    """A short name for an attribute, to stand in front of its value.
+
+    >>> attribute_label("lhs_contracting_dims"), attribute_label("kind")
+    ('lhs sum', 'kind')
+    """
+    row = attribute_named(name)
+    return (row.label if row is not None else "") or name
+
+
+def _settings(value: str) -> str:
+    """The settings of a backend that hold anything, by their keys."""
+    import json
+
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(found, dict):
+        return ""
+    said = [f"{key} {held}" if isinstance(held, int | str) else str(key) for key, held in found.items() if held]
+    return f"of the compiler's backend: {', '.join(said)}" if said else "of the compiler's backend: all empty"
+
+
+def _groups(value: str) -> str:
+    if (iota := _IOTA_GROUPS.match(value)) is not None:
+        return f"{format_count(int(iota[1]), 'groups')} of {format_count(int(iota[2]), 'devices')}"
+    if value.replace(" ", "") in ("{}", "{{}}"):
+        return "all devices in one group"
+    sizes = {len(group.split(",")) for group in _GROUP.findall(value[1:])} if value.startswith("{") else set()
+    number = len(_GROUP.findall(value[1:])) if sizes else 0
+    return f"{format_count(number, 'groups')} of {format_count(sizes.pop(), 'devices')}" if len(sizes) == 1 else ""
+
+
+def _labels(value: str) -> str:
+    parts = re.fullmatch(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)", value)
+    return (
+        ""
+        if parts is None
+        else f"operands {parts[1]} and {parts[2]}, result {parts[3]}: b batch, f feature, i in, o out, digits space"
+    )
+
+
+def _window(value: str) -> str:
+    fields = dict(part.split("=", 1) for part in value.strip("{}").split() if "=" in part)
+    said = [f"{fields['size'].replace('x', ' × ')} elements"] if "size" in fields else []
+    said += [f"{words} {fields[name].replace('x', ' × ')}" for name, words in _WINDOW.items() if name in fields]
+    return ", ".join(said)
+
+
+_COMPUTED: Final[dict[Kind, Callable[[str], str]]] = {
+    Kind.STRING_OR_JSON: _settings,
+    Kind.REPLICA_GROUPS: _groups,
+    Kind.DIM_LABELS: _labels,
+    Kind.WINDOW: _window,
+}
+"""What is said of values that are put into words one by one."""
