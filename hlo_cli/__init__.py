@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.custom_calls.convention import CallBuffer
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.analysis.fusions import Fusion, fusions_of
+    from hlo_cli.analysis.hardware.chip_specs import Throughput, throughput_of
     from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.kernels import Kernel, kernels_of
     from hlo_cli.analysis.matching.comparison import Comparison, compare
     from hlo_cli.analysis.matmul import Matmul, matmuls_of
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
-    from hlo_cli.analysis.shape_inference import inferred_shape
+    from hlo_cli.analysis.shapes.inference import inferred_shape
     from hlo_cli.analysis.step_time import StepTime, step_time_of
-    from hlo_cli.analysis.throughput import Throughput, throughput_of
     from hlo_cli.fleet import Record, scan
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
@@ -165,9 +165,9 @@ _HOMES = {
     "hlo_cli.analysis.matmul": ("Matmul", "matmuls_of"),
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),
-    "hlo_cli.analysis.shape_inference": ("inferred_shape",),
+    "hlo_cli.analysis.shapes.inference": ("inferred_shape",),
     "hlo_cli.analysis.step_time": ("StepTime", "step_time_of"),
-    "hlo_cli.analysis.throughput": ("Throughput", "throughput_of"),
+    "hlo_cli.analysis.hardware.chip_specs": ("Throughput", "throughput_of"),
     "hlo_cli.fleet": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),

@@ -22,7 +22,7 @@ from damaging import PROTO_MARK, Damager
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions
-from hlo_cli.analysis.shape_inference import inferred_shape
+from hlo_cli.analysis.shapes.inference import inferred_shape
 from hlo_cli.analysis.transfers import transfers_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

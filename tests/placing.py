@@ -15,7 +15,7 @@ from typing import cast
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump
-from hlo_cli.analysis.buffer_sizes import Generation
+from hlo_cli.analysis.hardware.buffer_sizes import Generation
 from hlo_cli.analysis.memory import Allocation, Memory
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.syntax.parser import parse_module

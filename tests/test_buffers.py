@@ -11,7 +11,7 @@ import pytest
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, prefetched_space
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, prefetched_space
 from hlo_cli.analysis.memory import Allocation, Memory
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.ir.shape import ArrayShape

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.inference import elementwise
-from hlo_cli.analysis.shape_comparison import precision_difference, shape_difference
-from hlo_cli.analysis.shape_inference import GROUP_RULES, RULES, inferred_shape
+from hlo_cli.analysis.shapes import elementwise
+from hlo_cli.analysis.shapes.comparison import precision_difference, shape_difference
+from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, inferred_shape
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

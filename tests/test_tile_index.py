@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hlo_cli
-from hlo_cli.analysis.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.indices import addressable
 from hlo_cli.cli import main
 from hlo_cli.ir.shape import ArrayShape

@@ -7,7 +7,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.async_overlap import blocking_pair
 from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.throughput import Rate, Throughput
+from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
 from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
 
 CHIP = Throughput("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))

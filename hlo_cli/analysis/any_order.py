@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.alias_sets import AliasSets, alias_sets
 from hlo_cli.analysis.async_chains import AsyncChain, async_chains
-from hlo_cli.analysis.buffer_sizes import Generation, generation_of
 from hlo_cli.analysis.buffers import Buffer, buffers_of
 from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, generation_of
+from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.in_place import InPlace
 from hlo_cli.analysis.places import Places, places_of
-from hlo_cli.analysis.target import Target, target_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 

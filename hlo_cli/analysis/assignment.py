@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.buffer_sizes import prefetched_space
 from hlo_cli.analysis.buffers import Buffer, assignment_order, time_order
 from hlo_cli.analysis.drafts import Assigned, Draft, Role, combined
+from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
 from hlo_cli.analysis.heaps import heaps, preset
 from hlo_cli.analysis.interference import Interference, Release
 from hlo_cli.analysis.live_ranges import LiveRanges

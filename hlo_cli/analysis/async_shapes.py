@@ -11,9 +11,9 @@ from typing import Final
 
 from hlo_cli.analysis.async_pairs import NATIVE_DONES, AsyncPair
 from hlo_cli.analysis.async_problems import Asynchronous, Problem
-from hlo_cli.analysis.inference.asynchronous import is_prefix, output_buffers
-from hlo_cli.analysis.inference.operands import sizes_of
-from hlo_cli.analysis.shape_comparison import shape_difference
+from hlo_cli.analysis.shapes.asynchronous import is_prefix, output_buffers
+from hlo_cli.analysis.shapes.comparison import shape_difference
+from hlo_cli.analysis.shapes.operands import sizes_of
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

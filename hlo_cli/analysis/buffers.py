@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes
 from hlo_cli.analysis.dataflow import Dataflow
-from hlo_cli.analysis.target import Target
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes
+from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hlo_cli.analysis.buffer_sizes import Generation, table_bytes
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, table_bytes
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Space
 from hlo_cli.analysis.memory_of import memory_of, timeline_of
 from hlo_cli.ir.buffers import BufferAllocation, BufferAssignment

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Final
 
-from hlo_cli.analysis.default_tiles import (
+from hlo_cli.analysis.hardware.default_tiles import (
     LANES,
     SUBLANES,
     WORD_BITS,

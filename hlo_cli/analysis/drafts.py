@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.interference import Tenants
-from hlo_cli.analysis.target import Target
 
 Role = Literal["parameter", "constant", "output", "thread-local", "temporary"]
 

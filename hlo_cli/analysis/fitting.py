@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.analysis.chips import Chip
+from hlo_cli.analysis.hardware.chips import Chip
 from hlo_cli.analysis.memory import Memory, Offsets, Space
 
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from hlo_cli.analysis.contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.costs.order import callees_first
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.kernel_ways import Way, way_of
-from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.analysis.work import NO_KERNELS
 from hlo_cli.ir.computation import Computation

@@ -12,10 +12,10 @@ from typing import Final
 
 from hlo_cli.analysis.alias_sets import AliasSets
 from hlo_cli.analysis.async_chains import AsyncChain
-from hlo_cli.analysis.buffer_sizes import logical_bytes
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.flat_schedule import FlatSchedule
-from hlo_cli.analysis.target import Target
+from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
+from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

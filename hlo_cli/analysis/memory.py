@@ -17,11 +17,11 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
 if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
-    from hlo_cli.analysis.buffer_sizes import Generation
     from hlo_cli.analysis.flat_schedule import Run
+    from hlo_cli.analysis.hardware.buffer_sizes import Generation
+    from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.interference import Release
     from hlo_cli.analysis.strategies import StrategyName
-    from hlo_cli.analysis.target import Target
 
 Order = Literal["schedule", "text"]
 """Where the order of execution comes from: the module is scheduled, or the order of its text is taken for one."""

@@ -11,9 +11,9 @@ from typing import Literal
 
 from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.costs.order import callees_first
+from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.matmul import matmul_of
 from hlo_cli.analysis.product_type import product_type
-from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
@@ -50,7 +50,7 @@ def roofline(cost: Cost, throughput: Throughput, element_type: str) -> Roofline:
 
     `unknown` if nobody knows what a part of it costs, or how fast the chip is; `free` if it costs nothing.
 
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> v5e = throughput_of("v5e")
     >>> roofline(Cost({"flops": 4e12, "bytes accessed": 1e9}), v5e, "bf16").bound
     'compute'

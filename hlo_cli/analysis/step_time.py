@@ -15,9 +15,9 @@ from math import isclose
 
 from hlo_cli.analysis.async_overlap import Overlap, blocking_pair
 from hlo_cli.analysis.flat_schedule import Run
+from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.playback import Events, Playback, play
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
-from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
 from hlo_cli.analysis.work import times_counted, times_run
 from hlo_cli.ir.instruction import Instruction
@@ -131,7 +131,7 @@ def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_overlap import overlap_of
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
     >>> found = path_seconds(step_time_of(overlap, throughput_of("v5e")), overlap)
     >>> {instruction.name: f"{seconds:.1e}" for instruction, seconds in found.items()}
@@ -150,7 +150,7 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_overlap import overlap_of
-    >>> from hlo_cli.analysis.throughput import Rate, Throughput
+    >>> from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
     >>> text = '''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[100] parameter(0)
     ...   s = (f32[100], f32[100], u32[]) copy-start(p)

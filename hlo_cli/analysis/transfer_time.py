@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.async_bytes import UPDATE_AT, ends_of
 from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
-from hlo_cli.analysis.replica_groups import subgroup_size
-from hlo_cli.analysis.throughput import Rate, Throughput
+from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -66,7 +66,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.async_pairs import async_pairs
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> module = parse_module('''HloModule m
     ... sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
     ... ENTRY e { p = f32[256] parameter(0)
@@ -92,7 +92,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
 def rate_of(wire: Wire | None, throughput: Throughput) -> Rate | None:
     """How fast a wire of a chip is.
 
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> rate_of("links", throughput_of("v5e")).per_second, rate_of("links", throughput_of("t4"))
     (200000000000.0, None)
     """

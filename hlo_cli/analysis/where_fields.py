@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 from hlo_cli.analysis.calls import kinds_of, looped_computations
 from hlo_cli.analysis.costs.figures import Cost, Number
 from hlo_cli.analysis.footprint import data_values, orders_of
+from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.matmul import is_product
 from hlo_cli.analysis.neighbours import Users, reached, users_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.patterns import name_matcher
-from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
 from hlo_cli.analysis.where import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.where_opcodes import opcode_check, opcodes_of

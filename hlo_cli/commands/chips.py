@@ -12,8 +12,8 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.chips import Chip
-    from hlo_cli.analysis.throughput import Rate, Throughput
+    from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+    from hlo_cli.analysis.hardware.chips import Chip
     from hlo_cli.ir.module import Module
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -41,7 +41,7 @@ def chosen_throughput(chip: str | None, path: str | None) -> Throughput | None:
     """
     if chip is None and path is None:
         return None
-    from hlo_cli.analysis.own_throughputs import read_throughputs
+    from hlo_cli.analysis.hardware.chip_file import read_throughputs
 
     own = read_throughputs(_text(path), path) if path is not None else {}
     if chip is not None:
@@ -67,7 +67,7 @@ def time_model(throughput: Throughput) -> Mapping[str, Cell]:
 def figures_of(throughput: Throughput) -> Iterator[tuple[str, str, Rate]]:
     """The name, the unit and the rate of everything that is known of a chip.
 
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> [name for name, _, _ in figures_of(throughput_of("v5e"))]
     ['bf16', 's8', 's4', 'memory', 'links', 'host']
     """
@@ -82,13 +82,13 @@ def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]
     """The model of an estimate in one sentence, and whether the module is for another kind of chip.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> note, = time_notes(throughput_of("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
     >>> print(note.message)
     times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; hlo help chips says how
     """
-    from hlo_cli.analysis.chips import CHIPS
-    from hlo_cli.analysis.target import target_of
+    from hlo_cli.analysis.hardware.chips import CHIPS
+    from hlo_cli.analysis.hardware.target import target_of
 
     peak = next(((kind, throughput.flops[kind]) for kind in ("bf16", "f16", "f32") if kind in throughput.flops), None)
     figures = [f"{rate_in_words(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
@@ -105,7 +105,7 @@ def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]
 def mismatch(chip: Chip | None, target: str | None) -> str:
     """What to say if a dump is for another kind of chip; nothing if it is not, or nobody knows.
 
-    >>> from hlo_cli.analysis.chips import find_chip
+    >>> from hlo_cli.analysis.hardware.chips import find_chip
     >>> mismatch(find_chip("v5e"), "gpu"), mismatch(find_chip("v5e"), None)
     ('v5e is a TPU, but the dump is for a GPU', '')
     """
@@ -115,7 +115,7 @@ def mismatch(chip: Chip | None, target: str | None) -> str:
 
 
 def _throughput(chip: str, own: Mapping[str, Throughput]) -> Throughput:
-    from hlo_cli.analysis.throughput import throughput_of
+    from hlo_cli.analysis.hardware.chip_specs import throughput_of
 
     try:
         return throughput_of(chip, own)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.omitted_shape import omitted_shape
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.diff_report import Side, report_of_diff
 from hlo_cli.commands.diff_view import View
 from hlo_cli.commands.options import Reading

@@ -8,9 +8,9 @@ from typing import Final
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
-from hlo_cli.analysis.target import target_of
-from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded
 from hlo_cli.ir.instruction import Instruction

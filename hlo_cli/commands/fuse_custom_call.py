@@ -12,7 +12,7 @@ from hlo_cli.analysis.custom_calls.convention import CallBuffer, cpu_place, gpu_
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
 from hlo_cli.analysis.custom_calls.libraries import library_words
 from hlo_cli.analysis.custom_calls.payload import Field
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
 from hlo_cli.ir.aliasing import OutputOperandAlias, index_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.chips import CHIPS, Chip
-from hlo_cli.analysis.target import space_name
-from hlo_cli.analysis.throughput import throughput_of
+from hlo_cli.analysis.hardware.chip_specs import throughput_of
+from hlo_cli.analysis.hardware.chips import CHIPS, Chip
+from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.commands.chips import figures_of
 from hlo_cli.render.numbers import bytes_in_words, rate_in_words
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from hlo_cli.analysis.footprint import better_order
 from hlo_cli.analysis.layout_steps import culprit, overflows
-from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.shape_orders import (
     choice_answer,
     choice_notes,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from hlo_cli.analysis.chips import find_chip
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.lint.settings import MEANINGS, Kind, Settings
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.omitted_shape import omitted_shape
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.options import Reading
 from hlo_cli.commands.selection import Many, one_or_many
 from hlo_cli.inputs.input import Input

@@ -39,8 +39,8 @@ def estimate_beside(
 
     The assignment tells the generation of a TPU, else the chip does.
     """
-    from hlo_cli.analysis.chips import find_chip  # loads much that a linter does without
     from hlo_cli.analysis.compiled_memory import assigned_generation
+    from hlo_cli.analysis.hardware.chips import find_chip  # loads much that a linter does without
     from hlo_cli.analysis.memory_of import memory_of
 
     assignment = assignment_beside(loaded)

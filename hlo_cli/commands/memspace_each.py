@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.fitting import Fit, arena_bytes, fits_of
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.interference import Release
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.program_stage import ProgramStage

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hlo_cli.analysis.calls import Kind, kinds_of
 from hlo_cli.analysis.footprint import data_values
-from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape

@@ -24,7 +24,7 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Overlap
-    from hlo_cli.analysis.throughput import Throughput
+    from hlo_cli.analysis.hardware.chip_specs import Throughput
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Output
     from hlo_cli.commands.schedule_path import Model

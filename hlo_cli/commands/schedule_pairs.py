@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
-from hlo_cli.analysis.target import target_of
-from hlo_cli.analysis.throughput import Throughput
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_time import PairTimes

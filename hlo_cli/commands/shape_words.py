@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout_steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.pieces import Piece
 from hlo_cli.analysis.strides import logical_strides
-from hlo_cli.analysis.target import space_name
 from hlo_cli.commands.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType

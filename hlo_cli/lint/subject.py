@@ -11,8 +11,8 @@ from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_rules import async_problems
 from hlo_cli.analysis.contexts import Contexts, contexts_of
 from hlo_cli.analysis.fusion_rules import fusion_problems
+from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.neighbours import Users, users_among
-from hlo_cli.analysis.target import Target, target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node, fusible_computations, graph_of
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.costs.figures import Rules
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
 TABLE_ALIGNMENT: Final[Mapping[str, int]] = MappingProxyType(

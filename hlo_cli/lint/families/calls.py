@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.shape_comparison import same_layout
+from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

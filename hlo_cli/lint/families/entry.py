@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.shape_comparison import same_layout
+from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir.aliasing import Alias, BufferDonor, index_text
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation

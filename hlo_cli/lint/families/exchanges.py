@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.replica_groups import subgroup_size
+from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

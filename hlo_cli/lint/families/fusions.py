@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.async_aliasing import aliased_parts
-from hlo_cli.analysis.shape_comparison import same_layout
+from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.custom_call import custom_call

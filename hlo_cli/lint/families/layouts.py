@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.shape_comparison import HOST_MEMORY
+from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, shape_span

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hlo_cli.analysis.async_overlap import Overlap, overlap_of
 from hlo_cli.analysis.async_pairs import AsyncPair
+from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.step_time import path_seconds, step_time_of
-from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.flights import Times
@@ -17,7 +17,7 @@ def times_on_chip(overlap: Overlap, throughput: Throughput) -> Times:
     What nobody knows the time of takes the whole step, so that as much as can be is put beside it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.throughput import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
     >>> times = times_on_chip(overlap, throughput_of("v5e"))
     >>> f"{times.of_instruction(overlap.module.entry.root):.1e}", times.model

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.inference import (
+from hlo_cli.analysis.shapes import (
     asynchronous,
     calls,
     collectives,
@@ -17,14 +17,14 @@ from hlo_cli.analysis.inference import (
     elementwise,
     indexing,
     linear_algebra,
-    moving,
-    reducer,
     transfers,
     types,
     windows,
 )
-from hlo_cli.analysis.inference.operands import fail
-from hlo_cli.analysis.replica_groups import subgroup_size
+from hlo_cli.analysis.shapes import data_movement as moving
+from hlo_cli.analysis.shapes import reduction as reducer
+from hlo_cli.analysis.shapes.operands import fail
+from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, get_args
 
-from hlo_cli.analysis.buffer_sizes import Generation
-from hlo_cli.analysis.target import Target
+from hlo_cli.analysis.hardware.buffer_sizes import Generation
+from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.source import HloError, nearest
 
 _KIB: Final = 1 << 10

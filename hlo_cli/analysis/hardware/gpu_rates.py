@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.rates import Throughput, part_of, products, rate_from, rates_from
+from hlo_cli.analysis.hardware.rates import Throughput, part_of, products, rate_from, rates_from
 
 _XLA: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/target_config/specs/"
 _MEASURED: Final = "https://github.com/openxla/xla/tree/main/xla/service/gpu/model/default_matmul_perf_table"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Rate, Throughput
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
 _WIRES: Final = ("memory", "links", "host")

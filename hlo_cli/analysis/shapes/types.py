@@ -6,7 +6,7 @@ of xla/service/shape_inference.cc, and `HandleIota`, `HandleRng` and `HandleBitc
 
 from __future__ import annotations
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     INTEGERS,
     S32,
     U32_SCALAR,
@@ -63,7 +63,7 @@ def bitcast_convert(instruction: Instruction) -> ArrayShape:
 
 
 def bitcast(instruction: Instruction) -> Shape:
-    """What is written; `hlo_cli.analysis.shape_comparison` compares the bytes."""
+    """What is written; `hlo_cli.analysis.shapes.comparison` compares the bytes."""
     array(instruction, 0)
     return declared_array(instruction)
 

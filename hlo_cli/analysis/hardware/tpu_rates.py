@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.rates import Throughput, part_of, rate_from, rates_from
+from hlo_cli.analysis.hardware.rates import Throughput, part_of, rate_from, rates_from
 
 _CLOUD: Final = "https://docs.cloud.google.com/tpu/docs/"
 _JAX: Final = "https://github.com/jax-ml/jax/blob/main/jax/_src/pallas/mosaic/tpu_info.py"

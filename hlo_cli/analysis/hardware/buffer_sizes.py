@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Final, Literal
 
-from hlo_cli.analysis.target import Target, is_old_tpu
+from hlo_cli.analysis.hardware.target import Target, is_old_tpu
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape

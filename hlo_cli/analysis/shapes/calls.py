@@ -7,7 +7,7 @@ and `HandleFusion` of xla/service/hlo_verifier.cc.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     PRED,
     S32,
     array_of,

@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.inference.operands import fail, operand_shapes, sizes_of
-from hlo_cli.analysis.shape_inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, inferred_shape
+from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, inferred_shape
+from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -7,7 +7,7 @@ together, None where nobody knows.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     S32,
     array,
     arrays,
@@ -19,7 +19,7 @@ from hlo_cli.analysis.inference.operands import (
     only_dimension,
     operand_shapes,
 )
-from hlo_cli.analysis.replica_groups import lists_groups
+from hlo_cli.analysis.shapes.replica_groups import lists_groups
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape

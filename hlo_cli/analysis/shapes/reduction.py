@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     PRED,
     array,
     array_of,

@@ -6,7 +6,7 @@ xla/service/hlo_verifier.cc.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     TOKEN,
     U32_SCALAR,
     declared_tuple,

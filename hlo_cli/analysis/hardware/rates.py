@@ -57,7 +57,7 @@ class Throughput:
         TPUs multiply f32 as bf16 unless more precision is asked for; `tf32`, `f32 high`, `f32 highest` and `bf16 x3`
         are products of f32 that ask for some, as `product_type` finds them.
 
-        >>> from hlo_cli.analysis.throughput import throughput_of
+        >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
         >>> v5e, h100 = throughput_of("v5e"), throughput_of("h100")
         >>> v5e.flops_of("f32").per_second == v5e.flops_of("f8e5m2").per_second == 197e12
         True

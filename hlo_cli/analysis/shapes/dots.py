@@ -5,7 +5,7 @@ Mirrors `InferDotOpShape`, `InferRaggedDotOpShape` and `InferScaledDotOpShape` o
 
 from __future__ import annotations
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     array,
     array_of,
     declared_array,

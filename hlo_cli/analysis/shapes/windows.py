@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     PRED,
     array,
     array_of,
@@ -22,7 +22,7 @@ from hlo_cli.analysis.inference.operands import (
     sizes_of,
     wider,
 )
-from hlo_cli.analysis.inference.reducer import halves, need_same_sizes, reducer_types
+from hlo_cli.analysis.shapes.reduction import halves, need_same_sizes, reducer_types
 from hlo_cli.ir.comparison import compatible, same_sizes
 from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
 from hlo_cli.ir.instruction import Instruction

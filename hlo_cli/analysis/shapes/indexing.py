@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.inference.operands import (
+from hlo_cli.analysis.shapes.operands import (
     INTEGERS,
     array,
     array_of,
@@ -21,7 +21,7 @@ from hlo_cli.analysis.inference.operands import (
     need_same_type,
     one_or_tuple,
 )
-from hlo_cli.analysis.inference.reducer import need_same_sizes, reducer_types
+from hlo_cli.analysis.shapes.reduction import need_same_sizes, reducer_types
 from hlo_cli.ir.dimension_numbers import (
     GatherDimensionNumbers,
     ScatterDimensionNumbers,

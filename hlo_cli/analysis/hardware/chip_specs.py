@@ -12,10 +12,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.rates import Rate, Throughput
-from hlo_cli.analysis.rates_of_gpus import GPUS
-from hlo_cli.analysis.rates_of_tpus import TPUS
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.gpu_rates import GPUS
+from hlo_cli.analysis.hardware.rates import Rate, Throughput
+from hlo_cli.analysis.hardware.tpu_rates import TPUS
 
 __all__ = ["THROUGHPUTS", "Rate", "Throughput", "throughput_of"]
 
