@@ -16,6 +16,7 @@ import oom_messages
 from dumps import FIXTURES
 from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
+from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
 from hlo_cli.analysis.fitting import arena_bytes, fits_of
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
@@ -25,7 +26,6 @@ from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.transfers import HOST, transfers_of
 from hlo_cli.analysis.turns import timeline, turns
-from hlo_cli.analysis.value_uses import uses_of_value, value_at
 from hlo_cli.cli import main
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.memory_timeline import memory_timeline

@@ -18,8 +18,8 @@ from hlo_cli.analysis import async_shapes as shapes
 from hlo_cli.analysis.async_deadlock import deadlocks
 from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.async_problems import Asynchronous, Problem, Rule
-from hlo_cli.analysis.contexts import contexts_of
-from hlo_cli.analysis.neighbours import users_among
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.analysis.dataflow.users import users_among
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic

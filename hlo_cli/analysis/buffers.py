@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow import Dataflow
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.post_order import instruction_post_order
+from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Literal
 
+from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.hardware.target import is_old_tpu
-from hlo_cli.analysis.values import Value, values_made_by, values_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module

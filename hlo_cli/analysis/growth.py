@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.flat_schedule import flat_schedule
+from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.live_ranges import live_ranges
 from hlo_cli.ir.garbage import no_garbage_collection

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow import Dataflow
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.heap import HeapGroup
 from hlo_cli.analysis.live_ranges import LiveRanges
 from hlo_cli.analysis.operand_sharing import OperandSharing

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Literal
 
-from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.dataflow import Dataflow
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.gaps import Gaps
 from hlo_cli.analysis.live_ranges import LiveRanges
 from hlo_cli.analysis.operand_sharing import OperandSharing

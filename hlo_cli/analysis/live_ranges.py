@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.async_chains import AsyncChain
-from hlo_cli.analysis.dataflow import Dataflow
-from hlo_cli.analysis.flat_schedule import FlatSchedule
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain
+from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation

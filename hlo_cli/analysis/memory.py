@@ -17,7 +17,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
 if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
-    from hlo_cli.analysis.flat_schedule import Run
+    from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.hardware.buffer_sizes import Generation
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.interference import Release

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hlo_cli.analysis.dataflow import Dataflow
-from hlo_cli.analysis.elementwise import is_elementwise_on
+from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
+from hlo_cli.analysis.dataflow.in_place import InPlace
+from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.in_place import InPlace
 from hlo_cli.analysis.listed_aliases import listed_aliases, operand_leaf, result_leaf
-from hlo_cli.analysis.neighbours import Users, users_of
 from hlo_cli.analysis.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -6,8 +6,8 @@ in rare cases and is approximated.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.elementwise import UNARY, is_elementwise_on
-from hlo_cli.analysis.neighbours import Users
+from hlo_cli.analysis.dataflow.elementwise import UNARY, is_elementwise_on
+from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex

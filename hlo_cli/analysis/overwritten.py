@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.async_chains import is_async_start
+from hlo_cli.analysis.dataflow.async_chains import is_async_start
 from hlo_cli.analysis.operand_sharing import OperandSharing
 from hlo_cli.analysis.shared_buffers import SharedBuffers
 from hlo_cli.ir.computation import Computation

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.assignment import assign
 from hlo_cli.analysis.buffers import Buffer
+from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.drafts import Assigned
-from hlo_cli.analysis.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.turns import Life, timeline

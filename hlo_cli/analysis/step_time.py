@@ -14,7 +14,7 @@ from functools import partial
 from math import isclose
 
 from hlo_cli.analysis.async_overlap import Overlap, blocking_pair
-from hlo_cli.analysis.flat_schedule import Run
+from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.playback import Events, Playback, play
 from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.neighbours import Users, users_among
-from hlo_cli.analysis.uses import maker_of, uses_of
+from hlo_cli.analysis.dataflow.users import Users, users_among
+from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape

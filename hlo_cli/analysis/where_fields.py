@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from hlo_cli.analysis.calls import kinds_of, looped_computations
 from hlo_cli.analysis.costs.figures import Cost, Number
+from hlo_cli.analysis.dataflow.call_tree import kinds_of, looped_computations
+from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.matmul import is_product
-from hlo_cli.analysis.neighbours import Users, reached, users_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.patterns import name_matcher
-from hlo_cli.analysis.values import Value
 from hlo_cli.analysis.where import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.where_shapes import dimension, of_shape, result_shape, shape_fields

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from hlo_cli.analysis.dataflow.values import sequential_computations
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.comparison import Changed, Comparison
-from hlo_cli.analysis.values import sequential_computations
 from hlo_cli.commands.diff_view import View
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.calls import kinds_of
+from hlo_cli.analysis.dataflow.call_tree import kinds_of
+from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.commands.explain_parts import MANY, Setting, attribute_parts, operand_parts, shape_parts_of
 from hlo_cli.commands.opcode_words import words_of
 from hlo_cli.commands.shape_parts import shape_numbers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hlo_cli.analysis.flat_schedule import Run
-from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.analysis.dataflow.flat_schedule import Run
+from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.loop import Loop
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hlo_cli.analysis.calls import Kind, kinds_of
+from hlo_cli.analysis.dataflow.call_tree import Kind, kinds_of
 from hlo_cli.analysis.footprint import data_values
 from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of

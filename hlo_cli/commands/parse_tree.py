@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.analysis.calls import Node, call_tree
+from hlo_cli.analysis.dataflow.call_tree import Node, call_tree
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.post_order import instruction_post_order
+from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

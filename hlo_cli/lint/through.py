@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
 from hlo_cli.analysis.fusion_heroes import roots_of
-from hlo_cli.analysis.neighbours import Users
-from hlo_cli.analysis.uses import HANDS_ON, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.subject import Subject
 
@@ -30,7 +30,7 @@ def uses_inside(value: Instruction, users: Users) -> Iterator[Use]:
     """What does something with a value; of a fusion, what does so inside.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.neighbours import users_among
+    >>> from hlo_cli.analysis.dataflow.users import users_among
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }''')
     >>> list(uses_inside(module.entry.parameters[0], users_among(list(module.instructions))))

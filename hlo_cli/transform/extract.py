@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.neighbours import Users, reached, users_of
+from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.ir.computation import Computation, NoText
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
 from hlo_cli.ir.metadata import NO_METADATA, Metadata

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.contexts import contexts_of
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.fusion.graph import Graph, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
 from hlo_cli.ir.computation import Computation

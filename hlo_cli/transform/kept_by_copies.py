@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hlo_cli.analysis.any_order import AnyOrder
+from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.overwritten import Access, Walk
-from hlo_cli.analysis.post_order import control_predecessors
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.neighbours import Users, reached
+from hlo_cli.analysis.dataflow.users import Users, reached
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode

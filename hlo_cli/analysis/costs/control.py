@@ -12,7 +12,7 @@ from hlo_cli.analysis.costs.counting import Counting
 from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Figures, operand_key
 from hlo_cli.analysis.costs.known_calls import known_call
 from hlo_cli.analysis.costs.moves import free
-from hlo_cli.analysis.trip_count import trip_count
+from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.ir.instruction import Instruction
 
 _CALL_MARKERS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")

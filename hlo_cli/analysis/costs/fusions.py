@@ -20,7 +20,7 @@ from hlo_cli.analysis.costs.figures import (
 )
 from hlo_cli.analysis.costs.slices import gather, scatter
 from hlo_cli.analysis.costs.tpu_slices import gather_in_tiles, scatter_in_tiles
-from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape

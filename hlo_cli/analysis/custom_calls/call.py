@@ -9,9 +9,9 @@ from hlo_cli.analysis.custom_calls.convention import CallBuffer, call_buffers, h
 from hlo_cli.analysis.custom_calls.payload import Payload, payload_of
 from hlo_cli.analysis.custom_calls.reading import unread_elements
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
+from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.neighbours import Users, users_of
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.custom_call import CustomCall, custom_call
 from hlo_cli.ir.instruction import Instruction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.analysis.neighbours import Users
+from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
@@ -15,7 +15,7 @@ def unread_elements(made: Instruction, users: Users, leaves: Iterable[ShapeIndex
     What is handed on whole counts as read, and so does what the computation returns.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.neighbours import users_of
+    >>> from hlo_cli.analysis.dataflow.users import users_of
     >>> text = '''ENTRY e { c = (f32[2], f32[4]) custom-call(), custom_call_target="f"
     ... ROOT g = f32[2] get-tuple-element(c), index=0 }'''
     >>> entry = parse_module(text).entry

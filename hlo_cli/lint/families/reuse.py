@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost import costs_among
+from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.analysis.fitting import arena_bytes
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.memory import LiveValue, Memory
 from hlo_cli.analysis.transfers import HOST, Transfer
-from hlo_cli.analysis.uses import maker_of, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import Final
 
-from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.transform.scheduling.buffer_uses import BufferUses

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.async_chains import AsyncChain
-from hlo_cli.analysis.forwarding import Sources
-from hlo_cli.analysis.phi_graph import simplified
-from hlo_cli.analysis.places import Places
-from hlo_cli.analysis.post_order import instruction_post_order
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain
+from hlo_cli.analysis.dataflow.forwarding import Sources
+from hlo_cli.analysis.dataflow.phi_graph import simplified
+from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -36,7 +36,7 @@ def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dat
     """The values of a module.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.places import places_of
+    >>> from hlo_cli.analysis.dataflow.positions import places_of
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT t = (f32[2], f32[2]) tuple(p, p) }"
     >>> dataflow_of(places_of(parse_module(text)), {}).value
     (0, 1, 0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.neighbours import Users
+from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.ir.instruction import Instruction
 
 HANDS_ON: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "async-done", "opt-barrier"))

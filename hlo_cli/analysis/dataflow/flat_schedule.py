@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.async_chains import AsyncChain
-from hlo_cli.analysis.contexts import CONTROL_FLOW
-from hlo_cli.analysis.places import Places
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain
+from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.dataflow.positions import Places
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
@@ -68,7 +68,7 @@ def flat_schedule(
     """The flattened schedule of the computations below the entry, each in its order, or else in that of its text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.places import places_of
+    >>> from hlo_cli.analysis.dataflow.positions import places_of
     >>> text = '''HloModule m
     ... f { ROOT a = f32[] parameter(0) }
     ... ENTRY e { p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=f }'''

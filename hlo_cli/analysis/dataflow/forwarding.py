@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.async_chains import AsyncChain, has_same_arrays, is_async_end, is_async_start
-from hlo_cli.analysis.places import Places
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain, has_same_arrays, is_async_end, is_async_start
+from hlo_cli.analysis.dataflow.positions import Places
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
