@@ -21,13 +21,6 @@ from hlo_cli._version import __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
-    from hlo_cli.analysis.address_map import address_map
-    from hlo_cli.analysis.addresses import (
-        element_at,
-        linear_index,
-        linear_index_to_multidimensional_index,
-        multidimensional_index_to_linear_index,
-    )
     from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
     from hlo_cli.analysis.async_pairs import AsyncPair
     from hlo_cli.analysis.async_rules import broken_rules
@@ -38,8 +31,15 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.analysis.fusions import Fusion, fusions_of
     from hlo_cli.analysis.hardware.chip_specs import Throughput, throughput_of
-    from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.kernels import Kernel, kernels_of
+    from hlo_cli.analysis.layout.address_map import address_map
+    from hlo_cli.analysis.layout.addresses import (
+        element_at,
+        linear_index,
+        linear_index_to_multidimensional_index,
+        multidimensional_index_to_linear_index,
+    )
+    from hlo_cli.analysis.layout.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.matching.comparison import Comparison, compare
     from hlo_cli.analysis.matmul import Matmul, matmuls_of
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
@@ -143,8 +143,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hlo_cli.analysis.address_map": ("address_map",),
-    "hlo_cli.analysis.addresses": (
+    "hlo_cli.analysis.layout.address_map": ("address_map",),
+    "hlo_cli.analysis.layout.addresses": (
         "element_at",
         "linear_index",
         "linear_index_to_multidimensional_index",
@@ -159,7 +159,7 @@ _HOMES = {
     "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
     "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),
     "hlo_cli.analysis.fusions": ("Fusion", "fusions_of"),
-    "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
+    "hlo_cli.analysis.layout.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
     "hlo_cli.analysis.matching.comparison": ("Comparison", "compare"),
     "hlo_cli.analysis.matmul": ("Matmul", "matmuls_of"),

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 
 from damaging import PROTO_MARK, Damager
-from hlo_cli.analysis.footprint import data_values, orders_of
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.shapes.inference import inferred_shape

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout_steps import true_rank
+from hlo_cli.analysis.layout.steps import true_rank
 from hlo_cli.commands.layout_of_shape import explained_of, report_of_shape, report_of_shapes
 from hlo_cli.commands.shape_argument import is_written
 from hlo_cli.ir.shape import ArrayShape, Shape

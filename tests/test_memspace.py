@@ -18,9 +18,9 @@ from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
 from hlo_cli.analysis.fitting import arena_bytes, fits_of
-from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import FIXTURES, Dump, compiled_dumps
-from hlo_cli.analysis.footprint import data_values
+from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.analysis.where import predicate
 from hlo_cli.analysis.where_fields import instruction_fields, value_fields
 from hlo_cli.commands.help import WHERE

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from hlo_cli.analysis.footprint import data_values
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 

@@ -10,8 +10,8 @@ from hlo_cli.analysis.costs.figures import Cost, Number
 from hlo_cli.analysis.dataflow.call_tree import kinds_of, looped_computations
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.dataflow.values import Value
-from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.matmul import is_product
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.patterns import name_matcher

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import space_name
-from hlo_cli.analysis.pieces import shape_pieces
+from hlo_cli.analysis.layout.shape_tokens import shape_pieces
 from hlo_cli.commands.attribute_words import attribute_label, attribute_meaning
 from hlo_cli.commands.shape_parts import shape_segments
 from hlo_cli.commands.shape_words import default_space

@@ -93,7 +93,7 @@ def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: O
 def _sum_up(
     loaded: Loaded, grouping: str, computation: str | None, where: str | None, argument: str, output: Output
 ) -> Report:
-    from hlo_cli.analysis.footprint import Grouping
+    from hlo_cli.analysis.layout.padding import Grouping
     from hlo_cli.commands.layout_of_dump import report_of_dump
 
     by: Grouping = next(known for known in get_args(Grouping) if known == grouping)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.analysis.footprint import by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.padding import by, data_values, footprints, orders_of
 from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.selection import Many

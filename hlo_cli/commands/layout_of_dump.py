@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.dataflow.values import Value
-from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.layout.padding import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import chosen as chosen_among

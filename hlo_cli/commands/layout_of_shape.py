@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.footprint import better_order
-from hlo_cli.analysis.layout_steps import culprit, overflows
-from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
+from hlo_cli.analysis.layout.padding import better_order
+from hlo_cli.analysis.layout.shape_tokens import Piece, piece_spans, shape_pieces
+from hlo_cli.analysis.layout.steps import culprit, overflows
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.shape_orders import (
     choice_answer,

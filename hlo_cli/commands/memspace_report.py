@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.fitting import Fit, fits_of
-from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.hardware.chips import Chip, find_chip
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory import LiveValue, Memory, Offsets, Space
 from hlo_cli.analysis.peak_advice import Suggestion, suggestions
 from hlo_cli.commands.chips import mismatch

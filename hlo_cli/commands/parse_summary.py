@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hlo_cli.analysis.dataflow.call_tree import Kind, kinds_of
-from hlo_cli.analysis.footprint import data_values
 from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from hlo_cli.analysis.corner import Axis, Plane, place_in_plane, plane_of, shown
+from hlo_cli.analysis.layout.drawing_window import Axis, Plane, place_in_plane, plane_of, shown
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
@@ -147,7 +147,7 @@ def _left_out(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere:
 
 
 def _axis_name(shape: ArrayShape, physical: int) -> str:
-    from hlo_cli.analysis.layout_steps import physical_dimensions
+    from hlo_cli.analysis.layout.steps import physical_dimensions
 
     dimensions = physical_dimensions(shape)[physical].dimensions
     return "".join(dimension_names(shape.rank)[d] for d in dimensions) or "added"

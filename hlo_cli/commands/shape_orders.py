@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import factorial
 
-from hlo_cli.analysis.default_order import PricedOrder, default_order, priced_orders
 from hlo_cli.analysis.hardware.default_tiles import default_layout, tpu_generation
+from hlo_cli.analysis.layout.default_order import PricedOrder, default_order, priced_orders
 from hlo_cli.commands.shape_tables import held_in
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.layout_steps import LayoutStep, layout_steps, physical_dimensions, true_rank
-from hlo_cli.analysis.pieces import Piece, shape_pieces
-from hlo_cli.analysis.strides import logical_strides, physical_strides
+from hlo_cli.analysis.layout.shape_tokens import Piece, shape_pieces
+from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
+from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.commands.shape_figure import dimension_names, figure_of
 from hlo_cli.commands.shape_words import LABELS, meaning_of, stride_meaning
 from hlo_cli.ir.layout import COMBINE, Tile

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.hardware.target import space_name
-from hlo_cli.analysis.layout_steps import layout_steps, physical_dimensions, true_rank
-from hlo_cli.analysis.pieces import Piece
-from hlo_cli.analysis.strides import logical_strides
+from hlo_cli.analysis.layout.shape_tokens import Piece
+from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
+from hlo_cli.analysis.layout.strides import logical_strides
 from hlo_cli.commands.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType
@@ -52,7 +52,7 @@ _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 def meaning_of(piece: Piece, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
     """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
 
-    >>> from hlo_cli.analysis.pieces import shape_pieces
+    >>> from hlo_cli.analysis.layout.shape_tokens import shape_pieces
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_pieces(shape)[5:9]: print(meaning_of(piece, shape))

@@ -183,7 +183,7 @@ def _array(argument: str, reading: Reading) -> _Array:
 
 
 def _array_of(shape: Shape, named: Named | None = None) -> _Array:
-    from hlo_cli.analysis.indices import addressable
+    from hlo_cli.analysis.layout.indices import addressable
 
     array = addressable(shape)
     written = shape.array if isinstance(shape, BufferShape) else shape

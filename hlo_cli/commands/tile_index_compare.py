@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.addresses import linear_index
 from hlo_cli.analysis.hardware.target import space_name
-from hlo_cli.analysis.indices import addressable
-from hlo_cli.analysis.relayout import Correspondence, Moves, corresponding, moves_of
-from hlo_cli.analysis.relayout_steps import RelayoutStep, relayout_steps
-from hlo_cli.analysis.renaming import Renaming, renaming_of
+from hlo_cli.analysis.layout.addresses import linear_index
+from hlo_cli.analysis.layout.bitcast_steps import Renaming, renaming_of
+from hlo_cli.analysis.layout.indices import addressable
+from hlo_cli.analysis.layout.relayout import Correspondence, Moves, corresponding, moves_of
+from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.addresses import Place
+from hlo_cli.analysis.layout.addresses import Place
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split
 from hlo_cli.report.cell import Cell
@@ -23,7 +23,7 @@ class _Line:
 def explanation(shape: ArrayShape, place: Place, *, named: bool = False) -> Figure:
     """Every step from the index to the slot: what is divided by what, and the sum; `named` after the element.
 
-    >>> from hlo_cli.analysis.addresses import place_of
+    >>> from hlo_cli.analysis.layout.addresses import place_of
     >>> from hlo_cli.report.text import plain_text
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.curves import IntArray
-from hlo_cli.analysis.npy import npy_bytes
-from hlo_cli.analysis.selected import elements_in, linear_indices_of
+from hlo_cli.analysis.layout.index_functions import IntArray
+from hlo_cli.analysis.layout.index_queries import elements_in, linear_indices_of
+from hlo_cli.analysis.layout.npy import npy_bytes
 from hlo_cli.commands.options import write_bytes
 from hlo_cli.commands.tile_index_report import buffer_bytes
 from hlo_cli.ir.shape import ArrayShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.addresses import Place, element_at, place_of
+from hlo_cli.analysis.layout.addresses import Place, element_at, place_of
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.commands.tile_index_rows import addresses_table, slots_table, why_padding
 from hlo_cli.ir.shape import ArrayShape
@@ -123,7 +123,7 @@ def _one(place: Place, bits: int, base: int) -> tuple[str, list[Part]]:
 
 
 def _verified(array: ArrayShape) -> tuple[str, int]:
-    from hlo_cli.analysis.verify import agrees
+    from hlo_cli.analysis.layout.verify_tiling import agrees
 
     if array.slots > _MOST_VERIFIED:
         raise HloError(

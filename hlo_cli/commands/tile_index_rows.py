@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hlo_cli.analysis.addresses import Place, element_at, place_of
+from hlo_cli.analysis.layout.addresses import Place, element_at, place_of
 from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.fitting import fits_of
-from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.ir.module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.analysis.footprint import data_values, orders_of
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding

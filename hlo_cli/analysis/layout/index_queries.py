@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from hlo_cli.analysis.address_map import BLOCK, Lookup, address_blocks
-from hlo_cli.analysis.curves import IntArray
-from hlo_cli.analysis.inverse_map import PADDING, elements_at
+from hlo_cli.analysis.layout.address_map import BLOCK, Lookup, address_blocks
+from hlo_cli.analysis.layout.index_functions import IntArray
+from hlo_cli.analysis.layout.inverse_map import PADDING, elements_at
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import unravel
 

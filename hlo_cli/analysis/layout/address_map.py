@@ -11,8 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from hlo_cli.analysis.curves import Curve, Curves, Cut, IntArray, Joint, Straight, curves_of, outer_sum, sums, values
-from hlo_cli.analysis.indices import addressable, out_of_range
+from hlo_cli.analysis.layout.index_functions import (
+    Curve,
+    Curves,
+    Cut,
+    IntArray,
+    Joint,
+    Straight,
+    curves_of,
+    outer_sum,
+    sums,
+    values,
+)
+from hlo_cli.analysis.layout.indices import addressable, out_of_range
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Tiling, unravel
 from hlo_cli.source import HloError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlo_cli.analysis.address_map import address_map
-from hlo_cli.analysis.brute_force import in_memory
-from hlo_cli.analysis.inverse_map import inverse_map
+from hlo_cli.analysis.layout.address_map import address_map
+from hlo_cli.analysis.layout.inverse_map import inverse_map
+from hlo_cli.analysis.layout.reference_tiling import in_memory
 from hlo_cli.ir.shape import ArrayShape
 
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from hlo_cli.analysis.indices import OneIndex, addressable, checked_index, checked_slot
+from hlo_cli.analysis.layout.indices import OneIndex, addressable, checked_index, checked_slot
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Bounds, Index, Split, ravel, unravel
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.curves import IntArray
+    from hlo_cli.analysis.layout.index_functions import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def linear_index(shape: Shape, index: OneIndex | IntArray) -> int | IntArray:
     if isinstance(index, Sequence):
         found: int = array.tiling.linear_index(checked_index(array, index))
         return found
-    from hlo_cli.analysis.address_map import linear_indices
+    from hlo_cli.analysis.layout.address_map import linear_indices
 
     return linear_indices(array, index)
 
@@ -130,7 +130,7 @@ def element_at(shape: Shape, linear: int | IntArray) -> tuple[int, ...] | IntArr
         checked_slot(array, linear)
         tiling = array.tiling
         return tuple(tiling.element(linear)) if linear < tiling.slots and tiling.holds(linear) else None
-    from hlo_cli.analysis.inverse_map import elements_at
+    from hlo_cli.analysis.layout.inverse_map import elements_at
 
     return elements_at(array, linear)
 

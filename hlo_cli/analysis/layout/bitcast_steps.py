@@ -15,9 +15,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.address_map import INT64, address_blocks
-from hlo_cli.analysis.boxes import Digit, digits_of
-from hlo_cli.analysis.curves import Curves, IntArray, curves_of, sums, values
+from hlo_cli.analysis.layout.address_map import INT64, address_blocks
+from hlo_cli.analysis.layout.index_functions import Curves, IntArray, curves_of, sums, values
+from hlo_cli.analysis.layout.inverse_coordinates import Digit, digits_of
 from hlo_cli.ir.shape import ArrayShape
 
 Kind: TypeAlias = Literal["identity", "reshape", "transpose", "reshape and transpose", "transpose and reshape"]

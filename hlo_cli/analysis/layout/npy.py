@@ -10,7 +10,7 @@ from io import BytesIO
 
 import numpy as np
 
-from hlo_cli.analysis.curves import IntArray
+from hlo_cli.analysis.layout.index_functions import IntArray
 from hlo_cli.source import HloError
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hlo_cli.analysis.address_map import BLOCK, INT64, check_bits, room_for
-from hlo_cli.analysis.boxes import Box, boxes_of, element_steps
-from hlo_cli.analysis.curves import IntArray, outer_sum, sums
-from hlo_cli.analysis.indices import addressable
+from hlo_cli.analysis.layout.address_map import BLOCK, INT64, check_bits, room_for
+from hlo_cli.analysis.layout.index_functions import IntArray, outer_sum, sums
+from hlo_cli.analysis.layout.indices import addressable
+from hlo_cli.analysis.layout.inverse_coordinates import Box, boxes_of, element_steps
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Tiling, ravel, unravel
 from hlo_cli.source import HloError

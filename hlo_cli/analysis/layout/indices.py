@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import index as as_int
 from typing import TypeAlias
 
-from hlo_cli.analysis.layout_steps import overflows
+from hlo_cli.analysis.layout.steps import overflows
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.source import HloError
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hlo_cli.analysis.address_map import Lookup
-from hlo_cli.analysis.curves import IntArray
-from hlo_cli.analysis.inverse_map import inverse_blocks
+from hlo_cli.analysis.layout.address_map import Lookup
+from hlo_cli.analysis.layout.index_functions import IntArray
+from hlo_cli.analysis.layout.inverse_map import inverse_blocks
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import ravel, unravel
 from hlo_cli.source import HloError
