@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
     from hlo_cli.analysis.async_pairs import AsyncPair
     from hlo_cli.analysis.async_rules import broken_rules
-    from hlo_cli.analysis.cost import costs_of, module_cost
-    from hlo_cli.analysis.costs.figures import Cost, Rules
+    from hlo_cli.analysis.cost.cost import Cost, Rules
+    from hlo_cli.analysis.cost.cost_analysis import costs_of, module_cost
+    from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
     from hlo_cli.analysis.custom_calls.convention import CallBuffer
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     )
     from hlo_cli.analysis.layout.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.matching.comparison import Comparison, compare
-    from hlo_cli.analysis.matmul import Matmul, matmuls_of
     from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.memory_of import memory_of
     from hlo_cli.analysis.shapes.inference import inferred_shape
@@ -153,8 +153,8 @@ _HOMES = {
     "hlo_cli.analysis.async_overlap": ("Flight", "Overlap", "overlap_of"),
     "hlo_cli.analysis.async_pairs": ("AsyncPair",),
     "hlo_cli.analysis.async_rules": ("broken_rules",),
-    "hlo_cli.analysis.cost": ("costs_of", "module_cost"),
-    "hlo_cli.analysis.costs.figures": ("Cost", "Rules"),
+    "hlo_cli.analysis.cost.cost_analysis": ("costs_of", "module_cost"),
+    "hlo_cli.analysis.cost.cost": ("Cost", "Rules"),
     "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
     "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
     "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),
@@ -162,7 +162,7 @@ _HOMES = {
     "hlo_cli.analysis.layout.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
     "hlo_cli.analysis.matching.comparison": ("Comparison", "compare"),
-    "hlo_cli.analysis.matmul": ("Matmul", "matmuls_of"),
+    "hlo_cli.analysis.cost.matmuls": ("Matmul", "matmuls_of"),
     "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory_of": ("memory_of",),
     "hlo_cli.analysis.shapes.inference": ("inferred_shape",),

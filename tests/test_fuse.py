@@ -13,17 +13,17 @@ import pytest
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.cost import computation_cost, cost_of, costs_of
-from hlo_cli.analysis.costs.figures import EXACT
+from hlo_cli.analysis.cost.cost import EXACT
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_of, costs_of
+from hlo_cli.analysis.cost.kernel_costs import times_run
+from hlo_cli.analysis.cost.matmuls import matmuls_of
 from hlo_cli.analysis.fusion_heroes import all_fused, heroes_of
 from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.hardware.chip_specs import throughput_of
 from hlo_cli.analysis.kernels import kernels_of, times_run_of
-from hlo_cli.analysis.matmul import matmuls_of
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.where_fields import instruction_fields
-from hlo_cli.analysis.work import times_run
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_cost import report_of_costs
 from hlo_cli.commands.fuse_dots import report_of_dots

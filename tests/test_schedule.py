@@ -17,9 +17,9 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.async_overlap import BLOCKING, Flight, Overlap, overlap_of
 from hlo_cli.analysis.async_pairs import async_pairs, is_end, is_start
 from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
+from hlo_cli.analysis.cost.kernel_costs import Work, works_of, works_of_all
 from hlo_cli.analysis.critical_path import critical_path
 from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.work import Work, works_of, works_of_all
 from hlo_cli.cli import main
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
-from hlo_cli.analysis.matmul import matmul_of
+from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
+from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.analysis.tiled_transpose import is_tiled_transpose
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Final
 
 from hlo_cli.analysis.async_overlap import Overlap
+from hlo_cli.analysis.cost.kernel_costs import times_counted
 from hlo_cli.analysis.transfer_time import TransferTime, Wire
-from hlo_cli.analysis.work import times_counted
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -14,12 +14,12 @@ from functools import partial
 from math import isclose
 
 from hlo_cli.analysis.async_overlap import Overlap, blocking_pair
+from hlo_cli.analysis.cost.kernel_costs import times_counted, times_run
+from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.playback import Events, Playback, play
-from hlo_cli.analysis.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
-from hlo_cli.analysis.work import times_counted, times_run
 from hlo_cli.ir.instruction import Instruction
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from hlo_cli.analysis.costs.figures import Cost, Number
+from hlo_cli.analysis.cost.cost import Cost, Number
+from hlo_cli.analysis.cost.matmuls import is_product
 from hlo_cli.analysis.dataflow.call_tree import kinds_of, looped_computations
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.matmul import is_product
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.patterns import name_matcher
 from hlo_cli.analysis.where import Fields, FieldValue, Kind, Predicate, Reader
@@ -222,7 +222,7 @@ class _Asked:
 
     def _cost(self, instruction: Instruction) -> Cost:
         if self._costs is None:
-            from hlo_cli.analysis.cost import costs_of
+            from hlo_cli.analysis.cost.cost_analysis import costs_of
 
             self._costs = costs_of(self._module)
         return self._costs[instruction]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.cost_analysis import costs_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words, counted

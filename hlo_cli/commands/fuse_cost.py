@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hlo_cli.analysis.cost import computation_cost, costs_of
-from hlo_cli.analysis.costs.figures import EXACT, XLA, Cost, Number
+from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, costs_of
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.analysis.cost import costs_among, costs_of
-from hlo_cli.analysis.costs.figures import RUN, Cost
+from hlo_cli.analysis.cost.cost import RUN, Cost
+from hlo_cli.analysis.cost.cost_analysis import costs_among, costs_of
 from hlo_cli.analysis.fusions import Fusion, fusions_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.kernel_details import estimated_cycles

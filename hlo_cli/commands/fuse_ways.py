@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.kernels import Kernel
 from hlo_cli.commands.fuse_chip import Timing, columns_for
 from hlo_cli.ir.instruction import Instruction

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.async_overlap import Overlap
+from hlo_cli.analysis.cost.kernel_costs import Work, works_of_all
 from hlo_cli.analysis.critical_path import CriticalPath, critical_path
 from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.work import Work, works_of_all
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
-from hlo_cli.analysis.costs.order import callees_first
+from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.matching.said import NAMING, renamed_value, what_is_said
 from hlo_cli.ir.computation import Computation

@@ -157,7 +157,7 @@ def analyses(rounds: int) -> Iterator[Measured]:
 
 def fuse(rounds: int) -> Iterator[Measured]:
     """Time to find what is fused, and what everything costs, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.cost import costs_of
+    from hlo_cli.analysis.cost.cost_analysis import costs_of
     from hlo_cli.analysis.fusion_rules import broken_fusion_rules
     from hlo_cli.analysis.fusions import fusions_of
     from hlo_cli.analysis.kernels import kernels_of

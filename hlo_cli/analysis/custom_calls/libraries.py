@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hlo_cli.analysis.matmul import matmul_of
+from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.ir.annotations import BackendConfig, Json
 from hlo_cli.ir.instruction import Instruction
 

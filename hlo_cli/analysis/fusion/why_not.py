@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.costs.figures import Cost
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.cost_analysis import costs_of
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import Decider
 from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
-from hlo_cli.analysis.work import NO_KERNELS
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+from hlo_cli.analysis.cost.matmuls import matmul_of, matmuls_of
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.matmul import matmul_of, matmuls_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.cost import costs_among
+from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.analysis.fitting import arena_bytes
 from hlo_cli.analysis.hardware.target import space_name

@@ -14,7 +14,7 @@ from typing import Final
 from hlo_cli.analysis.async_bytes import moved_bytes
 from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
-from hlo_cli.analysis.work import works_of_all
+from hlo_cli.analysis.cost.kernel_costs import works_of_all
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

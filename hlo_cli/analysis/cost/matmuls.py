@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
-from hlo_cli.analysis.costs.counting import measure
-from hlo_cli.analysis.costs.products import FMA_FLOPS, convolution_flops
+from hlo_cli.analysis.cost.counting import measure
+from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
 from hlo_cli.ir.annotations import Json
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.dimension_numbers import (

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.costs.counting import Counting
-from hlo_cli.analysis.costs.figures import (
+from hlo_cli.analysis.cost.cost import (
     BYTES,
     OPTIMAL_SECONDS,
     Figures,
@@ -18,8 +17,9 @@ from hlo_cli.analysis.costs.figures import (
     output_key,
     utilization_key,
 )
-from hlo_cli.analysis.costs.slices import gather, scatter
-from hlo_cli.analysis.costs.tpu_slices import gather_in_tiles, scatter_in_tiles
+from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.slices import gather, scatter
+from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -32,7 +32,7 @@ def fusion(instruction: Instruction, figures: Figures, count: Counting) -> None:
     """The body's flops; bytes are the arrays of the result, larger constants, and what is read of each parameter.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> text = '''f { p = f32[100] parameter(0)  s = f32[10] slice(p), slice={[0:10]}  ROOT n = f32[10] negate(s) }
     ... ENTRY e { a = f32[100] parameter(0)  ROOT r = f32[10] fusion(a), kind=kLoop, calls=f }'''
     >>> cost = cost_of(parse_module(text).entry.root)

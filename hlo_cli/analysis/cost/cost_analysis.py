@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.costs.applied import map_, reduce, reduce_window, scan, select_and_scatter, sort
-from hlo_cli.analysis.costs.control import async_start, call, conditional, custom_call, while_
-from hlo_cli.analysis.costs.counting import Counting, Handler, int64
-from hlo_cli.analysis.costs.elementwise import (
+from hlo_cli.analysis.cost.apply_ops import map_, reduce, reduce_window, scan, select_and_scatter, sort
+from hlo_cli.analysis.cost.control_flow import async_start, call, conditional, custom_call, while_
+from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, Figures, Rules, utilization_key
+from hlo_cli.analysis.cost.counting import Counting, Handler, int64
+from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, transpose, tuple_
+from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
+from hlo_cli.analysis.cost.elementwise import (
     FLOP_OPCODES,
     TRANSCENDENTAL_OPCODES,
     one_flop_an_element,
     one_transcendental_an_element,
 )
-from hlo_cli.analysis.costs.figures import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, Figures, Rules, utilization_key
-from hlo_cli.analysis.costs.fusions import fusion
-from hlo_cli.analysis.costs.moves import all_reduce, infeed, outfeed, transpose, tuple_
-from hlo_cli.analysis.costs.order import callees_first, post_order
-from hlo_cli.analysis.costs.products import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
-from hlo_cli.analysis.costs.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
+from hlo_cli.analysis.cost.fusions import fusion
+from hlo_cli.analysis.cost.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
+from hlo_cli.analysis.cost.traversal import callees_first, post_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -115,7 +115,7 @@ def module_cost(module: Module, *, rules: Rules = EXACT) -> Cost:
     """The sum over the entry computation, which is what XLA calls the cost of a module.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.costs.figures import XLA
+    >>> from hlo_cli.analysis.cost.cost import XLA
     >>> module = parse_module("r = f32[4097,4099] add(f32[4097,4099] a, f32[] b)")
     >>> module_cost(module).output_bytes, module_cost(module, rules=XLA).output_bytes
     (67174412, 67174416.0)

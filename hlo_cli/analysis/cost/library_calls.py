@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.costs.counting import Counting
-from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OUTPUT_BYTES, TRANSCENDENTALS, Figures, operand_key
-from hlo_cli.analysis.matmul import matmul_of
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, TRANSCENDENTALS, Figures, operand_key
+from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.ir.annotations import BackendConfig
 from hlo_cli.ir.instruction import Instruction
 
@@ -26,8 +26,8 @@ def known_call(call: Instruction, count: Counting) -> Figures | None:
     has no bytes for a kernel without an estimate, and -1 for operands of what is free.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
-    >>> from hlo_cli.analysis.costs.figures import RUN
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> from hlo_cli.analysis.cost.cost import RUN
     >>> dims = '"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}'
     >>> config = f'backend_config={{"gemm_backend_config":{{{dims}}}}}'
     >>> text = f'r = (f32[2,5], s8[99]) custom-call(f32[2,3] a, f32[3,5] b), custom_call_target="__cublas$gemm"'

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.costs.figures import (
+from hlo_cli.analysis.cost.cost import (
     BYTES,
     EXACT,
     OUTPUT_BYTES,

@@ -73,7 +73,7 @@ class Cost:
     `unknown` counts the operations in it whose cost nobody knows, which the figures leave out.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost = cost_of(parse_module("r = f32[4] add(f32[4] a, f32[4] b)").entry.root)
     >>> cost.flops, cost.bytes_accessed, cost.output_bytes, cost.operand_bytes(1), cost.unknown
     (4, 48, 16, 16, 0)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from math import copysign, inf, nan
 
-from hlo_cli.analysis.costs.applied import apply_body
-from hlo_cli.analysis.costs.counting import Counting, int64
-from hlo_cli.analysis.costs.figures import BYTES, OUTPUT_BYTES, Figures, Number, operand_key, utilization_key
+from hlo_cli.analysis.cost.apply_ops import apply_body
+from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Figures, Number, operand_key, utilization_key
+from hlo_cli.analysis.cost.counting import Counting, int64
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -18,7 +18,7 @@ def slice_(instruction: Instruction, figures: Figures, count: Counting) -> None:
     """Reads what it writes.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost = cost_of(parse_module("r = f32[2] slice(f32[8] a), slice={[1:3]}").entry.root)
     >>> cost.bytes_accessed, cost.operand_bytes(0), cost.operand_utilization(0)
     (16, 8, 0.25)
@@ -39,7 +39,7 @@ def dynamic_update_slice(instruction: Instruction, figures: Figures, count: Coun
     """Reads and writes the update; the array it is put into stays where it is.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> text = "r = f32[100] dynamic-update-slice(f32[100] a, f32[2] u, s32[] i)"
     >>> cost = cost_of(parse_module(text).entry.root)
     >>> cost.bytes_accessed, cost.operand_bytes(0), cost.output_bytes, cost.operand_utilization(0)

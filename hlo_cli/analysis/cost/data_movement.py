@@ -6,8 +6,8 @@ xla/service/hlo_cost_analysis.cc.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.costs.counting import Counting, array_of
-from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key, output_key
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key, output_key
+from hlo_cli.analysis.cost.counting import Counting, array_of
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -28,7 +28,7 @@ def transpose(instruction: Instruction, figures: Figures, count: Counting) -> No
     """Free where only the layout changes, as the elements stay where they are.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> moved = "r = f32[2,5]{1,0} transpose(f32[5,2]{1,0} a), dimensions={1,0}"
     >>> cost_of(parse_module(moved).entry.root).bytes_accessed
     80
@@ -60,7 +60,7 @@ def all_reduce(instruction: Instruction, figures: Figures, count: Counting) -> N
     """One flop an element, as if two replicas took part.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost_of(parse_module("r = f32[5] all-reduce(f32[5] a), replica_groups={{0,1,2,3}}").entry.root).flops
     5
     """

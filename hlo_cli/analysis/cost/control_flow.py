@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.costs.counting import Counting
-from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Figures, operand_key
-from hlo_cli.analysis.costs.known_calls import known_call
-from hlo_cli.analysis.costs.moves import free
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Figures, operand_key
+from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.data_movement import free
+from hlo_cli.analysis.cost.library_calls import known_call
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.ir.instruction import Instruction
 
@@ -50,7 +50,7 @@ def conditional(instruction: Instruction, figures: Figures, count: Counting) -> 
     """Of every figure the largest of all branches.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> text = '''a { p = f32[9] parameter(0)  ROOT r = f32[9] negate(p) }
     ... b { p = f32[9] parameter(0)  ROOT r = f32[9] tanh(p) }
     ... ENTRY e { i = s32[] parameter(0)  x = f32[9] parameter(1)
@@ -70,8 +70,8 @@ def custom_call(instruction: Instruction, figures: Figures, count: Counting) -> 
     """Nobody knows: for XLA minus one of everything, else nothing, or what the text tells.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
-    >>> from hlo_cli.analysis.costs.figures import EXACT, XLA
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> from hlo_cli.analysis.cost.cost import EXACT, XLA
     >>> root = parse_module('r = f32[2] custom-call(f32[2] a), custom_call_target="f"').entry.root
     >>> for rules in EXACT, XLA:
     ...     cost = cost_of(root, rules=rules)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.costs.counting import Counting
-from hlo_cli.analysis.costs.figures import FLOPS, TRANSCENDENTALS, Figures
+from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
+from hlo_cli.analysis.cost.counting import Counting
 from hlo_cli.ir.instruction import Instruction
 
 FLOP_OPCODES: Final = frozenset(
@@ -27,7 +27,7 @@ def one_flop_an_element(instruction: Instruction, figures: Figures, count: Count
     """As many flops as the result has elements.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost_of(parse_module("r = s32[5,3] xor(s32[5,3] a, s32[5,3] b)").entry.root).flops
     15
     """
@@ -40,7 +40,7 @@ def one_transcendental_an_element(instruction: Instruction, figures: Figures, co
     Random numbers count as such: a generator's state is among what it makes.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost = cost_of(parse_module("r = f32[5,3] tanh(f32[5,3] a)").entry.root)
     >>> cost.flops, cost.transcendentals
     (0, 15)

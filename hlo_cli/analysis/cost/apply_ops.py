@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from hlo_cli.analysis.costs.counting import Counting, Measure
-from hlo_cli.analysis.costs.figures import FLOPS, TRANSCENDENTALS, Figures
+from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
+from hlo_cli.analysis.cost.counting import Counting, Measure
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.window import WindowDimension
@@ -29,7 +29,7 @@ def reduce(instruction: Instruction, figures: Figures, count: Counting) -> None:
     """The body once for every element that vanishes.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> text = '''add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
     ... ENTRY e { a = f32[4,9] parameter(0)  b = f32[] constant(0)
     ...   ROOT r = f32[4] reduce(a, b), dimensions={1}, to_apply=add }'''
@@ -78,7 +78,7 @@ def sort(instruction: Instruction, figures: Figures, count: Counting) -> None:
     """n log n comparisons of one flop, whatever the body does.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> text = '''less { x = s8[] parameter(0)  y = s8[] parameter(1)  ROOT z = compare(x, y), direction=LT }
     ... ENTRY e { a = s8[2,9] parameter(0)  ROOT r = s8[2,9] sort(a), dimensions={1}, to_apply=less }'''
     >>> cost_of(parse_module(text).entry.root).flops

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.analysis.matmul import Matmul
+from hlo_cli.analysis.cost.matmuls import Matmul
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
@@ -26,7 +26,7 @@ def product_type(matmul: Matmul) -> str:
     """What a chip is asked to multiply in, as `Throughput.flops_of` understands it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matmul import matmul_of
+    >>> from hlo_cli.analysis.cost.matmuls import matmul_of
     >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     >>> words = "", ", operand_precision={highest,highest}", ", algorithm=dot_bf16_bf16_f32_x3"
     >>> [product_type(matmul_of(parse_module(text + more).entry.root)) for more in words]

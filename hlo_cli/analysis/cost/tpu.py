@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.costs.figures import Rules
+from hlo_cli.analysis.cost.cost import Rules
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
@@ -24,7 +24,7 @@ def tpu_rules(chip: str, *, float32: bool = False) -> Rules:
     """The rules of the compiler for this TPU; HloError for other chips.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> root = parse_module("r = f32[3]{0:T(128)} negate(f32[3]{0:T(128)} a)").entry.root
     >>> cost_of(root).bytes_accessed, cost_of(root, rules=tpu_rules("v5e")).bytes_accessed
     (24, 1024)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hlo_cli.analysis.costs.figures import Cost
-from hlo_cli.analysis.costs.order import callees_first
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.matmuls import matmul_of
+from hlo_cli.analysis.cost.product_type import product_type
+from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.matmul import matmul_of
-from hlo_cli.analysis.product_type import product_type
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 

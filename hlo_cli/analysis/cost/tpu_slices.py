@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from hlo_cli.analysis.costs.counting import DEFAULT_TILE, Counting
-from hlo_cli.analysis.costs.figures import BYTES, OUTPUT_BYTES, Figures, operand_key, utilization_key
+from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Figures, operand_key, utilization_key
+from hlo_cli.analysis.cost.counting import DEFAULT_TILE, Counting
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape
 
@@ -18,8 +18,8 @@ def gather_in_tiles(inner: Instruction, figures: Figures, count: Counting) -> No
     """Correct what a fusion with a gather reads: a slice for every slot of its result.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
-    >>> from hlo_cli.analysis.costs.tpu import tpu_rules
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> from hlo_cli.analysis.cost.tpu import tpu_rules
     >>> text = '''f { a = f32[99]{0:T(128)} parameter(0)  i = s32[8,1]{0,1:T(1,128)} parameter(1)
     ...   ROOT g = f32[8]{0:T(128)} gather(a, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
     ...     index_vector_dim=1, slice_sizes={1} }

@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import Final
 
-from hlo_cli.analysis.costs.counting import Counting, Measure, int64
-from hlo_cli.analysis.costs.figures import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key
+from hlo_cli.analysis.cost.counting import Counting, Measure, int64
 from hlo_cli.ir.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.window import Window, WindowDimension
@@ -24,7 +24,7 @@ def dot(instruction: Instruction, figures: Figures, count: Counting) -> None:
     """A product and a sum for every element of the result and every place that is summed over.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     >>> cost_of(parse_module(text).entry.root).flops
     60
@@ -45,7 +45,7 @@ def convolution(instruction: Instruction, figures: Figures, count: Counting) -> 
     """A product and a sum wherever the kernel lies on an element of the input, not on padding or in a gap.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.cost import cost_of
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> labels = "window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f"
     >>> text = f"r = f32[1,9,4] convolution(f32[1,9,2] a, f32[3,2,4] k), {labels}"
     >>> cost_of(parse_module(text).entry.root).flops
