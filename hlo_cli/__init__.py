@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     )
     from hlo_cli.analysis.layout.inverse_map import inverse_map, padding_mask
     from hlo_cli.analysis.matching.comparison import Comparison, compare
-    from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
-    from hlo_cli.analysis.memory_of import memory_of
+    from hlo_cli.analysis.memory.memory_analysis import memory_of
+    from hlo_cli.analysis.memory.memory_model import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.shapes.inference import inferred_shape
     from hlo_cli.analysis.step_time import StepTime, step_time_of
     from hlo_cli.fleet import Record, scan
@@ -163,8 +163,8 @@ _HOMES = {
     "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
     "hlo_cli.analysis.matching.comparison": ("Comparison", "compare"),
     "hlo_cli.analysis.cost.matmuls": ("Matmul", "matmuls_of"),
-    "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
-    "hlo_cli.analysis.memory_of": ("memory_of",),
+    "hlo_cli.analysis.memory.memory_model": ("Allocation", "LiveValue", "Memory", "Space"),
+    "hlo_cli.analysis.memory.memory_analysis": ("memory_of",),
     "hlo_cli.analysis.shapes.inference": ("inferred_shape",),
     "hlo_cli.analysis.step_time": ("StepTime", "step_time_of"),
     "hlo_cli.analysis.hardware.chip_specs": ("Throughput", "throughput_of"),

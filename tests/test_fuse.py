@@ -22,7 +22,7 @@ from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.hardware.chip_specs import throughput_of
 from hlo_cli.analysis.kernels import kernels_of, times_run_of
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.analysis.where_fields import instruction_fields
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_cost import report_of_costs

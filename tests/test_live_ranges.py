@@ -19,7 +19,7 @@ from hlo_cli.analysis.dataflow.phi_graph import simplified
 from hlo_cli.analysis.dataflow.positions import Places, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 

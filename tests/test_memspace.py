@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 import oom_messages
 from dumps import FIXTURES
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
-from hlo_cli.analysis.fitting import arena_bytes, fits_of
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory import Memory, Space
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.peak_advice import suggestions
+from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_limits import arena_bytes, fits_of
+from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.analysis.memory.turns import timeline, turns
 from hlo_cli.analysis.transfers import HOST, transfers_of
-from hlo_cli.analysis.turns import timeline, turns
 from hlo_cli.cli import main
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.memory_timeline import memory_timeline

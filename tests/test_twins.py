@@ -13,7 +13,7 @@ from hlo_cli.analysis.figures import figures_of
 from hlo_cli.analysis.matching.building import graph_of
 from hlo_cli.analysis.matching.comparison import compare
 from hlo_cli.analysis.matching.graph import Graph, Keys
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of
 from strategies import dump_text, dumps, name_of
 
 PARTS = ("keys", "metadata", "controlled", "operands", "users", "value", "expression", "comparable", "roots")

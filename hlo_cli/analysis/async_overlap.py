@@ -1,6 +1,6 @@
 """What runs while something asynchronous is under way, and so whether that is hidden behind it or exposed.
 
-Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory`.
+Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_model`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from math import inf
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.memory import Memory, Space
+from hlo_cli.analysis.memory.memory_model import Memory, Space
 from hlo_cli.analysis.operations import Operation, operation_fields, operations_of
 from hlo_cli.analysis.partly_known import AtLeast, within
 from hlo_cli.analysis.patterns import name_matcher

@@ -24,7 +24,7 @@ from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
 from hlo_cli.syntax.expectations import read_expectations
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory import Memory
+    from hlo_cli.analysis.memory.memory_model import Memory
     from hlo_cli.lint.settings import Settings
 
 _RESULTS: Final[dict[bool | None, str]] = {False: "not met", None: "not asked", True: "met"}

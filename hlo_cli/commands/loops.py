@@ -14,7 +14,7 @@ def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
     """Bodies of loops, with how often they run; conditions, branches and calls are no loops.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
     >>> list(loops_of(memory_of(parse_module("r = f32[2] negate(f32[2] p)")).runs))
     []
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hlo_cli.analysis.memory import LiveValue, Memory, Space
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.memspace_rows import at_step
 from hlo_cli.report.rows import Lazy
@@ -19,7 +19,7 @@ def memory_timeline(
     The rows add up to the totals: where a value takes another's place, the earlier one ends before that step.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] negate(p) }"
     >>> memory = memory_of(parse_module(text))
     >>> memory_timeline(memory, memory.spaces, limits={}).tracks[0].totals

@@ -12,7 +12,7 @@ from hlo_cli.commands.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.interference import Release
+    from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.memspace_wish import Wish
     from hlo_cli.report.report import Report
@@ -56,7 +56,7 @@ Examples:
 def command(inputs: tuple[str, ...], each: bool, jobs: int | None, **options: object) -> int:
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
-    from hlo_cli.analysis.interference import Release
+    from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.commands.loading import check_running, load, what_was_read
     from hlo_cli.commands.memspace_wish import about_one, wish_of
     from hlo_cli.commands.selection import Many

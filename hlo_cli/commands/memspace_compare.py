@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.compiled_memory import assigned_values, compiled_memory, value_key
-from hlo_cli.analysis.fitting import arena_bytes
-from hlo_cli.analysis.memory import LiveValue, Memory
+from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_memory, value_key
+from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memspace_compiler import live_ranges_beside
 from hlo_cli.ir.buffers import BufferAssignment

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.inputs.siblings import read_plain, read_sibling
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.interference import Release
-    from hlo_cli.analysis.memory import Memory
+    from hlo_cli.analysis.memory.interference import Release
+    from hlo_cli.analysis.memory.memory_model import Memory
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.buffers import BufferAssignment
@@ -39,9 +39,9 @@ def estimate_beside(
 
     The assignment tells the generation of a TPU, else the chip does.
     """
-    from hlo_cli.analysis.compiled_memory import assigned_generation
     from hlo_cli.analysis.hardware.chips import find_chip  # loads much that a linter does without
-    from hlo_cli.analysis.memory_of import memory_of
+    from hlo_cli.analysis.memory.compiler_memory import assigned_generation
+    from hlo_cli.analysis.memory.memory_analysis import memory_of
 
     assignment = assignment_beside(loaded)
     generation = assigned_generation(assignment) if assignment is not None else None
@@ -52,7 +52,7 @@ def estimate_beside(
 
 def memory_beside(loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2") -> Memory:
     """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
-    from hlo_cli.analysis.compiled_memory import compiled_memory
+    from hlo_cli.analysis.memory.compiler_memory import compiled_memory
 
     estimate, assignment = estimate_beside(loaded, chip=chip, release=release)
     return estimate if assignment is None else compiled_memory(estimate, assignment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.oom_instructions import instructions_behind
+from hlo_cli.analysis.memory.oom_instructions import instructions_behind
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.inputs.siblings import read_plain
 from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.fitting import Fit, fits_of
 from hlo_cli.analysis.hardware.chips import Chip, find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory import LiveValue, Memory, Offsets, Space
-from hlo_cli.analysis.peak_advice import Suggestion, suggestions
+from hlo_cli.analysis.memory.memory_limits import Fit, fits_of
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Offsets, Space
+from hlo_cli.analysis.memory.peak_reduction import Suggestion, suggestions
 from hlo_cli.commands.chips import mismatch
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memory_timeline import memory_timeline

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.fitting import arena_bytes
-from hlo_cli.analysis.memory import LiveValue, Memory, Space
+from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.table import Table

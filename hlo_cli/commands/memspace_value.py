@@ -10,7 +10,7 @@ from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
-from hlo_cli.analysis.memory import LiveValue, Memory, Space
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex

@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.memory import Memory, Space
+from hlo_cli.analysis.memory.memory_model import Memory, Space
 from hlo_cli.analysis.step_time import StepTime
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.cost_columns import with_costs

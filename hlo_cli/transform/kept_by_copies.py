@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.memory.order_independent import AnyOrder
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module

@@ -137,7 +137,7 @@ def memory(rounds: int) -> Iterator[Measured]:
 
 def analyses(rounds: int) -> Iterator[Measured]:
     """Time to find what fills memory, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.memory_of import memory_of
+    from hlo_cli.analysis.memory.memory_analysis import memory_of
 
     for what, text in (
         *((f"synthetic, {size} MB", _large(size)) for size in (4, 40)),

@@ -103,7 +103,7 @@ def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
     A branch counts as if it were taken, and a condition as often as the body.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
     >>> times_run(memory_of(module).runs)
     {<computation e: 1 instructions>: 1}
@@ -124,7 +124,7 @@ def times_counted(runs: Iterable[Run]) -> Mapping[Computation, int]:
     """How often each computation of a schedule counts in a sum: a loop whose text does not tell runs one round a time.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory_of import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
     >>> times_counted(memory_of(module).runs)
     {<computation e: 1 instructions>: 1}

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.uses import uses_of
-from hlo_cli.analysis.fitting import fits_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory import Memory, Space
-from hlo_cli.analysis.peak_advice import suggestions
+from hlo_cli.analysis.memory.memory_limits import fits_of
+from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding
@@ -168,7 +168,9 @@ def unread_argument(subject: Subject) -> Iterator[Finding]:
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> Memory:
-    from hlo_cli.analysis.compiled_memory import memory_as_assigned  # loads much, which pages and lists do without
+    from hlo_cli.analysis.memory.compiler_memory import (
+        memory_as_assigned,  # loads much, which pages and lists do without
+    )
 
     return memory_as_assigned(module, assignment)
 

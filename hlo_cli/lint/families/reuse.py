@@ -7,9 +7,9 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
-from hlo_cli.analysis.fitting import arena_bytes
 from hlo_cli.analysis.hardware.target import space_name
-from hlo_cli.analysis.memory import LiveValue, Memory
+from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
 from hlo_cli.analysis.transfers import HOST, Transfer
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape

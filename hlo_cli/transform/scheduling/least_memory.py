@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
+from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

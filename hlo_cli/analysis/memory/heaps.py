@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.buffers import Buffer
-from hlo_cli.analysis.drafts import Draft, alignment
-from hlo_cli.analysis.fast_merge import fast_merge
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.heap import Heap, is_addressable, place
-from hlo_cli.analysis.heap_events import HeapRequest, heap_request
-from hlo_cli.analysis.interference import Interference
-from hlo_cli.analysis.strategies import Placing
+from hlo_cli.analysis.memory.buffers import Buffer
+from hlo_cli.analysis.memory.drafts import Draft, alignment
+from hlo_cli.analysis.memory.heap_events import HeapRequest, heap_request
+from hlo_cli.analysis.memory.interference import Interference
+from hlo_cli.analysis.memory.strategies import Placing
+from hlo_cli.analysis.placing.fast_merge import fast_merge
+from hlo_cli.analysis.placing.heap import Heap, is_addressable, place
 
 _CHOSEN: Final = (0, 6)
 """The memory spaces of TPUs that are filled as the strategy says."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
-from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.drafts import Draft
-from hlo_cli.analysis.interference import Interference
+from hlo_cli.analysis.memory.buffers import Buffer
+from hlo_cli.analysis.memory.drafts import Draft
+from hlo_cli.analysis.memory.interference import Interference
 from hlo_cli.ir.instruction import Instruction
 
 _THREAD: Final = "sparsecore"

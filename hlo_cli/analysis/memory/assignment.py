@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.buffers import Buffer, assignment_order, time_order
 from hlo_cli.analysis.dataflow.positions import Places
-from hlo_cli.analysis.drafts import Assigned, Draft, Role, combined
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
-from hlo_cli.analysis.heaps import heaps, preset
-from hlo_cli.analysis.interference import Interference, Release
-from hlo_cli.analysis.live_ranges import LiveRanges
-from hlo_cli.analysis.operand_sharing import OperandSharing
-from hlo_cli.analysis.reuse import Reuse
-from hlo_cli.analysis.sparse_core import SparseCore
-from hlo_cli.analysis.strategies import LIMITS, OF_TPUS, USUAL, Strategy, StrategyName
+from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, time_order
+from hlo_cli.analysis.memory.drafts import Assigned, Draft, Role, combined
+from hlo_cli.analysis.memory.heaps import heaps, preset
+from hlo_cli.analysis.memory.interference import Interference, Release
+from hlo_cli.analysis.memory.live_ranges import LiveRanges
+from hlo_cli.analysis.memory.operand_sharing import OperandSharing
+from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.reuse import Reuse
+from hlo_cli.analysis.memory.sparse_core import SparseCore
+from hlo_cli.analysis.memory.strategies import LIMITS, OF_TPUS, USUAL, Strategy, StrategyName
 from hlo_cli.ir.module import Module
 
 

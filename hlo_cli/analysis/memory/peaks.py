@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.assignment import assign
-from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
-from hlo_cli.analysis.drafts import Assigned
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
-from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
-from hlo_cli.analysis.turns import Life, timeline
+from hlo_cli.analysis.memory.assignment import assign
+from hlo_cli.analysis.memory.buffers import Buffer
+from hlo_cli.analysis.memory.drafts import Assigned
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
+from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.turns import Life, timeline
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -65,7 +65,7 @@ def peaks_of(facts: AnyOrder, orders: Orders, *, with_temporaries: bool = False)
     """The peaks of a module; if asked for, `with_temporaries`, which takes longer.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.any_order import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[8,8] broadcast(p)  b = f32[8,8] broadcast(p)
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
     >>> facts = any_order(parse_module(text))

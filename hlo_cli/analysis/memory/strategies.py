@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.hardware.buffer_sizes import Generation
-from hlo_cli.analysis.heap import Heap, HeapGroup, place, place_largest, place_longest
+from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
+from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place, place_largest, place_longest
 
 Placing = Callable[[Sequence[HeapGroup], int], Heap]
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.gaps import Gaps
-from hlo_cli.analysis.live_ranges import LiveRanges
-from hlo_cli.analysis.operand_sharing import OperandSharing
+from hlo_cli.analysis.memory.live_ranges import LiveRanges
+from hlo_cli.analysis.memory.operand_sharing import OperandSharing
+from hlo_cli.analysis.placing.free_intervals import Gaps
 
 _START, _END = itemgetter(0), itemgetter(1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.chips import Chip
-from hlo_cli.analysis.memory import Memory, Offsets, Space
+from hlo_cli.analysis.memory.memory_model import Memory, Offsets, Space
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.any_order import AnyOrder
+from hlo_cli.analysis.memory.order_independent import AnyOrder
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape
@@ -19,7 +19,7 @@ class SharedBuffers:
     """The shared `buffers` by name; `fixed` are the values in them that stay: constants, arguments not donated.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.any_order import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
     >>> text = "a = f32[9] parameter(0)  i = s32[] constant(1)  u = f32[2] parameter(1)"
     >>> text += "  ROOT d = f32[9] dynamic-update-slice(a, u, i)"
     >>> shared = SharedBuffers(any_order(parse_module(f"ENTRY e {{ {text} }}")))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.hardware.buffer_sizes import Generation
     from hlo_cli.analysis.hardware.target import Target
-    from hlo_cli.analysis.interference import Release
-    from hlo_cli.analysis.strategies import StrategyName
+    from hlo_cli.analysis.memory.interference import Release
+    from hlo_cli.analysis.memory.strategies import StrategyName
 
 Order = Literal["schedule", "text"]
 """Where the order of execution comes from: the module is scheduled, or the order of its text is taken for one."""
@@ -129,7 +129,7 @@ class Space:
         The end lies before the start where another value takes over at once. At every position, the bytes of those
         whose turn it is add up to the timeline.
         """
-        from hlo_cli.analysis.turns import turns
+        from hlo_cli.analysis.memory.turns import turns
 
         values = self.values
         found = turns((value.start, value.end, value.padded_bytes, value.slot) for value in values)

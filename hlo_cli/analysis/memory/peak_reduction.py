@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from hlo_cli.analysis.layout.padding import Better, Orders
-from hlo_cli.analysis.memory import LiveValue, Space
+from hlo_cli.analysis.memory.memory_model import LiveValue, Space
 from hlo_cli.ir.shape import ArrayShape
 
 _WORTH = 0.05

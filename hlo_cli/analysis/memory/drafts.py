@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.interference import Tenants
+from hlo_cli.analysis.memory.interference import Tenants
 
 Role = Literal["parameter", "constant", "output", "thread-local", "temporary"]
 

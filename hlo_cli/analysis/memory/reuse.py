@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hlo_cli.analysis.buffers import Buffer
-from hlo_cli.analysis.drafts import Draft
-from hlo_cli.analysis.gaps import Gaps
-from hlo_cli.analysis.interference import Interference, Tenants
+from hlo_cli.analysis.memory.buffers import Buffer
+from hlo_cli.analysis.memory.drafts import Draft
+from hlo_cli.analysis.memory.interference import Interference, Tenants
+from hlo_cli.analysis.placing.free_intervals import Gaps
 
 
 @dataclass(slots=True)

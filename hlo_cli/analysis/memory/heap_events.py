@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.heap import HeapGroup
-from hlo_cli.analysis.live_ranges import LiveRanges
-from hlo_cli.analysis.operand_sharing import OperandSharing
+from hlo_cli.analysis.memory.live_ranges import LiveRanges
+from hlo_cli.analysis.memory.operand_sharing import OperandSharing
+from hlo_cli.analysis.placing.heap import HeapGroup
 from hlo_cli.ir.instruction import Instruction
 
 

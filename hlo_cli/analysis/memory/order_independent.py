@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.buffers import Buffer, buffers_of
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets, alias_sets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain, async_chains
 from hlo_cli.analysis.dataflow.in_place import InPlace
@@ -16,6 +15,7 @@ from hlo_cli.analysis.dataflow.positions import Places, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, generation_of
 from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 

@@ -21,7 +21,7 @@ from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.interference import Interference
+    from hlo_cli.analysis.memory.interference import Interference
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.placed_runs import PART_BITS, PlacedRuns
+from hlo_cli.analysis.placing.heap_layout_runs import PART_BITS, PlacedRuns
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.placed import Placed
+    from hlo_cli.analysis.placing.heap_layout import Placed
 
 _UNLIMITED: Final = 2**63 - 1
 _FEW: Final = 1000
@@ -134,7 +134,7 @@ def _nothing_placed(groups: Sequence[HeapGroup], alignment: int) -> Placed | Pla
             change[(last >> PART_BITS) + 1] -= 1
     compared = sum(count * count for count in accumulate(change))
     if len(groups) > _FEW and compared < _MANY * len(groups):
-        from hlo_cli.analysis.placed import Placed  # loads numpy, which small modules do without
+        from hlo_cli.analysis.placing.heap_layout import Placed  # loads numpy, which small modules do without
 
         return Placed(alignment)
     smallest = min((group.largest for group in groups), default=1)

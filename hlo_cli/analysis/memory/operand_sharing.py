@@ -14,8 +14,8 @@ from hlo_cli.analysis.dataflow.in_place import InPlace
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.listed_aliases import listed_aliases, operand_leaf, result_leaf
-from hlo_cli.analysis.operand_sharing_gpu import gpu_fusion_shares
+from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf, result_leaf
+from hlo_cli.analysis.memory.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
-from hlo_cli.analysis.live_ranges import live_ranges
+from hlo_cli.analysis.memory.live_ranges import live_ranges
+from hlo_cli.analysis.memory.order_independent import AnyOrder
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 
@@ -35,7 +35,7 @@ def growth_of(facts: AnyOrder) -> Growth:
     """The growth of a module in the order of its text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.any_order import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p), dimensions={}
     ...   ROOT b = f32[8] slice(a) }'''
     >>> growth_of(any_order(parse_module(text))).bytes

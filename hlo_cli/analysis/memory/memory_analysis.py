@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.assignment import assign
-from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.drafts import Assigned
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, logical_bytes, prefetched_space
 from hlo_cli.analysis.hardware.target import Target, space_name
-from hlo_cli.analysis.interference import Release
-from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
-from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
-from hlo_cli.analysis.turns import timeline
+from hlo_cli.analysis.memory.assignment import assign
+from hlo_cli.analysis.memory.buffers import Buffer
+from hlo_cli.analysis.memory.drafts import Assigned
+from hlo_cli.analysis.memory.interference import Release
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
+from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.turns import timeline
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape

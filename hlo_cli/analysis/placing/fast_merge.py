@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.heap import Heap, HeapGroup, by_size, most_held, place_largest
+from hlo_cli.analysis.placing.heap import Heap, HeapGroup, by_size, most_held, place_largest
 
 _IN_BEST_GAPS: Final = 500
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.any_order import AnyOrder
 from hlo_cli.analysis.dataflow.async_chains import is_async_start
-from hlo_cli.analysis.operand_sharing import OperandSharing
-from hlo_cli.analysis.shared_buffers import SharedBuffers
+from hlo_cli.analysis.memory.operand_sharing import OperandSharing
+from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -78,7 +78,7 @@ def overwritten_values(facts: AnyOrder) -> Walk:
     """What is overwritten before its last read, in the order of the text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.any_order import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] copy(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = f32[9] add(n, d) }'''
