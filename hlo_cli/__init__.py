@@ -21,9 +21,6 @@ from hlo_cli._version import __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
-    from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
-    from hlo_cli.analysis.async_pairs import AsyncPair
-    from hlo_cli.analysis.async_rules import broken_rules
     from hlo_cli.analysis.cost.cost import Cost, Rules
     from hlo_cli.analysis.cost.cost_analysis import costs_of, module_cost
     from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
@@ -44,8 +41,11 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.matching.comparison import Comparison, compare
     from hlo_cli.analysis.memory.memory_analysis import memory_of
     from hlo_cli.analysis.memory.memory_model import Allocation, LiveValue, Memory, Space
+    from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap, overlap_of
+    from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+    from hlo_cli.analysis.schedule.async_verifier import broken_rules
+    from hlo_cli.analysis.schedule.step_time import StepTime, step_time_of
     from hlo_cli.analysis.shapes.inference import inferred_shape
-    from hlo_cli.analysis.step_time import StepTime, step_time_of
     from hlo_cli.fleet import Record, scan
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
@@ -150,9 +150,9 @@ _HOMES = {
         "linear_index_to_multidimensional_index",
         "multidimensional_index_to_linear_index",
     ),
-    "hlo_cli.analysis.async_overlap": ("Flight", "Overlap", "overlap_of"),
-    "hlo_cli.analysis.async_pairs": ("AsyncPair",),
-    "hlo_cli.analysis.async_rules": ("broken_rules",),
+    "hlo_cli.analysis.schedule.async_overlap": ("Flight", "Overlap", "overlap_of"),
+    "hlo_cli.analysis.schedule.async_pairs": ("AsyncPair",),
+    "hlo_cli.analysis.schedule.async_verifier": ("broken_rules",),
     "hlo_cli.analysis.cost.cost_analysis": ("costs_of", "module_cost"),
     "hlo_cli.analysis.cost.cost": ("Cost", "Rules"),
     "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
@@ -166,7 +166,7 @@ _HOMES = {
     "hlo_cli.analysis.memory.memory_model": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory.memory_analysis": ("memory_of",),
     "hlo_cli.analysis.shapes.inference": ("inferred_shape",),
-    "hlo_cli.analysis.step_time": ("StepTime", "step_time_of"),
+    "hlo_cli.analysis.schedule.step_time": ("StepTime", "step_time_of"),
     "hlo_cli.analysis.hardware.chip_specs": ("Throughput", "throughput_of"),
     "hlo_cli.fleet": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),

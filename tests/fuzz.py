@@ -22,8 +22,8 @@ from damaging import PROTO_MARK, Damager
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.analysis.shapes.inference import inferred_shape
-from hlo_cli.analysis.transfers import transfers_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source

@@ -12,7 +12,6 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.cost.cost import EXACT
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_of, costs_of
 from hlo_cli.analysis.cost.kernel_costs import times_run
@@ -23,6 +22,7 @@ from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.hardware.chip_specs import throughput_of
 from hlo_cli.analysis.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
 from hlo_cli.analysis.where_fields import instruction_fields
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_cost import report_of_costs

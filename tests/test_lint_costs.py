@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import memory_of, parse_module
-from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.dataflow.users import reached, users_of
 from hlo_cli.analysis.kernels import is_launched
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.beside import Pair, kernels_beside

@@ -25,7 +25,7 @@ from hlo_cli.analysis.memory.memory_model import Memory, Space
 from hlo_cli.analysis.memory.order_independent import any_order
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.turns import timeline, turns
-from hlo_cli.analysis.transfers import HOST, transfers_of
+from hlo_cli.analysis.schedule.transfers import HOST, transfers_of
 from hlo_cli.cli import main
 from hlo_cli.commands.loading import Loaded, load_one
 from hlo_cli.commands.memory_timeline import memory_timeline

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.cost.kernel_costs import Work, works_of
 from hlo_cli.analysis.dataflow.values import sequential_computations, values_of
 from hlo_cli.analysis.memory.order_independent import any_order
 from hlo_cli.analysis.memory.peaks import peaks_of
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 

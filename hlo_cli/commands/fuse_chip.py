@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded
 from hlo_cli.ir.instruction import Instruction

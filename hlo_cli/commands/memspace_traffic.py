@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.memory.memory_model import Memory
-from hlo_cli.analysis.transfers import Transfer, transfers_of
+from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.instruction import Instruction

@@ -23,8 +23,8 @@ from hlo_cli.commands.where import where_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.async_overlap import Overlap
     from hlo_cli.analysis.hardware.chip_specs import Throughput
+    from hlo_cli.analysis.schedule.async_overlap import Overlap
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.commands.options import Output
     from hlo_cli.commands.schedule_path import Model
@@ -103,8 +103,8 @@ def command(
         )
     if limit is not None and how != "latency":
         raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
-    from hlo_cli.analysis.async_overlap import overlap_of
-    from hlo_cli.analysis.async_rules import broken_rules
+    from hlo_cli.analysis.schedule.async_overlap import overlap_of
+    from hlo_cli.analysis.schedule.async_verifier import broken_rules
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.loading import check_running, load, what_was_read
     from hlo_cli.commands.selection import Many
@@ -199,7 +199,7 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
 
 
 def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
-    from hlo_cli.analysis.async_overlap import overlap_of
+    from hlo_cli.analysis.schedule.async_overlap import overlap_of
     from hlo_cli.syntax.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.on_chip import times_on_chip

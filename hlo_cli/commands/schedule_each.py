@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.async_rules import broken_rules
 from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_verifier import broken_rules
 from hlo_cli.commands.each import Rows, Seen, asked_of_each, finish_each
 from hlo_cli.commands.loading import Loaded, check_running
 from hlo_cli.commands.options import Output, Reading

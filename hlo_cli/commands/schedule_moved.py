@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.async_pairs import is_end, is_start
 from hlo_cli.analysis.memory.memory_delta import growth_of
 from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.schedule.async_pairs import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.render.numbers import bytes_in_words

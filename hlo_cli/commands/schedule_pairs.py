@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_time import PairTimes
@@ -92,7 +92,7 @@ def _times_of(
 ) -> PairTimes | None:
     if throughput is None:
         return None
-    from hlo_cli.analysis.step_time import step_time_of
+    from hlo_cli.analysis.schedule.step_time import step_time_of
 
     return PairTimes(overlap, step_time_of(overlap, throughput), flights, blocking)
 

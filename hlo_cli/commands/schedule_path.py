@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from hlo_cli.analysis.async_overlap import Overlap
 from hlo_cli.analysis.cost.kernel_costs import Work, works_of_all
-from hlo_cli.analysis.critical_path import CriticalPath, critical_path
 from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.schedule.async_overlap import Overlap
+from hlo_cli.analysis.schedule.critical_path import CriticalPath, critical_path
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
@@ -22,7 +22,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.step_time import StepTime
+    from hlo_cli.analysis.schedule.step_time import StepTime
 
 Model = Literal["bytes", "flops", "kernels", "time"]
 
@@ -75,13 +75,13 @@ def report_of_path(
 
 
 def _step(overlap: Overlap, throughput: Throughput) -> StepTime:
-    from hlo_cli.analysis.step_time import step_time_of
+    from hlo_cli.analysis.schedule.step_time import step_time_of
 
     return step_time_of(overlap, throughput)
 
 
 def _seconds(overlap: Overlap, works: Mapping[Instruction, Work], step: StepTime) -> Mapping[Instruction, float]:
-    from hlo_cli.analysis.step_time import path_seconds
+    from hlo_cli.analysis.schedule.step_time import path_seconds
 
     found = path_seconds(step, overlap)
     return {instruction: found.get(instruction, 0.0) for instruction in works}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hlo_cli.analysis.async_overlap import Overlap, overlap_of
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.step_time import StepTime, step_time_of, whole
+from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.schedule.step_time import StepTime, step_time_of, whole
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.schedule_moved import moved_table

@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final
 
-from hlo_cli.analysis.async_overlap import Flight, Overlap
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.memory.memory_model import Memory, Space
-from hlo_cli.analysis.step_time import StepTime
+from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
+from hlo_cli.analysis.schedule.step_time import StepTime
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
@@ -88,7 +88,7 @@ def report_of_steps(
 def _times_of(overlap: Overlap, throughput: Throughput | None) -> StepTime | None:
     if throughput is None:
         return None
-    from hlo_cli.analysis.step_time import step_time_of
+    from hlo_cli.analysis.schedule.step_time import step_time_of
 
     return step_time_of(overlap, throughput)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hlo_cli.analysis.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.module_diff import module_diff
 from hlo_cli.ir.module import Module

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.async_overlap import Flight, Overlap
-from hlo_cli.analysis.step_time import FlightTime, StepTime, known_part, whole
+from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
+from hlo_cli.analysis.schedule.step_time import FlightTime, StepTime, known_part, whole
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_words import all_of, blocking_number, noun_of

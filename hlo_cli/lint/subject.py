@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
-from hlo_cli.analysis.async_rules import async_problems
 from hlo_cli.analysis.dataflow.computation_contexts import Contexts, contexts_of
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.fusion_rules import fusion_problems
 from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
+from hlo_cli.analysis.schedule.async_verifier import async_problems
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hlo_cli.analysis.async_pairs import async_pairs
 from hlo_cli.analysis.memory.order_independent import any_order
 from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction

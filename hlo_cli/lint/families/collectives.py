@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
 from hlo_cli.ir.devices import Groups
 from hlo_cli.ir.instruction import Instruction

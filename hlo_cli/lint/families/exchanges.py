@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

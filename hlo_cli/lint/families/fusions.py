@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.async_aliasing import aliased_parts
+from hlo_cli.analysis.schedule.async_aliasing import aliased_parts
 from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible

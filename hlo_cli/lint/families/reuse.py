@@ -10,7 +10,7 @@ from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
-from hlo_cli.analysis.transfers import HOST, Transfer
+from hlo_cli.analysis.schedule.transfers import HOST, Transfer
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.finding import Finding

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.async_overlap import Flight
-from hlo_cli.analysis.async_pairs import AsyncPair
-from hlo_cli.analysis.transfers import HOST
+from hlo_cli.analysis.schedule.async_overlap import Flight
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.transfers import HOST
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.beside import kernels_beside
 from hlo_cli.lint.finding import Finding

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import Decider, is_loop
 from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
@@ -16,6 +15,7 @@ from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.analysis.fusion.together import are_elements_taken, gives_elements, result_shape
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.fusing.overwriting import Overwriting

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES, is_end
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, is_end
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import OPAQUE

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.async_bytes import moved_bytes
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
 from hlo_cli.analysis.cost.kernel_costs import works_of_all
+from hlo_cli.analysis.schedule.async_bytes import moved_bytes
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import AsyncPair, async_pairs
 from hlo_cli.analysis.memory.peaks import Orders
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.async_overlap import Overlap, overlap_of
-from hlo_cli.analysis.async_pairs import AsyncPair
 from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.step_time import path_seconds, step_time_of
+from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.step_time import path_seconds, step_time_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.flights import Times

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from math import isclose
 
-from hlo_cli.analysis.async_overlap import Overlap, blocking_pair
 from hlo_cli.analysis.cost.kernel_costs import times_counted, times_run
 from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.playback import Events, Playback, play
-from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
+from hlo_cli.analysis.schedule.async_overlap import Overlap, blocking_pair
+from hlo_cli.analysis.schedule.simulation import Events, Playback, play
+from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -130,7 +130,7 @@ def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float
     that it runs does. What nobody knows the time of takes none.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_overlap import overlap_of
+    >>> from hlo_cli.analysis.schedule.async_overlap import overlap_of
     >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
     >>> found = path_seconds(step_time_of(overlap, throughput_of("v5e")), overlap)
@@ -149,7 +149,7 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
     """How long the schedule of an overlap takes on a chip.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_overlap import overlap_of
+    >>> from hlo_cli.analysis.schedule.async_overlap import overlap_of
     >>> from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
     >>> text = '''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[100] parameter(0)

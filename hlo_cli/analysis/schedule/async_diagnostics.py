@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from hlo_cli.analysis.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
 from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

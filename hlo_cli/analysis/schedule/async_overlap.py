@@ -13,8 +13,6 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
 
-from hlo_cli.analysis.async_bytes import moved_bytes
-from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import Work, costs_of_kernels, times_run, work_of
 from hlo_cli.analysis.dataflow.async_chains import async_chains
@@ -22,6 +20,8 @@ from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_bytes import moved_bytes
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from hlo_cli.analysis.async_overlap import Overlap
 from hlo_cli.analysis.cost.kernel_costs import times_counted
-from hlo_cli.analysis.transfer_time import TransferTime, Wire
+from hlo_cli.analysis.schedule.async_overlap import Overlap
+from hlo_cli.analysis.schedule.transfer_time import TransferTime, Wire
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -65,7 +65,7 @@ def play(overlap: Overlap, events: Events) -> Playback:
     """The schedule of an overlap with these events.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_overlap import overlap_of
+    >>> from hlo_cli.analysis.schedule.async_overlap import overlap_of
     >>> overlap = overlap_of(parse_module("r = f32[4] add(f32[4] a, f32[4] b)"))
     >>> play(overlap, Events({2: 0.5}, {}, {}, {}, (), frozenset())).seconds
     0.5

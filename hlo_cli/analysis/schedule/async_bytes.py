@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
 UPDATE_AT: Final = {"dynamic-update-slice": 1, "scatter": -1}
@@ -21,7 +21,7 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     outfeed, what it is given; of all others the result: a copy's, a slice's, what was received or sent.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_pairs import async_pairs
+    >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
     >>> text = '''HloModule m
     ... ENTRY e { p = f32[4] parameter(0)
     ...   s = (f32[4], f32[16]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
@@ -45,7 +45,7 @@ def ends_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
     """The shapes of what goes in and of what comes out, None where the text does not have it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_pairs import async_pairs
+    >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
     >>> module = parse_module("s = (f32[4]{0:S(1)}, f32[4]{0}, u32[]) copy-start(f32[4]{0} p)")
     >>> given, result = ends_of(async_pairs(module).pairs[0])
     >>> str(given[0]), str(result)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.async_bytes import UPDATE_AT, ends_of
-from hlo_cli.analysis.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, ends_of
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -65,7 +65,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
     moves within the main memory is read and written, so that each byte counts twice.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_pairs import async_pairs
+    >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
     >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
     >>> module = parse_module('''HloModule m
     ... sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }

@@ -15,9 +15,9 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.async_problems import Problem
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_diagnostics import Problem
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis import async_aliasing as aliasing
-from hlo_cli.analysis import async_chain_rules as chain
-from hlo_cli.analysis import async_computation_rules as computation
-from hlo_cli.analysis import async_shapes as shapes
-from hlo_cli.analysis.async_deadlock import deadlocks
-from hlo_cli.analysis.async_pairs import AsyncPairs, async_pairs
-from hlo_cli.analysis.async_problems import Asynchronous, Problem, Rule
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.dataflow.users import users_among
+from hlo_cli.analysis.schedule import async_aliasing as aliasing
+from hlo_cli.analysis.schedule import async_chain_rules as chain
+from hlo_cli.analysis.schedule import async_computation_rules as computation
+from hlo_cli.analysis.schedule import async_shapes as shapes
+from hlo_cli.analysis.schedule.async_deadlock import deadlocks
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem, Rule
+from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import AsyncPair, is_end
-from hlo_cli.analysis.async_problems import Asynchronous, Problem
-from hlo_cli.analysis.async_shapes import parts_of
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
+from hlo_cli.analysis.schedule.async_shapes import parts_of
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
@@ -34,7 +34,7 @@ def aliased_parts(pair: AsyncPair, member: Instruction, alias: OutputOperandAlia
     """What a start or an update says shares a buffer: a part of an operand and one of its shape, as far as they exist.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.async_pairs import async_pairs
+    >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
     >>> text = '''HloModule m
     ... f { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }
     ... ENTRY e { p = f32[4] parameter(0)
