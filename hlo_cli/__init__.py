@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.cost.cost_analysis import costs_of, module_cost
     from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
-    from hlo_cli.analysis.custom_calls.convention import CallBuffer
-    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-    from hlo_cli.analysis.fusions import Fusion, fusions_of
+    from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer
+    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+    from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
+    from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
     from hlo_cli.analysis.hardware.chip_specs import Throughput, throughput_of
-    from hlo_cli.analysis.kernels import Kernel, kernels_of
     from hlo_cli.analysis.layout.address_map import address_map
     from hlo_cli.analysis.layout.addresses import (
         element_at,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         multidimensional_index_to_linear_index,
     )
     from hlo_cli.analysis.layout.inverse_map import inverse_map, padding_mask
-    from hlo_cli.analysis.matching.comparison import Comparison, compare
+    from hlo_cli.analysis.matching.module_diff import Comparison, compare
     from hlo_cli.analysis.memory.memory_analysis import memory_of
     from hlo_cli.analysis.memory.memory_model import Allocation, LiveValue, Memory, Space
     from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap, overlap_of
@@ -156,12 +156,12 @@ _HOMES = {
     "hlo_cli.analysis.cost.cost_analysis": ("costs_of", "module_cost"),
     "hlo_cli.analysis.cost.cost": ("Cost", "Rules"),
     "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
-    "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
-    "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),
-    "hlo_cli.analysis.fusions": ("Fusion", "fusions_of"),
+    "hlo_cli.analysis.custom_calls.calling_convention": ("CallBuffer",),
+    "hlo_cli.analysis.fusion.fusion_verifier": ("broken_fusion_rules",),
+    "hlo_cli.analysis.fusion.fusions": ("Fusion", "fusions_of"),
     "hlo_cli.analysis.layout.inverse_map": ("inverse_map", "padding_mask"),
-    "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
-    "hlo_cli.analysis.matching.comparison": ("Comparison", "compare"),
+    "hlo_cli.analysis.fusion.kernels": ("Kernel", "kernels_of"),
+    "hlo_cli.analysis.matching.module_diff": ("Comparison", "compare"),
     "hlo_cli.analysis.cost.matmuls": ("Matmul", "matmuls_of"),
     "hlo_cli.analysis.memory.memory_model": ("Allocation", "LiveValue", "Memory", "Space"),
     "hlo_cli.analysis.memory.memory_analysis": ("memory_of",),

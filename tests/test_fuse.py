@@ -16,11 +16,11 @@ from hlo_cli.analysis.cost.cost import EXACT
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_of, costs_of
 from hlo_cli.analysis.cost.kernel_costs import times_run
 from hlo_cli.analysis.cost.matmuls import matmuls_of
-from hlo_cli.analysis.fusion_heroes import all_fused, heroes_of
-from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
+from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of, fusions_of
+from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
+from hlo_cli.analysis.fusion.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.hardware.chip_specs import throughput_of
-from hlo_cli.analysis.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.analysis.schedule.async_overlap import overlap_of
 from hlo_cli.analysis.where_fields import instruction_fields

@@ -12,7 +12,7 @@ import pytest
 
 from hlo_cli import memory_of, parse_module
 from hlo_cli.analysis.dataflow.users import reached, users_of
-from hlo_cli.analysis.kernels import is_launched
+from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.schedule.async_overlap import overlap_of
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.matching.comparison import Comparison
+from hlo_cli.analysis.matching.module_diff import Comparison
 from hlo_cli.commands.diff_inputs import Found, side_of
 from hlo_cli.commands.diff_report import answer_of
 from hlo_cli.commands.diff_view import View

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hlo_cli.analysis.figures import figures_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
-from hlo_cli.analysis.matching.comparison import Comparison
+from hlo_cli.analysis.matching.module_diff import Comparison
 from hlo_cli.commands.diff_rows import change_table, header_table, stat_table
 from hlo_cli.commands.diff_summary import record_of, summary_tables
 from hlo_cli.commands.diff_view import View

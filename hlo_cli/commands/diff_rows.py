@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hlo_cli.analysis.dataflow.values import sequential_computations
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.comparison import Changed, Comparison
+from hlo_cli.analysis.matching.module_diff import Changed, Comparison
 from hlo_cli.commands.diff_view import View
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

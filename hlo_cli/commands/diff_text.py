@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hlo_cli.analysis.matching.comparison import Comparison
-from hlo_cli.analysis.matching.said import NAMING, renamed_value
+from hlo_cli.analysis.matching.content import NAMING, renamed_value
+from hlo_cli.analysis.matching.module_diff import Comparison
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

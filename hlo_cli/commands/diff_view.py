@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.analysis.matching.comparison import Comparison, compare
+from hlo_cli.analysis.matching.module_diff import Comparison, compare
 from hlo_cli.ir.module import Module
 
 

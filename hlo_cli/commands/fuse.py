@@ -112,7 +112,7 @@ def command(
     check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
     if is_about_calls:
         check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
-    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
     from hlo_cli.commands.chips import chosen_throughput
     from hlo_cli.commands.fuse_chip import Timing
     from hlo_cli.commands.loading import check_running, load, what_was_read

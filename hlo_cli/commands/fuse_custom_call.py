@@ -8,10 +8,10 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.c_names import Identifiers
 from hlo_cli.analysis.custom_calls.c_signature import c_signature
 from hlo_cli.analysis.custom_calls.call import DecodedCall
-from hlo_cli.analysis.custom_calls.convention import CallBuffer, cpu_place, gpu_place
+from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer, cpu_place, gpu_place
+from hlo_cli.analysis.custom_calls.config import Field
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
 from hlo_cli.analysis.custom_calls.libraries import library_words
-from hlo_cli.analysis.custom_calls.payload import Field
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins

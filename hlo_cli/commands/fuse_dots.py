@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
 from hlo_cli.analysis.cost.product_type import product_type
-from hlo_cli.analysis.kernels import times_run_of
+from hlo_cli.analysis.fusion.kernels import times_run_of
 from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins

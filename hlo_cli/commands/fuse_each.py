@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hlo_cli.analysis.fusion_rules import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
 from hlo_cli.commands.each import Rows, Seen, asked_of_each, finish_each
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_list import report_of_fusions

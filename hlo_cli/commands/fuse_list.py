@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import costs_among, costs_of
-from hlo_cli.analysis.fusions import Fusion, fusions_of
+from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
+from hlo_cli.analysis.fusion.kernel_details import estimated_cycles
+from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.kernel_details import estimated_cycles
-from hlo_cli.analysis.kernels import Kernel, kernels_of
 from hlo_cli.commands.fuse_chip import Timing, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse_ways import kernels_table, ways_table
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of

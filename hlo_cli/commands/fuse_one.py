@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.fusions import Fusion, fusion_of
+from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
+from hlo_cli.analysis.fusion.kernel_backends import way_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.kernel_ways import way_of
 from hlo_cli.commands.fuse_chip import Timing, model_of, notes_on_costs
 from hlo_cli.commands.fuse_remarks import hidden_among, is_said_in_a_word, remark_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.kernels import Kernel
+from hlo_cli.analysis.fusion.kernels import Kernel
 from hlo_cli.commands.fuse_chip import Timing, columns_for
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of

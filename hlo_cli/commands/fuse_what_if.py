@@ -9,9 +9,9 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.kernels import kernels_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.module_diff import module_diff
 from hlo_cli.ir.module import Module

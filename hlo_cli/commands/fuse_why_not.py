@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hlo_cli.analysis.fusion.rules import FusionRules
-from hlo_cli.analysis.fusion.why_not import Neighbours, why_not_fused
+from hlo_cli.analysis.fusion.unfused_pairs import Neighbours, why_not_fused
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where

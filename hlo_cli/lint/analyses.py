@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
-from hlo_cli.analysis.fusion_heroes import all_fused
-from hlo_cli.analysis.kernels import is_launched, times_run_of
+from hlo_cli.analysis.fusion.heroes import all_fused
+from hlo_cli.analysis.fusion.kernels import is_launched, times_run_of
 from hlo_cli.analysis.memory.memory_model import Memory
 from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of

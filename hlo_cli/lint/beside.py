@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hlo_cli.analysis.kernels import is_launched
+from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import Contexts, contexts_of
 from hlo_cli.analysis.dataflow.users import Users, users_among
-from hlo_cli.analysis.fusion_rules import fusion_problems
+from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems

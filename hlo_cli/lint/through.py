@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
-from hlo_cli.analysis.fusion_heroes import roots_of
+from hlo_cli.analysis.fusion.heroes import roots_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.subject import Subject
 

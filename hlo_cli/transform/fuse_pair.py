@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
+from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.decide import Decider
-from hlo_cli.analysis.fusion.duplication import users_first
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.ir.instruction import Instruction

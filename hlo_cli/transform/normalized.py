@@ -14,7 +14,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
-from hlo_cli.analysis.matching.said import NAMING, renamed_value, what_is_said
+from hlo_cli.analysis.matching.content import NAMING, renamed_value, what_is_said
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.layout import default_layout

@@ -158,9 +158,9 @@ def analyses(rounds: int) -> Iterator[Measured]:
 def fuse(rounds: int) -> Iterator[Measured]:
     """Time to find what is fused, and what everything costs, as a multiple of the time to read the module."""
     from hlo_cli.analysis.cost.cost_analysis import costs_of
-    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-    from hlo_cli.analysis.fusions import fusions_of
-    from hlo_cli.analysis.kernels import kernels_of
+    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+    from hlo_cli.analysis.fusion.fusions import fusions_of
+    from hlo_cli.analysis.fusion.kernels import kernels_of
 
     for size in (4, 40):
         text = _large(size)

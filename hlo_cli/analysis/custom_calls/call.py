@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hlo_cli.analysis.custom_calls.convention import CallBuffer, call_buffers, has_nested_tuples
-from hlo_cli.analysis.custom_calls.payload import Payload, payload_of
-from hlo_cli.analysis.custom_calls.reading import unread_elements
+from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer, call_buffers, has_nested_tuples
+from hlo_cli.analysis.custom_calls.config import Payload, payload_of
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
+from hlo_cli.analysis.custom_calls.unused_results import unread_elements
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of

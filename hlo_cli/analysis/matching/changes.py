@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.matching.said import NAMING
+from hlo_cli.analysis.matching.content import NAMING
 from hlo_cli.ir.annotations import Json
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.metadata import Metadata

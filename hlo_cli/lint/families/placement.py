@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.fusion.kernel_backends import way_of
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.kernel_ways import way_of
 from hlo_cli.ir.custom_call import custom_call
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.named_sharding import NamedSharding

@@ -12,8 +12,8 @@ from hlo_cli.analysis.fusion.decide import Decider, is_loop
 from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations
 from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
+from hlo_cli.analysis.fusion.multi_output import are_elements_taken, gives_elements, result_shape
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
-from hlo_cli.analysis.fusion.together import are_elements_taken, gives_elements, result_shape
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.module import Module

@@ -12,8 +12,8 @@ from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.graph import Graph, Node
+from hlo_cli.analysis.fusion.multi_output import can_be_together, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.analysis.fusion.rules import Rule
-from hlo_cli.analysis.fusion.together import can_be_together, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.transform.fusing.names import ModuleNames
 from hlo_cli.transform.fusing.overwriting import Overwriting
 from hlo_cli.transform.fusing.reaching import Reaching

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.cost.matmuls import matmul_of
-from hlo_cli.analysis.tiled_transpose import is_tiled_transpose
+from hlo_cli.analysis.fusion.tiled_transpose import is_tiled_transpose
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
+from hlo_cli.analysis.matching.boundaries import pair_by_number
+from hlo_cli.analysis.matching.change_weights import Weights
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.differences import Differences
-from hlo_cli.analysis.matching.ends import pair_by_number
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
+from hlo_cli.analysis.matching.instruction_diff import Differences
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
-from hlo_cli.analysis.matching.weights import Weights
 from hlo_cli.ir.computation import Computation
 
 _FARTHEST: Final = 100

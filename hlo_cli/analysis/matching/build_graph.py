@@ -5,9 +5,9 @@ What a second module has letter by letter like the first is taken over from ther
 
 from __future__ import annotations
 
+from hlo_cli.analysis.matching.content import essential, op_name_in, what_is_said
 from hlo_cli.analysis.matching.graph import TOLD, Graph, Key, Keys, Node, Text, Unit
-from hlo_cli.analysis.matching.said import essential, op_name_in, what_is_said
-from hlo_cli.analysis.matching.verbatim import Verbatim
+from hlo_cli.analysis.matching.identical_computations import Verbatim
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 

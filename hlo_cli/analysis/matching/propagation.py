@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
+from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Node
 from hlo_cli.analysis.matching.pairs import Pairs
-from hlo_cli.analysis.matching.said import op_name_in
 from hlo_cli.ir.shape import ArrayShape
 
 _MOST_USERS: Final = 32

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.matching.differences import is_plumbing
 from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
+from hlo_cli.analysis.matching.instruction_diff import is_plumbing
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir.instruction import Instruction
 
@@ -20,7 +20,7 @@ class Beside:
     """Looks for pairs along the links of two graphs; only instructions of one opcode are offered.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))

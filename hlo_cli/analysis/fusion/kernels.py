@@ -10,8 +10,8 @@ from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.fusion.kernel_backends import Way, way_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.kernel_ways import Way, way_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -10,7 +10,7 @@ class Verbatim:
     """Takes over from one graph into another what is said of computations whose text is the same.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = "HloModule m\\n\\nENTRY e {\\n  p = s8[2] parameter(0)\\n  ROOT n = s8[2] not(p)\\n}\\n"
     >>> one = graph_of(parse_module(text), numbers := Keys())

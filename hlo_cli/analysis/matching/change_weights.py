@@ -33,7 +33,7 @@ class Weights:
     Names weigh little, then by whom it is used, and what stands beside it in the text least.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))

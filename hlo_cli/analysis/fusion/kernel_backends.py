@@ -9,8 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from hlo_cli.analysis.fusion.kernel_details import (
+    cycles_in_words,
+    gpu_fusion_path,
+    tiles_in_words,
+    triton_gemm_in_words,
+)
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.kernel_details import cycles_in_words, gpu_fusion_path, tiles_in_words, triton_gemm_in_words
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hlo_cli.analysis.cost.cost import EXACT, Cost, Rules
 from hlo_cli.analysis.cost.cost_analysis import costs_among, costs_of
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
-from hlo_cli.analysis.fusion_heroes import all_fused, heroes_of
+from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

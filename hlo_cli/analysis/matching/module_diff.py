@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.differences import is_plumbing
+from hlo_cli.analysis.matching.diff_cost import Reckoning
 from hlo_cli.analysis.matching.graph import Node
-from hlo_cli.analysis.matching.improving import improve
+from hlo_cli.analysis.matching.instruction_diff import is_plumbing
+from hlo_cli.analysis.matching.local_search import improve
 from hlo_cli.analysis.matching.matching import Matching, match
-from hlo_cli.analysis.matching.reckoning import Reckoning
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.matching.beside import Beside
+from hlo_cli.analysis.matching.candidates import Beside
+from hlo_cli.analysis.matching.change_weights import ONE
+from hlo_cli.analysis.matching.diff_cost import Reckoning
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
-from hlo_cli.analysis.matching.reckoning import Reckoning
-from hlo_cli.analysis.matching.weights import ONE
 from hlo_cli.ir.computation import Computation
 
 _MOST_PLACES: Final = 300
@@ -43,7 +43,7 @@ def improve(pairs: Pairs, reckoning: Reckoning) -> None:
     """Change pairs as long as that leaves less to tell, looking only beside what is told.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = "HloModule m  ENTRY e { p = s8[2] parameter(0)  q = s8[2] not(p)  ROOT n = s8[2] negate(q) }"
     >>> numbers = Keys()

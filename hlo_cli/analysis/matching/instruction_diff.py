@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
 from hlo_cli.analysis.matching.graph import SAID, TOLD, Graph, Node
+from hlo_cli.analysis.matching.operand_changes import Rewiring
 from hlo_cli.analysis.matching.pairs import Pairs
-from hlo_cli.analysis.matching.rewiring import Rewiring
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -28,7 +28,7 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
     """The arguments of two programs by their paths, as `params['w']`: one more before them changes their numbers.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = 'HloModule m  ENTRY e { %s w = s8[2] parameter(%d), metadata={op_name="w"}  ROOT n = s8[2] not(w) }'
     >>> new = text % ('b = s8[2] parameter(0), metadata={op_name="b"}', 1)
