@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from hlo_cli.analysis.overview import Figure, overview
+from hlo_cli.analysis.query.module_summary import Figure, overview
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.inputs.each import Piece, pieces_of, read_piece
 from hlo_cli.inputs.input import Input

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from expecting import SPELLINGS, judged, stated
 from hlo_cli import HloError, Source, load, memory_of, parse_module
-from hlo_cli.analysis.expectations import verdicts
-from hlo_cli.analysis.operations import operations_of
+from hlo_cli.analysis.query.assertions import verdicts
+from hlo_cli.analysis.query.logical_operations import operations_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
 from hlo_cli.commands.help import EXPECT

@@ -22,8 +22,8 @@ from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
 from hlo_cli.analysis.fusion.kernels import kernels_of, times_run_of
 from hlo_cli.analysis.hardware.chip_specs import throughput_of
 from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.query.where_fields import instruction_fields
 from hlo_cli.analysis.schedule.async_overlap import overlap_of
-from hlo_cli.analysis.where_fields import instruction_fields
 from hlo_cli.commands.fuse_chip import Timing
 from hlo_cli.commands.fuse_cost import report_of_costs
 from hlo_cli.commands.fuse_dots import report_of_dots

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli.analysis.layout.padding import data_values
-from hlo_cli.analysis.where import predicate
-from hlo_cli.analysis.where_fields import instruction_fields, value_fields
+from hlo_cli.analysis.query.where import predicate
+from hlo_cli.analysis.query.where_fields import instruction_fields, value_fields
 from hlo_cli.commands.help import WHERE
 from hlo_cli.commands.loading import load_one
 from hlo_cli.commands.options import Reading

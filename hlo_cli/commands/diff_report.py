@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.figures import figures_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import Comparison
+from hlo_cli.analysis.query.module_metrics import figures_of
 from hlo_cli.commands.diff_rows import change_table, header_table, stat_table
 from hlo_cli.commands.diff_summary import record_of, summary_tables
 from hlo_cli.commands.diff_view import View

@@ -24,7 +24,7 @@ from hlo_cli.report.findings import ReportedFinding
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.expectations import Verdict
+    from hlo_cli.analysis.query.assertions import Verdict
     from hlo_cli.commands.lint_expect import Outcome
     from hlo_cli.ir.expectation import Expectation
 

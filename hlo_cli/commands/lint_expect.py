@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.expectations import Verdict, check_expectation, verdicts
+from hlo_cli.analysis.query.assertions import Verdict, check_expectation, verdicts
 from hlo_cli.commands.each import short_paths
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.expectation import Expectation

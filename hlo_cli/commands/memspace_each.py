@@ -9,7 +9,7 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.memory_limits import Fit, arena_bytes, fits_of
 from hlo_cli.analysis.memory.memory_model import Memory, Space
-from hlo_cli.analysis.program_stage import ProgramStage
+from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.loading import Loaded, check_running
 from hlo_cli.commands.memspace_compiler import memory_beside

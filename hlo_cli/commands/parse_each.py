@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.overview import Figure, overview
+from hlo_cli.analysis.query.module_summary import Figure, overview
 from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.selection import Many

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hlo_cli.analysis.program_stage import ProgramStage, program_stage
+from hlo_cli.analysis.query.program_stage import ProgramStage, program_stage
 from hlo_cli.commands.loading import Loaded
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report

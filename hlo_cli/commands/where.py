@@ -15,7 +15,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.dataflow.values import Value
-    from hlo_cli.analysis.where import FieldValue, Kind, Predicate
+    from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
@@ -39,8 +39,8 @@ def where_option(function: _F) -> _F:
 
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:
     """Whether an expression is true of an instruction, None where nobody knows."""
-    from hlo_cli.analysis.where import predicate
-    from hlo_cli.analysis.where_fields import instruction_fields
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import instruction_fields
     from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
     from hlo_cli.syntax.where import parse_where
 
@@ -49,8 +49,8 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
 
 def values_where(expression: str, module: Module) -> Predicate[Value]:
     """Whether an expression is true of a value: of its own shape, and of the instruction that makes it."""
-    from hlo_cli.analysis.where import predicate
-    from hlo_cli.analysis.where_fields import value_fields
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import value_fields
     from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
     from hlo_cli.syntax.where import parse_where
 
@@ -84,8 +84,8 @@ def rows_where(expression: str, table: Table) -> Table:
     >>> rows_where("bytes > 1KiB", table).rows
     (('a', 4096),)
     """
-    from hlo_cli.analysis.where import predicate
-    from hlo_cli.analysis.where_fields import row_fields
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import row_fields
     from hlo_cli.syntax.where import parse_where
 
     kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}

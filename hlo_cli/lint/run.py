@@ -16,7 +16,7 @@ from hlo_cli.lint.subject import Subject
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.expectations import Verdict
+    from hlo_cli.analysis.query.assertions import Verdict
 
 
 @dataclass(frozen=True, slots=True)

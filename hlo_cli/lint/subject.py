@@ -24,7 +24,7 @@ from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.expectations import Verdict
+    from hlo_cli.analysis.query.assertions import Verdict
 
 Located = tuple[Instruction, Diagnostic]
 """Something that is told of an instruction."""

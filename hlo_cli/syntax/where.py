@@ -1,7 +1,7 @@
 """The language of `--where`: comparisons of fields, joined by and, or, not and parentheses.
 
 The words are XLA's, the language is this tool's own; `hlo help where` describes it. What the expression means is
-decided in `analysis/where.py`.
+decided in `analysis/query/where.py`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hlo_cli.analysis.cache import remembered
 from hlo_cli.analysis.dataflow.computation_contexts import Contexts, contexts_of
 from hlo_cli.analysis.dataflow.subshapes import Subshapes, subshapes_of
-from hlo_cli.analysis.remembered import remembered
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal
 
-from hlo_cli.analysis.remembered import remembered
+from hlo_cli.analysis.cache import remembered
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 

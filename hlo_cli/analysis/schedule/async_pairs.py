@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from hlo_cli.analysis.cache import remembered
 from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
-from hlo_cli.analysis.remembered import remembered
 from hlo_cli.analysis.schedule.async_tracing import origin_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.spellings import is_product_opcode
+from hlo_cli.analysis.query.spellings import is_product_opcode
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
@@ -13,7 +13,7 @@ from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import amount
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.expectations import Part, Verdict
+    from hlo_cli.analysis.query.assertions import Part, Verdict
 
 _TARGETS: Final = {"tpu": "a TPU", "gpu": "this GPU module", "cpu": "this CPU module", None: "this module"}
 _NAMED: Final = 3

@@ -14,10 +14,10 @@ from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.partly_known import AtLeast
-from hlo_cli.analysis.patterns import name_matcher
-from hlo_cli.analysis.where import Fields, FieldValue, Kind, Predicate, Reader
-from hlo_cli.analysis.where_opcodes import opcode_check, opcodes_of
-from hlo_cli.analysis.where_shapes import dimension, of_shape, result_shape, shape_fields
+from hlo_cli.analysis.query.patterns import name_matcher
+from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader
+from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
+from hlo_cli.analysis.query.where_shapes import dimension, of_shape, result_shape, shape_fields
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -35,7 +35,7 @@ def instruction_fields(module: Module, attributes: Collection[str] = ()) -> Fiel
     """What can be asked of the instructions of a module; `attributes` are those that may be asked for in any.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.where import predicate
+    >>> from hlo_cli.analysis.query.where import predicate
     >>> from hlo_cli.syntax.where import parse_where
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[8] parameter(0)  ROOT q = f32[8] add(p, p) }")
     >>> test = predicate(parse_where("padded_bytes == 32B and uses(%p)"), instruction_fields(module))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.matmuls import is_product
-from hlo_cli.analysis.where import FieldValue, Kind, Reader
+from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 

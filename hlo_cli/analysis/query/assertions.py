@@ -14,11 +14,11 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.memory.memory_model import Memory, Space
-from hlo_cli.analysis.operations import Operation, operation_fields, operations_of
 from hlo_cli.analysis.partly_known import AtLeast, within
-from hlo_cli.analysis.patterns import name_matcher
-from hlo_cli.analysis.spellings import Spelling, other_spellings
-from hlo_cli.analysis.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
+from hlo_cli.analysis.query.logical_operations import Operation, operation_fields, operations_of
+from hlo_cli.analysis.query.patterns import name_matcher
+from hlo_cli.analysis.query.spellings import Spelling, other_spellings
+from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.expectation import Expectation, Quantity
 from hlo_cli.ir.instruction import Instruction

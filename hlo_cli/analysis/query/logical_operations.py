@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
+from hlo_cli.analysis.query.where_fields import fields_of
+from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
 from hlo_cli.analysis.schedule.async_overlap import overlap_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair, async_pairs
-from hlo_cli.analysis.where import Fields, FieldValue, Reader
-from hlo_cli.analysis.where_fields import fields_of
-from hlo_cli.analysis.where_opcodes import check_operation_opcode
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
