@@ -15,7 +15,7 @@ from hlo_cli.analysis.custom_calls.libraries import library_words
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.origins import Origins
-from hlo_cli.ir.aliasing import OutputOperandAlias, index_text
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias, index_text
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.render.numbers import bytes_in_words, counted

@@ -15,7 +15,7 @@ from hlo_cli.commands.options import finish, input_options, output_of, output_op
 
 if TYPE_CHECKING:
     from hlo_cli.commands.options import Output, Reading
-    from hlo_cli.ir.expectation import Expectation
+    from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import Settings
 
 FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."

@@ -26,7 +26,7 @@ from hlo_cli.source import Diagnostic, Source
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import Verdict
     from hlo_cli.commands.lint_expect import Outcome
-    from hlo_cli.ir.expectation import Expectation
+    from hlo_cli.ir.assertion import Expectation
 
 
 @dataclass(frozen=True, slots=True)

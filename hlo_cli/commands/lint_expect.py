@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.query.assertions import Verdict, check_expectation, verdicts
 from hlo_cli.commands.each import short_paths
 from hlo_cli.inputs.input import Input
-from hlo_cli.ir.expectation import Expectation
+from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.families.expectations import not_met, other_names
 from hlo_cli.lint.words import amount

@@ -17,7 +17,7 @@ from hlo_cli.report.report import Part, Report
 
 if TYPE_CHECKING:
     from hlo_cli.commands.lint_each import Looked
-    from hlo_cli.ir.expectation import Expectation
+    from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import Settings
 
 

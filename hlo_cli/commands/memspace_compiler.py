@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_model import Memory
     from hlo_cli.commands.loading import Loaded
     from hlo_cli.inputs.input import Input
-    from hlo_cli.ir.buffers import BufferAssignment
-    from hlo_cli.ir.live_ranges import DumpedLiveRanges
+    from hlo_cli.ir.compiler_files.buffers import BufferAssignment
+    from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
     from hlo_cli.ir.module import Module
 
 _ASSIGNMENT: Final = "buffer-assignment"

@@ -10,7 +10,7 @@ from functools import partial
 from string import ascii_letters, digits
 from typing import Final
 
-from hlo_cli.ir.aliasing import index_text
+from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

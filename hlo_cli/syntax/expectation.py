@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.expectation import EVERYTHING, Function, Limit, Quantity
+from hlo_cli.ir.assertion import EVERYTHING, Function, Limit, Quantity
 from hlo_cli.ir.where import Field, Number, Where
 from hlo_cli.source import HloError, Source, Span, nearest
 from hlo_cli.syntax.sizes import parse_size

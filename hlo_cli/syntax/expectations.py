@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from hlo_cli.ir.expectation import EVERYTHING, Expectation, Quantity, Section
+from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section
 from hlo_cli.ir.where import Number, Where
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.expectation import parse_expectation

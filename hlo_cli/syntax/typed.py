@@ -11,8 +11,8 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from hlo_cli.ir.attributes.values import AttributeValue, Name
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue, Name
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.metadata import parse_metadata

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import NoText
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import Literal
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.values import AttributeValue
+    from hlo_cli.ir.attributes.values import AttributeValue
 
 
 def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:

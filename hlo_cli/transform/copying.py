@@ -16,9 +16,9 @@ from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.metadata import Metadata
+    from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.literal import Literal
-    from hlo_cli.ir.metadata import Metadata
-    from hlo_cli.ir.values import AttributeValue
 
 Operand = tuple[Instruction, ShapeIndex]
 """A new instruction, and which element of its value is taken."""

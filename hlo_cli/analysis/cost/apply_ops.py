@@ -10,9 +10,9 @@ from math import prod
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
 from hlo_cli.analysis.cost.counting import Counting, Measure
+from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
-from hlo_cli.ir.window import WindowDimension
 
 
 def apply_body(instruction: Instruction, figures: Figures, count: Counting, times: int, *, callee: int = 0) -> None:

@@ -11,9 +11,9 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key
 from hlo_cli.analysis.cost.counting import Counting, Measure, int64
-from hlo_cli.ir.dimension_numbers import convolution_dimension_numbers
+from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
+from hlo_cli.ir.attributes.window import Window, WindowDimension
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.window import Window, WindowDimension
 
 FMA_FLOPS: Final = 2  # a product and a sum
 _UNSIGNED: Final = (1 << 64) - 1

@@ -13,14 +13,14 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.cost.counting import measure
 from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
-from hlo_cli.ir.annotations import Json
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.dimension_numbers import (
+from hlo_cli.ir.attributes.annotations import Json
+from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     convolution_dimension_numbers,
     dot_dimension_numbers,
 )
+from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

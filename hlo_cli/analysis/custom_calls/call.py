@@ -12,8 +12,8 @@ from hlo_cli.analysis.custom_calls.unused_results import unread_elements
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.ir.aliasing import OutputOperandAlias
-from hlo_cli.ir.custom_call import CustomCall, custom_call
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape

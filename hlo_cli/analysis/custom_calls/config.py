@@ -20,7 +20,7 @@ from hlo_cli.analysis.custom_calls.mlir_text import (
     MlirText,
     read_dictionary,
 )
-from hlo_cli.ir.annotations import BackendConfig, Json
+from hlo_cli.ir.attributes.annotations import BackendConfig, Json
 
 PayloadKind = Literal["none", "JSON", "MLIR dictionary", "program", "text", "bytes"]
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.fusion.heroes import all_fused, roots_of
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, table_bytes
 from hlo_cli.analysis.memory.memory_analysis import memory_of, timeline_of
 from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, Memory, Space
-from hlo_cli.ir.buffers import BufferAllocation, BufferAssignment
+from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.memory.order_independent import AnyOrder
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape
 

@@ -19,8 +19,8 @@ from hlo_cli.analysis.query.logical_operations import Operation, operation_field
 from hlo_cli.analysis.query.patterns import name_matcher
 from hlo_cli.analysis.query.spellings import Spelling, other_spellings
 from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
+from hlo_cli.ir.assertion import Expectation, Quantity
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.expectation import Expectation, Quantity
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where

@@ -11,7 +11,7 @@ from typing import Final
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_shapes import parts_of
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, TupleShape, subshape

@@ -14,7 +14,7 @@ from hlo_cli.analysis.shapes.operands import (
     need_dimensions,
     wider,
 )
-from hlo_cli.ir.dimension_numbers import (
+from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,
     dot_dimension_numbers,

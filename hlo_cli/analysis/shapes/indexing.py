@@ -22,7 +22,7 @@ from hlo_cli.analysis.shapes.operands import (
     one_or_tuple,
 )
 from hlo_cli.analysis.shapes.reduction import need_same_sizes, reducer_types
-from hlo_cli.ir.dimension_numbers import (
+from hlo_cli.ir.attributes.dimension_numbers import (
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
     gather_dimension_numbers,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape

@@ -9,7 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
-from hlo_cli.ir.devices import Groups
+from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode

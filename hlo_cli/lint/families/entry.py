@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
-from hlo_cli.ir.aliasing import Alias, BufferDonor, index_text
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, index_text
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -17,7 +17,7 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.origin import OriginalArray, OriginalTuple
+    from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple
 
 _LAYOUT: Final = "entry_computation_layout"
 _ALIAS: Final = "input_output_alias"
@@ -243,7 +243,7 @@ def _must_alias_problem(subject: Subject, output_index: ShapeIndex, number: int,
 
 def _origin_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
     """The origins that are written, or None where what is written cannot be read."""
-    from hlo_cli.ir.origin import OriginalTuple, OriginalValue  # which few dumps speak of
+    from hlo_cli.ir.attributes.origin import OriginalTuple, OriginalValue  # which few dumps speak of
 
     value = instruction.value_of("origin", OriginalValue)
     is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])
@@ -251,7 +251,7 @@ def _origin_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | No
 
 
 def _is_alike(tree: OriginalArray | OriginalTuple, shape: Shape) -> bool:
-    from hlo_cli.ir.origin import OriginalArray
+    from hlo_cli.ir.attributes.origin import OriginalArray
 
     if isinstance(tree, OriginalArray):
         return not isinstance(shape, TupleShape)

@@ -7,9 +7,9 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_aliasing import aliased_parts
 from hlo_cli.analysis.shapes.comparison import same_layout
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.custom_call import custom_call
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, subshape
 from hlo_cli.lint.finding import Finding

@@ -20,7 +20,7 @@ from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.buffers import BufferAssignment
+    from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 
 _TAKES: Final = {"exact": "takes", "estimated": "takes about"}
 _BY_COMPILER: Final = "by the compiler's buffer assignment"

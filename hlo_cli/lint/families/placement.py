@@ -7,11 +7,11 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.kernel_backends import way_of
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.ir.custom_call import custom_call
+from hlo_cli.ir.attributes.custom_call import custom_call
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.named_sharding import NamedSharding
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.ir.sharding import Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span

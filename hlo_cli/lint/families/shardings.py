@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
-from hlo_cli.ir.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule

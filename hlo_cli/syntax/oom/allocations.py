@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from hlo_cli.ir.buffers import BufferPlace
-from hlo_cli.ir.out_of_memory import OomAllocation
+from hlo_cli.ir.compiler_files.buffers import BufferPlace
+from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.siblings.reading import INDEX, NUMBER, Places, Shapes
 

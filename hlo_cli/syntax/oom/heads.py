@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.ir.out_of_memory import OomStage
+from hlo_cli.ir.compiler_files.out_of_memory import OomStage
 from hlo_cli.syntax.siblings.byte_texts import BYTES
 from hlo_cli.syntax.siblings.reading import NUMBER
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.out_of_memory import OutOfMemory
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.oom.allocations import allocations_of, place_in_label, single_allocation
 from hlo_cli.syntax.oom.heads import Head, heads

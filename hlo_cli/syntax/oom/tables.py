@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.ir.buffers import AllocationStats
-from hlo_cli.ir.out_of_memory import ChunkGroup, MemoryPart, TempUsage
+from hlo_cli.ir.compiler_files.buffers import AllocationStats
+from hlo_cli.ir.compiler_files.out_of_memory import ChunkGroup, MemoryPart, TempUsage
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.siblings.reading import NUMBER
 

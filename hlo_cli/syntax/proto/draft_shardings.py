@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList, ReplicaGroups
-from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh
-from hlo_cli.ir.named_sharding import MaximalMesh, NamedSharding
-from hlo_cli.ir.sharding import AnySharding, ShardingType, TupleSharding
+from hlo_cli.ir.attributes.devices import (
+    CollectiveDeviceList,
+    IotaReplicaGroupList,
+    MeshAxesReplicaGroupList,
+    ReplicaGroups,
+)
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
+from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.syntax.proto.draft import Draft
 from hlo_cli.syntax.proto.draft_values import fieldwise_draft
 
@@ -18,7 +23,7 @@ from hlo_cli.syntax.proto.draft_values import fieldwise_draft
 def sharding_draft(sharding: AnySharding) -> Draft:
     """The `OpSharding` of a sharding.
 
-    >>> from hlo_cli.ir.sharding import Sharding
+    >>> from hlo_cli.ir.attributes.sharding import Sharding
     >>> sharding_draft(Sharding(ShardingType.MAXIMAL, device=0)).to_bytes().hex()
     '0801220100'
     """

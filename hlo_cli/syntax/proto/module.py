@@ -11,14 +11,14 @@ from functools import partial
 from textwrap import indent
 from typing import Final
 
-from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
-from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
+from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
+from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
-from hlo_cli.ir.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.ir.strings import quoted
-from hlo_cli.ir.values import value_text
 from hlo_cli.ir.words import DebugLogMode
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
-from hlo_cli.ir.metadata import Metadata
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.proto.damage import with_place
@@ -22,8 +22,8 @@ from hlo_cli.syntax.values import readable_attributes
 from hlo_cli.syntax.written import typed_value
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.computation import Computation
-    from hlo_cli.ir.values import AttributeValue
 
 
 class ProtoReader:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from hlo_cli.ir.attributes.sharding import Domain
+from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.sharding import Domain
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue
 from hlo_cli.ir.words import Precision, PrecisionAlgorithm
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
 from hlo_cli.syntax.proto.literals import literal_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.metadata import parse_metadata

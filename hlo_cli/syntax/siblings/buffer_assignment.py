@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.ir.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
+from hlo_cli.ir.compiler_files.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape

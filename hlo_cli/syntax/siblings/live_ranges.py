@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges, DumpedRange, PeakValue, ScheduledPlace, StackNode
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.live_ranges import DumpedLiveRanges, DumpedRange, PeakValue, ScheduledPlace, StackNode
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.siblings.reading import (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hlo_cli.ir.buffers import BufferPlace
+from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span

@@ -11,8 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.ir.buffers import BufferAllocation, BufferAssignment, LogicalBuffer
-from hlo_cli.ir.usage_report import AllocationUsage, CountedShape, MemoryUsageReport, SpaceUsage, UsageRow
+from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment, LogicalBuffer
+from hlo_cli.ir.compiler_files.usage_report import (
+    AllocationUsage,
+    CountedShape,
+    MemoryUsageReport,
+    SpaceUsage,
+    UsageRow,
+)
 
 _SPACE_NAMES: Final = ("default", "vmem", "smem", "hbm", "host", "cmem")
 _ALWAYS_SHOWN: Final = 50

@@ -10,8 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.ir.compiler_files.usage_report import (
+    AllocationUsage,
+    CountedShape,
+    MemoryUsageReport,
+    SpaceUsage,
+    UsageRow,
+)
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.usage_report import AllocationUsage, CountedShape, MemoryUsageReport, SpaceUsage, UsageRow
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number, byte_text
 from hlo_cli.syntax.siblings.reading import NUMBER, cut_short, lines_outside, stretches, unknown_lines

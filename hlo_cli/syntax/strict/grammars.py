@@ -9,19 +9,19 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.sharding import Domain
-from hlo_cli.ir.values import AttributeValue
+from hlo_cli.ir.attributes.sharding import Domain
+from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.literals import read_shaped_literal
 from hlo_cli.syntax.strict import metadata, values, words
 from hlo_cli.syntax.strict.tokens import Tokens
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.accuracy import ResultAccuracy
-    from hlo_cli.ir.annotations import StatisticsViz
-    from hlo_cli.ir.devices import ReplicaGroups
-    from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
-    from hlo_cli.ir.sharding import AnySharding
+    from hlo_cli.ir.attributes.accuracy import ResultAccuracy
+    from hlo_cli.ir.attributes.annotations import StatisticsViz
+    from hlo_cli.ir.attributes.devices import ReplicaGroups
+    from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue, RecoveryTable
+    from hlo_cli.ir.attributes.sharding import AnySharding
 
 ValueReader = Callable[[Tokens], AttributeValue]
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import pyparsing as pp
 
-from hlo_cli.ir.accuracy import ResultAccuracy, Tolerance
-from hlo_cli.ir.annotations import Statistic, StatisticsViz
-from hlo_cli.ir.origin import (
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, Tolerance
+from hlo_cli.ir.attributes.annotations import Statistic, StatisticsViz
+from hlo_cli.ir.attributes.origin import (
     DebugAttributes,
     DebuggedArray,
     OriginalArray,

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir import words
-from hlo_cli.ir.aliasing import Alias, BufferDonor, OutputOperandAlias
-from hlo_cli.ir.devices import CollectiveDeviceList
-from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
+from hlo_cli.ir.attributes.devices import CollectiveDeviceList
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.syntax.scanner import beyond_64_bits, int64
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
@@ -27,7 +27,7 @@ from hlo_cli.syntax.strict.values import (
 )
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.accuracy import SparsityConfig, TensorSparsity
+    from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
 
 _WINDOW_FIELDS: Final = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 ALGORITHM: Final = one_of(words.PrecisionAlgorithm, any_case=True)
@@ -218,7 +218,7 @@ def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex
 
 def read_sparsity(tokens: Tokens) -> SparsityConfig:
     """`{lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}`."""
-    from hlo_cli.ir.accuracy import SparsityConfig, TensorSparsity
+    from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
 
     sides = _SPARSITY(tokens)
     return SparsityConfig(
@@ -227,7 +227,7 @@ def read_sparsity(tokens: Tokens) -> SparsityConfig:
 
 
 def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
-    from hlo_cli.ir.accuracy import TensorSparsity
+    from hlo_cli.ir.attributes.accuracy import TensorSparsity
 
     found = _TENSOR_SPARSITY(tokens)
     block = found.pop("sparsity", (0, 0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
 from hlo_cli.source import HloError
 
 Groups = tuple[tuple[int, ...], ...]
@@ -64,7 +64,7 @@ class IotaReplicaGroupList:
 class MeshAxesReplicaGroupList:
     """The devices of a mesh that differ along some of its axes alone.
 
-    >>> from hlo_cli.ir.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
     >>> groups = MeshAxesReplicaGroupList(Mesh((MeshAxis("x", 2), MeshAxis("y", 2))), (AxisRef("x"),))
     >>> str(groups), groups.groups(4)
     ("mesh['x'=2,'y'=2] {'x'}", ((0, 2), (1, 3)))

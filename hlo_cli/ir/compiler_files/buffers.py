@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from hlo_cli.ir.aliasing import index_text
+from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import Diagnostic

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from hlo_cli.ir.mesh import IotaTransform, check_count
-from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.mesh import IotaTransform, check_count
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.shape_text import with_index_marks
 from hlo_cli.ir.words import ReductionKind
 

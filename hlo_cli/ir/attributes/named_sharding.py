@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from hlo_cli.ir.mesh import AxisRef, Mesh
-from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.words import ReductionKind
 
 
@@ -46,7 +46,7 @@ class NamedSharding:
 
     `whole` is the one word that stands where no dimension is cut: replicated, unreduced or manual.
 
-    >>> from hlo_cli.ir.mesh import MeshAxis
+    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
     >>> mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 4)))
     >>> sharding = NamedSharding(mesh, (DimensionSharding((AxisRef("x"),)), DimensionSharding()))
     >>> str(sharding), sharding.tile_counts(2)

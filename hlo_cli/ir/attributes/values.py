@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_cli.ir.aliasing import Alias, BufferDonor
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
 from hlo_cli.ir.strings import UnreadText, quoted
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
-    from hlo_cli.ir.aliasing import ComputationLayout, OutputOperandAlias
-    from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
-    from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-    from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+    from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
+    from hlo_cli.ir.attributes.aliasing import ComputationLayout, OutputOperandAlias
+    from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
+    from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+    from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+    from hlo_cli.ir.attributes.metadata import Metadata
+    from hlo_cli.ir.attributes.named_sharding import NamedSharding
+    from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue, RecoveryTable
+    from hlo_cli.ir.attributes.sharding import Domain, Sharding, TupleSharding
+    from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
     from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
-    from hlo_cli.ir.metadata import Metadata
-    from hlo_cli.ir.named_sharding import NamedSharding
-    from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
     from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, TokenShape, TupleShape, UnknownShape
-    from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
-    from hlo_cli.ir.window import PaddingConfig, Slice, Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hlo_cli.ir.buffers import AllocationStats, BufferPlace
+from hlo_cli.ir.compiler_files.buffers import AllocationStats, BufferPlace
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span
 

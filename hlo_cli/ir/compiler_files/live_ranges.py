@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.ir.buffers import BufferPlace
+from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.source import Diagnostic
 
 
