@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from hlo_cli.render.numbers import counted
+from hlo_cli.report.numbers import counted
 
 _ATTRIBUTES: Final[dict[str, str]] = {
     "algorithm": "the arithmetic: types of operands, accumulator and result",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from hlo_cli.render.numbers import rate_in_words
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import rate_in_words
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.cost_analysis import costs_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.table import Table
 
 _COLUMNS: Final = (

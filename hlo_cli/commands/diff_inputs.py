@@ -13,7 +13,7 @@ from hlo_cli.commands.options import Reading
 from hlo_cli.commands.selection import Many, one_or_many
 from hlo_cli.inputs.each import Piece, read_piece
 from hlo_cli.inputs.input import Input
-from hlo_cli.render.numbers import counted
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module

@@ -18,10 +18,10 @@ from hlo_cli.inputs.each import Piece, read_piece
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import counted
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError

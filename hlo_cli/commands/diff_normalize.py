@@ -9,9 +9,9 @@ from typing import Final
 from hlo_cli.commands.loading import input_facts, load_one, notes_of
 from hlo_cli.commands.options import Output, Reading, complain, finish, write
 from hlo_cli.ir.printer import module_chunks
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError

@@ -15,9 +15,9 @@ from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.directory import dumps_in
 from hlo_cli.inputs.dumps import DumpName, matching, no_such
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError

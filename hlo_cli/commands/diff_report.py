@@ -14,9 +14,9 @@ from hlo_cli.commands.diff_rows import change_table, header_table, stat_table
 from hlo_cli.commands.diff_summary import record_of, summary_tables
 from hlo_cli.commands.diff_view import View
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 

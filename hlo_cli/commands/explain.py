@@ -16,10 +16,10 @@ from hlo_cli.commands.shape_parts import shape_numbers
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source

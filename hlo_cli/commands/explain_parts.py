@@ -16,9 +16,9 @@ from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.anatomy import Break, Explanation, Segment
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import counted
 
 MANY: Final = 8
 """So many operands, or elements of a tuple, are quoted; more would not leave room for what they mean."""

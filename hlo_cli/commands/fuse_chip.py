@@ -15,9 +15,9 @@ from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
-from hlo_cli.render.numbers import seconds_in_words
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import seconds_in_words
 from hlo_cli.source import Diagnostic
 
 _OTHER_WIRES: Final = frozenset((*COLLECTIVES, *HOST_FEEDS, "recv", "send"))

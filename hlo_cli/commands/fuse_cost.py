@@ -16,9 +16,9 @@ from hlo_cli.commands.where import chosen as chosen_among
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

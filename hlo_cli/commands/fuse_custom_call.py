@@ -18,10 +18,10 @@ from hlo_cli.commands.origins import Origins
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias, index_text
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

@@ -16,9 +16,9 @@ from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.words import CustomCallApiVersion
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

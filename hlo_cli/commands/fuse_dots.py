@@ -14,9 +14,9 @@ from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

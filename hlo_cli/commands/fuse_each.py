@@ -16,9 +16,9 @@ from hlo_cli.commands.program_words import stage_of
 from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column, Share
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.table import Table
 
 _COLUMNS: Final = (

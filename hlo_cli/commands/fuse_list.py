@@ -19,9 +19,9 @@ from hlo_cli.commands.origins import Origins
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import bytes_in_words, counted, percent, plural
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent, plural
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

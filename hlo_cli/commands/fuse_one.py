@@ -15,10 +15,10 @@ from hlo_cli.commands.origins import Origins
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, TupleShape
-from hlo_cli.render.numbers import bytes_in_words, count, counted, scaled
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, count, counted, scaled
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON
 from hlo_cli.report.tree import Branch, Tree

@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.numbers import counted
+from hlo_cli.report.numbers import counted
 
 _SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
 _IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}

@@ -15,9 +15,9 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.module_diff import module_diff
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

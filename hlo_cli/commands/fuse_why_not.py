@@ -10,8 +10,8 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

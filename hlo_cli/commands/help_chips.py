@@ -9,7 +9,7 @@ from hlo_cli.analysis.hardware.chip_specs import throughput_of
 from hlo_cli.analysis.hardware.chips import CHIPS, Chip
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.commands.chips import figures_of
-from hlo_cli.render.numbers import bytes_in_words, rate_in_words
+from hlo_cli.report.numbers import bytes_in_words, rate_in_words
 
 _INTRODUCTION: Final = """\
 What one device has, as XLA counts devices, and who says so. Flops are peaks of

@@ -10,9 +10,9 @@ from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
+from hlo_cli.report.numbers import bytes_in_words, counted
 
 _COLUMNS = (
     Column("values", "values", "count", total="sum", from_width=120),

@@ -17,8 +17,8 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.column import Column, Share, Unit
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text

@@ -14,10 +14,10 @@ from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.families.expectations import not_met, other_names
 from hlo_cli.lint.words import amount
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES

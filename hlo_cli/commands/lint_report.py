@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from hlo_cli.commands.lint_baseline import NEVER_KNOWN
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.registry import Rule
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part, Report
 
 if TYPE_CHECKING:

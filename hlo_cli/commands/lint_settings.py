@@ -10,12 +10,12 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.lint.settings import MEANINGS, Kind, Settings
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.choice import not_among
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.report.unknown_choice import not_among
 from hlo_cli.source import SEVERITIES, HloError, Severity
 from hlo_cli.syntax.sizes import parse_size
 

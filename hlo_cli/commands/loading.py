@@ -11,8 +11,8 @@ from hlo_cli.commands.options import Reading
 from hlo_cli.commands.selection import Many, one_or_many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import counted
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module
 

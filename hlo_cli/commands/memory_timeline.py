@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.memspace_rows import at_step
-from hlo_cli.report.rows import Lazy
+from hlo_cli.report.lazy_rows import Lazy
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 
 

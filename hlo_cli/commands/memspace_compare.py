@@ -12,9 +12,9 @@ from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.memspace_compiler import live_ranges_beside
 from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 

@@ -8,10 +8,10 @@ from hlo_cli.analysis.memory.oom_instructions import instructions_behind
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.inputs.siblings import read_plain
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.facts import Amount, Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Source

@@ -18,8 +18,8 @@ from hlo_cli.commands.memspace_rows import alive_table, at_step, spaces_table, s
 from hlo_cli.commands.memspace_wish import Wish, chosen_spaces, step_of
 from hlo_cli.commands.program_words import bounded, stage_numbers, stage_of
 from hlo_cli.commands.where import rows_where
-from hlo_cli.render.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text

@@ -11,9 +11,9 @@ from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

@@ -14,10 +14,10 @@ from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError

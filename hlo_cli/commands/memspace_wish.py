@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import Memory, Space
 from hlo_cli.analysis.query.program_stage import ProgramStage
-from hlo_cli.report.choice import not_among
+from hlo_cli.report.unknown_choice import not_among
 from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
 

@@ -10,8 +10,8 @@ from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 
 _COLUMNS = (
     Column("target", "for"),

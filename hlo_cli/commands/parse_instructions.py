@@ -10,9 +10,9 @@ from hlo_cli.commands.where import chosen as chosen_among
 from hlo_cli.commands.where import instructions_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic

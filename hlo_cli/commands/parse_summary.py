@@ -11,10 +11,10 @@ from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 

@@ -8,9 +8,9 @@ from hlo_cli.analysis.dataflow.call_tree import Node, call_tree
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.tree import Branch, Tree
 

@@ -17,9 +17,9 @@ from hlo_cli.commands.schedule_pairs import report_of_pairs
 from hlo_cli.commands.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
 
 _COLUMNS: Final = (
     Column("is_scheduled", "scheduled", "flag", from_width=120),

@@ -10,9 +10,9 @@ from hlo_cli.analysis.memory.order_independent import any_order
 from hlo_cli.analysis.schedule.async_pairs import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import bytes_in_words
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words
 from hlo_cli.report.table import Table
 from hlo_cli.transform.moved import MovedBlock
 

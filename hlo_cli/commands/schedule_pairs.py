@@ -15,9 +15,9 @@ from hlo_cli.commands.schedule_words import overlap_in_words
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import UNKNOWN, Row, Unknown
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

@@ -14,9 +14,9 @@ from hlo_cli.commands.schedule_moved import moved_table
 from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
-from hlo_cli.render.numbers import bytes_in_words, counted, percent, seconds_in_words
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent, seconds_in_words
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic

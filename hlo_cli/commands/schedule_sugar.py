@@ -8,7 +8,7 @@ from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.module_diff import module_diff
 from hlo_cli.ir.module import Module
-from hlo_cli.render.numbers import counted
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.desugar import desugar

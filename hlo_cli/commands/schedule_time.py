@@ -13,9 +13,9 @@ from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loops import loops_of
 from hlo_cli.commands.schedule_words import all_of, blocking_number, noun_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import counted, percent, seconds_in_words
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted, percent, seconds_in_words
 from hlo_cli.source import Diagnostic
 
 _PARTS: Final = 1_000_000

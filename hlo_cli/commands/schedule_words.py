@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.render.numbers import BYTE_UNITS, axis_unit, bytes_in_words, counted, scaled, singular
+from hlo_cli.report.numbers import BYTE_UNITS, axis_unit, bytes_in_words, counted, scaled, singular
 
 
 def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Mapping[Instruction, int]) -> str:

@@ -7,10 +7,10 @@ from math import prod
 
 from hlo_cli.analysis.layout.drawing_window import Axis, Plane, place_in_plane, plane_of, shown
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.grid import Grid, GridCell, Side
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.text import Line, Run
 
 LINES = 24

@@ -13,10 +13,10 @@ from hlo_cli.commands.shape_words import LABELS, meaning_of, stride_meaning
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
-from hlo_cli.render.numbers import counted, percent
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column, Share
+from hlo_cli.report.numbers import counted, percent
 from hlo_cli.report.table import Table
 
 _SUMMED = (

@@ -13,7 +13,7 @@ from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.render.numbers import counted
+from hlo_cli.report.numbers import counted
 
 LABELS = {
     "type": "type",

@@ -14,11 +14,11 @@ from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.lazy_rows import Lazy
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError

@@ -9,8 +9,8 @@ from hlo_cli.analysis.layout.addresses import Place, element_at, place_of
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.commands.tile_index_rows import addresses_table, slots_table, why_padding
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError

@@ -10,7 +10,7 @@ from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.rows import Lazy
+from hlo_cli.report.lazy_rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.syntax.indices import Selection
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Final, TypeAlias
 
 from hlo_cli.render.style import Style
-from hlo_cli.report.choice import not_among
 from hlo_cli.report.report import Report
+from hlo_cli.report.unknown_choice import not_among
 from hlo_cli.source import HloError
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
 from hlo_cli.report.diff import SIGNS, Diff, DiffLine
+from hlo_cli.report.numbers import counted
 
 _LONGEST_BLOCK: Final = 6
 _OF_A_BLOCK: Final = 3
