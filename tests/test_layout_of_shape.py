@@ -12,7 +12,7 @@ from hlo_cli.analysis.layout.steps import true_rank
 from hlo_cli.commands.layout_of_shape import explained_of, report_of_shape, report_of_shapes
 from hlo_cli.commands.shape_argument import is_written
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.render.formats import renderer
+from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.report import Report

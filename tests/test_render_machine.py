@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.render.formats import FORMATS, renderer
+from hlo_cli.render.registry import FORMATS, renderer
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column

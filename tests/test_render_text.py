@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hlo_cli.render.clean import clean
 from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.glyphs import ASCII, figure_to_ascii, to_ascii
-from hlo_cli.render.shorten import SHORTENERS, elements_of, shorten_name, shorten_shape, shorten_text
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.truncate import SHORTENERS, elements_of, shorten_name, shorten_shape, shorten_text
 from hlo_cli.render.width import _ONE_CELL_EACH, cell_width, take, take_last
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column

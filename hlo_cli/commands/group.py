@@ -88,7 +88,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
         click.echo(errors_object(error.diagnostics), nl=False)
     elif asked is not None and arguments[0] == "lint":
-        from hlo_cli.render.formats import renderer
+        from hlo_cli.render.registry import renderer
         from hlo_cli.render.style import Style
         from hlo_cli.report.findings import Findings
         from hlo_cli.report.report import Report

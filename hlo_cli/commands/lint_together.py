@@ -43,7 +43,7 @@ def refuse_together(given: Mapping[str, bool], output: Output) -> None:
 
 def _refuse_tables(there: Container[str], name: str) -> None:
     """HloError for what makes a table of findings, in a format that is of findings as they are."""
-    from hlo_cli.render.formats import FORMATS, OF_FINDINGS
+    from hlo_cli.render.registry import FORMATS, OF_FINDINGS
 
     for option in ("--statistics", "--each", "--sort", "--columns"):
         if option in there and name in OF_FINDINGS:

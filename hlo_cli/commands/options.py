@@ -171,7 +171,7 @@ def reading_of(options: dict[str, object]) -> Reading:
 
 def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
     """Write a report and what there is to say about its input; the exit code."""
-    from hlo_cli.render.formats import renderer
+    from hlo_cli.render.registry import renderer
     from hlo_cli.report.findings import Findings
     from hlo_cli.report.table import Table
 
@@ -259,7 +259,7 @@ def _format_of(path: str | None, writes: Collection[str]) -> str:
     """The format that the name of a file asks for."""
     if not path:
         return "table"
-    from hlo_cli.render.formats import format_of
+    from hlo_cli.render.registry import format_of
 
     return format_of(path, writes)
 

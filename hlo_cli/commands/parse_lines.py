@@ -11,7 +11,7 @@ from hlo_cli.commands.parse_instructions import choose_instructions
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.printer import module_chunks, print_instruction
-from hlo_cli.render.clean import clean
+from hlo_cli.render.sanitize import clean
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table

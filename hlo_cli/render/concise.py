@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.render.clean import clean
+from hlo_cli.render.sanitize import clean
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Report

@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterator
 from itertools import chain
 
-from hlo_cli.render.clean import clean
 from hlo_cli.render.machine import columns_of, field_of, rows_of
+from hlo_cli.render.sanitize import clean
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.render.clean import clean
+from hlo_cli.render.sanitize import clean
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings, stopped_by
 from hlo_cli.report.report import Report

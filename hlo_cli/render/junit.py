@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
-from hlo_cli.render.clean import clean
+from hlo_cli.render.sanitize import clean
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Check, Findings, ReportedFinding, stopped_by
 from hlo_cli.report.report import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from hlo_cli.render.clean import clean
+from hlo_cli.render.sanitize import clean
 from hlo_cli.report.diff import Diff, DiffLine, Hunk
 
 

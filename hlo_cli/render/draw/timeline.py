@@ -10,8 +10,8 @@ from hlo_cli.render.bins import Axis, Scale, highest_steps, scale_of, tick_inter
 from hlo_cli.render.draw.loops import loop_lines
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.strip import Strip
-from hlo_cli.render.shorten import shorten_text
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_text
 from hlo_cli.render.width import cell_width
 from hlo_cli.report import numbers
 from hlo_cli.report.text import Line, Role, Run

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.render.bins import Axis
 from hlo_cli.render.draw.cells import Entry
-from hlo_cli.render.draw.fit import Lane
+from hlo_cli.render.draw.column_widths import Lane
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
