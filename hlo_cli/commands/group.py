@@ -84,7 +84,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
     asked = next((name for name in _TOLD if _asks_for(name, arguments)), None)
     if asked == "json":
-        from hlo_cli.render.json import errors_object
+        from hlo_cli.render.formats.json import errors_object
 
         click.echo(errors_object(error.diagnostics), nl=False)
     elif asked is not None and arguments[0] == "lint":

@@ -57,7 +57,7 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
     """The function that writes a format; `table` depends on whether a person reads it, and whether there are findings.
 
     >>> renderer("table", person=False).__module__, renderer("table", person=False, findings=True).__module__
-    ('hlo_cli.render.plain', 'hlo_cli.render.concise')
+    ('hlo_cli.render.formats.plain', 'hlo_cli.render.formats.concise')
     >>> renderer("jsno", person=False)
     Traceback (most recent call last):
         ...
@@ -69,5 +69,5 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
     file = "screen" if name == "full" else name
     if name == "table":
         file = "screen" if person else "concise" if findings else "plain"
-    render: Render = import_module(f"hlo_cli.render.{file}").render
+    render: Render = import_module(f"hlo_cli.render.formats.{file}").render
     return render

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hlo_cli.render import screen
+from hlo_cli.render.formats import screen
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Report

@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import Final
 
-from hlo_cli.render.json import dumps
+from hlo_cli.render.formats.json import dumps
 from hlo_cli.render.machine import Json
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings, ReportedFinding, stopped_by

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from hlo_cli._version import __version__
-from hlo_cli.render.json import dumps
+from hlo_cli.render.formats.json import dumps
 from hlo_cli.render.machine import Json
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
