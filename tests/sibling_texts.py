@@ -10,7 +10,7 @@ from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges, StackNode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.source import Source
-from hlo_cli.syntax.siblings.byte_texts import byte_text
+from hlo_cli.syntax.compiler_files.byte_texts import byte_text
 
 _OF_A_TUPLE = TupleShape(())
 

@@ -34,7 +34,7 @@ from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import choose_one, read_inputs
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
-from hlo_cli.syntax.oom.read import parse_out_of_memory
+from hlo_cli.syntax.compiler_files.oom import parse_out_of_memory
 
 FOLDERS = sorted({path.parent for path in FIXTURES.glob("*/*/*after_optimizations.txt*")})
 dumps = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")

@@ -21,7 +21,7 @@ from hlo_cli.report.numbers import counted
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
-from hlo_cli.syntax.expectations import read_expectations
+from hlo_cli.syntax.queries.assertions import read_expectations
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_model import Memory

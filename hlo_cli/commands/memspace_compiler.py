@@ -63,12 +63,12 @@ def live_ranges_beside(loaded: Loaded) -> DumpedLiveRanges | None:
     source = read_sibling(loaded.input, "live-range")
     if source is None:
         return None
-    from hlo_cli.syntax.siblings.live_ranges import parse_live_ranges
+    from hlo_cli.syntax.compiler_files.live_ranges import parse_live_ranges
 
     return parse_live_ranges(source, loaded.module)
 
 
 def _read_assignment(path: str, module: Module) -> BufferAssignment:
-    from hlo_cli.syntax.siblings.buffer_assignment import parse_buffer_assignment
+    from hlo_cli.syntax.compiler_files.buffer_assignment import parse_buffer_assignment
 
     return parse_buffer_assignment(read_plain(path), module)

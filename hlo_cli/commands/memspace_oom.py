@@ -15,7 +15,7 @@ from hlo_cli.report.numbers import bytes_in_words, counted, percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Source
-from hlo_cli.syntax.oom.read import newest, parse_out_of_memory
+from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
 
 _LONGEST_ABBREVIATION = 5
 _WHEN = {"compile": "while compiling", "load": "while loading the program", "run": "while running"}

@@ -42,7 +42,7 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import instruction_fields
     from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
-    from hlo_cli.syntax.where import parse_where
+    from hlo_cli.syntax.queries.where import parse_where
 
     return predicate(parse_where(expression), instruction_fields(module, ATTRIBUTE_NAMES))
 
@@ -52,7 +52,7 @@ def values_where(expression: str, module: Module) -> Predicate[Value]:
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import value_fields
     from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
-    from hlo_cli.syntax.where import parse_where
+    from hlo_cli.syntax.queries.where import parse_where
 
     return predicate(parse_where(expression), value_fields(module, ATTRIBUTE_NAMES))
 
@@ -86,7 +86,7 @@ def rows_where(expression: str, table: Table) -> Table:
     """
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import row_fields
-    from hlo_cli.syntax.where import parse_where
+    from hlo_cli.syntax.queries.where import parse_where
 
     kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}
     at = next((at for at, column in enumerate(table.columns) if column.name == "opcode"), None)

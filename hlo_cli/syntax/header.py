@@ -47,7 +47,7 @@ class Header:
 
 def typed_header_value(attribute: str, text: str) -> AttributeValue:
     """What a header attribute's value says; the grammars are loaded when the first value is asked for."""
-    from hlo_cli.syntax.typed import read_header_value
+    from hlo_cli.syntax.attribute_values import read_header_value
 
     return read_header_value(attribute, text)
 

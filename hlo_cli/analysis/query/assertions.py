@@ -70,7 +70,7 @@ def verdicts(
 
     >>> from hlo_cli import memory_of, parse_module
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.expectations import read_expectations
+    >>> from hlo_cli.syntax.queries.assertions import read_expectations
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
     >>> stated = read_expectations(Source("e.toml", 'expect = ["none(opcode == negate)", "max(padded_bytes) < 1kB"]'))
     >>> [(each.is_met, each.found) for each in verdicts(module, stated, memory=lambda: memory_of(module))]
@@ -84,7 +84,7 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
     """HloError where an expectation asks for fields that nothing has, or compares unlike things.
 
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.expectations import read_expectations
+    >>> from hlo_cli.syntax.queries.assertions import read_expectations
     >>> [stated] = read_expectations(Source("e.toml", 'expect = ["sum(opcode) < 3"]'))
     >>> check_expectation(stated, ())
     Traceback (most recent call last):

@@ -48,7 +48,7 @@ def other_spellings(module: Module, where: Where) -> tuple[Spelling, ...]:
     """The opcodes that a condition names and does not find, for the module spells them in another way.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.syntax.where import parse_where
+    >>> from hlo_cli.syntax.queries.where import parse_where
     >>> shape = "f32[8,128]{1,0:T(8,128)}"
     >>> module = parse_module(f"r = {shape} convolution({shape} a, f32[128,128]{{1,0}} b), dim_labels=bf_io->bf")
     >>> [(each.opcode, each.spelled) for each in other_spellings(module, parse_where("opcode == dot"))]

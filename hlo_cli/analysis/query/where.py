@@ -82,7 +82,7 @@ class Fields(Generic[T]):
 def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
     """The test that an expression states; HloError where it asks for what is not there or compares unlike things.
 
-    >>> from hlo_cli.syntax.where import parse_where
+    >>> from hlo_cli.syntax.queries.where import parse_where
     >>> long = predicate(parse_where("n > 3"), Fields({"n": Reader("count", len)}))
     >>> long("four"), long("one")
     (True, False)

@@ -24,7 +24,7 @@ def opcode_check(
 
     `there` are opcodes of a module, which may come from a fork.
 
-    >>> from hlo_cli.syntax.where import parse_where
+    >>> from hlo_cli.syntax.queries.where import parse_where
     >>> where = parse_where("opcode == cpoy")
     >>> opcode_check(lambda: ("frob",))(where, where.condition)
     Traceback (most recent call last):
@@ -46,7 +46,7 @@ def opcode_check(
 def check_operation_opcode(where: Where, comparison: Comparison) -> None:
     """The check of opcodes of operations, which count once: HloError for a spelling of another, too.
 
-    >>> from hlo_cli.syntax.where import parse_where
+    >>> from hlo_cli.syntax.queries.where import parse_where
     >>> where = parse_where("opcode == all-gather-start")
     >>> check_operation_opcode(where, where.condition)
     Traceback (most recent call last):
@@ -76,7 +76,7 @@ def opcodes_of(module: Module) -> tuple[str, ...]:
 def comparisons_in(condition: Condition) -> Iterator[Comparison]:
     """The comparisons of a condition, however they are joined.
 
-    >>> from hlo_cli.syntax.where import parse_where
+    >>> from hlo_cli.syntax.queries.where import parse_where
     >>> [str(each.field) for each in comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]
     ['a', 'b']
     """

@@ -27,7 +27,7 @@ from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, p
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
-from hlo_cli.syntax.proto.texts import Texts
+from hlo_cli.syntax.proto.text_cache import Texts
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
 from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
 from hlo_cli.syntax.shapes import MAX_NESTING

@@ -18,8 +18,8 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.build_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.builder import Draft
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations

@@ -31,9 +31,8 @@ from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_shardings import add_replica_groups, sharding_draft
-from hlo_cli.syntax.proto.draft_values import (
+from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
+from hlo_cli.syntax.proto.build_values import (
     fieldwise_draft,
     frontend_attributes_draft,
     original_value_draft,
@@ -46,9 +45,10 @@ from hlo_cli.syntax.proto.draft_values import (
     statistics_draft,
     window_draft,
 )
+from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.literals import literal_draft
-from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_draft
 
 _FIELDS: Final = {

@@ -13,7 +13,8 @@ from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.literals import read_shaped_literal
-from hlo_cli.syntax.strict import metadata, values, words
+from hlo_cli.syntax.strict import metadata, values
+from hlo_cli.syntax.strict import operation_values as words
 from hlo_cli.syntax.strict.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaG
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
 from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
 from hlo_cli.ir.words import ReductionKind
-from hlo_cli.syntax.strict.prose import (
+from hlo_cli.syntax.strict.grammar_tools import (
     ATTRIBUTE,
     INT,
     INTS,

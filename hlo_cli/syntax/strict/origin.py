@@ -22,7 +22,7 @@ from hlo_cli.ir.attributes.origin import (
     RecoveryTable,
 )
 from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
-from hlo_cli.syntax.strict.prose import (
+from hlo_cli.syntax.strict.grammar_tools import (
     ATTRIBUTE,
     INDEX,
     INT,

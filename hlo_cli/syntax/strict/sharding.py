@@ -21,8 +21,7 @@ from hlo_cli.ir.attributes.sharding import (
     TupleSharding,
 )
 from hlo_cli.ir.words import ReductionKind
-from hlo_cli.syntax.strict.mesh import IOTA, NAMED_SHARDING
-from hlo_cli.syntax.strict.prose import (
+from hlo_cli.syntax.strict.grammar_tools import (
     INT,
     INTS,
     METADATA,
@@ -36,6 +35,7 @@ from hlo_cli.syntax.strict.prose import (
     sign,
     word,
 )
+from hlo_cli.syntax.strict.mesh import IOTA, NAMED_SHARDING
 from hlo_cli.syntax.strict.tokens import Tokens
 
 

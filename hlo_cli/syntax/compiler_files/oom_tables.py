@@ -8,8 +8,8 @@ from typing import Final
 
 from hlo_cli.ir.compiler_files.buffers import AllocationStats
 from hlo_cli.ir.compiler_files.out_of_memory import ChunkGroup, MemoryPart, TempUsage
-from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
-from hlo_cli.syntax.siblings.reading import NUMBER
+from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
+from hlo_cli.syntax.compiler_files.names import NUMBER
 
 _SIZE: Final = rf"({BYTES}|unknown(?: size)?)"
 _USAGE = re.compile(rf"Total \w+ usage >= {BYTES}:((?:\s+(?:reserved|program|arguments)\s+{_SIZE})*+)")

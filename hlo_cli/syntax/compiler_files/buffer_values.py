@@ -15,7 +15,7 @@ from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.siblings.reading import INDEX, NAME, NUMBER, Places, cut_short, lines_outside, unknown_lines
+from hlo_cli.syntax.compiler_files.names import INDEX, NAME, NUMBER, Places, cut_short, lines_outside, unknown_lines
 
 _WHAT: Final = "a list of values"
 _TOTAL = re.compile(rf"^Total bytes used: ({NUMBER})[^\n]*+\n\s*Used values:\n", re.MULTILINE)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
-from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number
-from hlo_cli.syntax.siblings.reading import INDEX, NUMBER, Places, Shapes
+from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
+from hlo_cli.syntax.compiler_files.names import INDEX, NUMBER, Places, Shapes
 
 _LIST = re.compile(r"Largest program allocations in \w+:|Peak buffers:")
 _ENTRY_END = re.compile(r"^[ \t]*={8,}[ \t]*$|^[ \t]*$", re.MULTILINE)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.ir.compiler_files.out_of_memory import OomStage
-from hlo_cli.syntax.siblings.byte_texts import BYTES
-from hlo_cli.syntax.siblings.reading import NUMBER
+from hlo_cli.syntax.compiler_files.byte_texts import BYTES
+from hlo_cli.syntax.compiler_files.names import NUMBER
 
 WORD_BYTES: Final = 4
 """SparseCore counts its memory in words."""

@@ -9,8 +9,8 @@ import re
 
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Span
+from hlo_cli.syntax.instruction_parser import OperandText, Statement, read_operation
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.statements import OperandText, Statement, read_operation
 
 _NAMED = re.compile(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 

@@ -18,7 +18,7 @@ from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.builder import Draft
 from hlo_cli.syntax.proto.fields import fields_of
 
 Fieldwise = (

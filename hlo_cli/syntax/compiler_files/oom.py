@@ -10,10 +10,12 @@ from typing import Final
 from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.oom.allocations import allocations_of, place_in_label, single_allocation
-from hlo_cli.syntax.oom.heads import Head, heads
-from hlo_cli.syntax.oom.log_lines import LogText, without_prefixes
-from hlo_cli.syntax.oom.tables import (
+from hlo_cli.syntax.compiler_files.byte_texts import byte_number
+from hlo_cli.syntax.compiler_files.names import Places, Shapes, stretches
+from hlo_cli.syntax.compiler_files.oom_allocations import allocations_of, place_in_label, single_allocation
+from hlo_cli.syntax.compiler_files.oom_log_lines import LogText, without_prefixes
+from hlo_cli.syntax.compiler_files.oom_messages import Head, heads
+from hlo_cli.syntax.compiler_files.oom_tables import (
     allocator_limit,
     assignment_stats,
     chunk_groups,
@@ -22,8 +24,6 @@ from hlo_cli.syntax.oom.tables import (
     temp_usage,
     usage_parts,
 )
-from hlo_cli.syntax.siblings.byte_texts import byte_number
-from hlo_cli.syntax.siblings.reading import Places, Shapes, stretches
 
 _CODE = re.compile(r"\b(E[0-9]{4}): \w+:\s*\Z")
 _CODE_BEFORE: Final = 80

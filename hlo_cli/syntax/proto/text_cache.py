@@ -15,9 +15,9 @@ from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
+from hlo_cli.syntax.proto.field_scan import KIND, NUMBERS
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.proto.scan import KIND, NUMBERS
 from hlo_cli.syntax.proto.values import metadata_of
 from hlo_cli.syntax.proto.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 

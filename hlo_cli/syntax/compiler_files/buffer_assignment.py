@@ -16,7 +16,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import Source, Span
-from hlo_cli.syntax.siblings.reading import (
+from hlo_cli.syntax.compiler_files.names import (
     INDEX,
     NAME,
     NUMBER,

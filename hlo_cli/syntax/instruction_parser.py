@@ -16,7 +16,7 @@ from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.layouts import listed
 from hlo_cli.syntax.scanner import SPACE, Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING, read_shape
-from hlo_cli.syntax.suggest import FORM
+from hlo_cli.syntax.suggestions import FORM
 from hlo_cli.syntax.values import expect_no_attribute, one_line, read_attribute
 
 _SHAPE_STARTS = re.compile(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:
     """What an attribute's value says; the grammars are loaded when the first value is asked for."""
-    from hlo_cli.syntax.typed import read_attribute_value
+    from hlo_cli.syntax.attribute_values import read_attribute_value
 
     return read_attribute_value(opcode, attribute, text)
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 from hlo_cli.source import Span
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.suggest import FORM, computed_below, defined_below, did_you_mean, like, opcode_like, type_like
+from hlo_cli.syntax.suggestions import FORM, computed_below, defined_below, did_you_mean, like, opcode_like, type_like
 
 
 def no_opcode(tokens: Tokens, *, behind_shape: bool) -> NoReturn:

@@ -29,7 +29,7 @@ def memory_usage_report(assignment: BufferAssignment) -> MemoryUsageReport:
     """The report on an assignment whose values have shapes, as those that were read from text.
 
     >>> from hlo_cli.source import Source
-    >>> from hlo_cli.syntax.siblings.buffer_assignment import parse_buffer_assignment
+    >>> from hlo_cli.syntax.compiler_files.buffer_assignment import parse_buffer_assignment
     >>> text = "BufferAssignment:\\nallocation 0: size 8, constant:\\n value: <0 c @0> (size=8,offset=0): f32[2]{0}\\n"
     >>> [space] = memory_usage_report(parse_buffer_assignment(Source("a.txt", text))).spaces
     >>> space.name, space.total_bytes, space.allocations[0].rows[0].shapes[0].shape

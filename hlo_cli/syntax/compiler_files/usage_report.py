@@ -19,8 +19,8 @@ from hlo_cli.ir.compiler_files.usage_report import (
 )
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.siblings.byte_texts import BYTES, byte_number, byte_text
-from hlo_cli.syntax.siblings.reading import NUMBER, cut_short, lines_outside, stretches, unknown_lines
+from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number, byte_text
+from hlo_cli.syntax.compiler_files.names import NUMBER, cut_short, lines_outside, stretches, unknown_lines
 
 _WHAT: Final = "a memory usage report"
 _HEAD: Final = "  cumulative_size;       size;       offset; used_by_n_values; shapes_list"
