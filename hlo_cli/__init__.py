@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.schedule.async_verifier import broken_rules
     from hlo_cli.analysis.schedule.step_time import StepTime, step_time_of
     from hlo_cli.analysis.shapes.inference import inferred_shape
-    from hlo_cli.fleet import Record, scan
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from hlo_cli.library import load, module_from_bytes, module_to_bytes, parse_module
     from hlo_cli.lint.run import findings_in
     from hlo_cli.lint.settings import Settings
+    from hlo_cli.scan_modules import Record, scan
     from hlo_cli.source import Diagnostic, HloError, Source, Span
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
@@ -168,7 +168,7 @@ _HOMES = {
     "hlo_cli.analysis.shapes.inference": ("inferred_shape",),
     "hlo_cli.analysis.schedule.step_time": ("StepTime", "step_time_of"),
     "hlo_cli.analysis.hardware.chip_specs": ("Throughput", "throughput_of"),
-    "hlo_cli.fleet": ("Record", "scan"),
+    "hlo_cli.scan_modules": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),

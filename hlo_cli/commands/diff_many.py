@@ -12,7 +12,6 @@ from hlo_cli.commands.diff_report import answer_of
 from hlo_cli.commands.diff_view import View
 from hlo_cli.commands.each_options import processes
 from hlo_cli.commands.selection import Many
-from hlo_cli.fleet import Asked, Reader
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.each import Piece, read_piece
 from hlo_cli.inputs.input import Input
@@ -24,6 +23,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.scan_modules import Asked, Reader
 from hlo_cli.source import Diagnostic, HloError
 
 Given: TypeAlias = "Piece | Input"

@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 from hlo_cli.commands.each_options import processes
 from hlo_cli.commands.options import Output, Reading, finish
 from hlo_cli.commands.selection import Many, no_module
-from hlo_cli.fleet import Ask, Asked, Reader, ask_each
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
@@ -19,6 +18,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
+from hlo_cli.scan_modules import Ask, Asked, Reader, ask_each
 from hlo_cli.source import Diagnostic
 
 Answer = TypeVar("Answer")

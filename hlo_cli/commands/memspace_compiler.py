@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.inputs.siblings import read_plain, read_sibling
+from hlo_cli.inputs.compiler_files import read_plain, read_sibling
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.interference import Release

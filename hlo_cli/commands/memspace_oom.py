@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.memory.oom_instructions import instructions_behind
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
-from hlo_cli.inputs.siblings import read_plain
+from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share
