@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from hlo_cli.transform.extract import extract
     from hlo_cli.transform.fuse import Fused, fuse
     from hlo_cli.transform.fuse_pair import fuse_pair
-    from hlo_cli.transform.normalized import normalized
+    from hlo_cli.transform.normalize import normalized
     from hlo_cli.transform.reorder import reorder
     from hlo_cli.transform.sugar import sugar
     from hlo_cli.transform.unfuse import unfuse
@@ -192,7 +192,7 @@ _HOMES = {
     "hlo_cli.transform.reorder": ("reorder",),
     "hlo_cli.transform.fuse": ("Fused", "fuse"),
     "hlo_cli.transform.fuse_pair": ("fuse_pair",),
-    "hlo_cli.transform.normalized": ("normalized",),
+    "hlo_cli.transform.normalize": ("normalized",),
     "hlo_cli.transform.sugar": ("sugar",),
     "hlo_cli.transform.unfuse": ("unfuse",),
 }

@@ -33,7 +33,7 @@ from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.syntax.shapes import parse_shape
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fuse import fuse
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.sugar import sugar
 from hlo_cli.transform.unfuse import unfuse

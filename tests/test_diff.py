@@ -18,7 +18,7 @@ from hlo_cli.analysis.matching.module_diff import Comparison, compare
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 from judge import ask_xla
 from share import every
 from strategies import FIXTURES, dump_text, dumps, name_of

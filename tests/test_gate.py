@@ -21,7 +21,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.gate import is_printed_without_operands
 from hlo_cli.syntax.opaque import problem_with
 from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 from strategies import dump_text, dumps
 from whole_commands import SELECTIONS, command_line, failure_of
 

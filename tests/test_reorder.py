@@ -24,10 +24,10 @@ from hlo_cli.analysis.schedule.step_time import step_time_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.moved import moved_blocks
+from hlo_cli.transform.moved_blocks import moved_blocks
 from hlo_cli.transform.reorder import How, reorder, reordered
-from hlo_cli.transform.scheduling.flights import Times
-from hlo_cli.transform.scheduling.on_chip import times_on_chip
+from hlo_cli.transform.scheduling.async_latencies import Times
+from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program

@@ -15,7 +15,7 @@ from hlo_cli.report.numbers import counted
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 
 _AS_TEXT: Final = ("table", "screen", "hlo")
 _FORMATS: Final = (*_AS_TEXT, "json", "jsonl", "md", "html")

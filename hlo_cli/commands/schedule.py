@@ -202,7 +202,7 @@ def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
     from hlo_cli.analysis.schedule.async_overlap import overlap_of
     from hlo_cli.syntax.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
-    from hlo_cli.transform.scheduling.on_chip import times_on_chip
+    from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 
     limits = {} if wish.limit is None else {0: parse_size(wish.limit)}
     times = None

@@ -14,7 +14,7 @@ from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import bytes_in_words
 from hlo_cli.report.table import Table
-from hlo_cli.transform.moved import MovedBlock
+from hlo_cli.transform.moved_blocks import MovedBlock
 
 _COLUMNS = (
     Column("from", "from", "step"),

@@ -21,9 +21,9 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.in_place import remarks_on
-from hlo_cli.transform.moved import moved_blocks
+from hlo_cli.transform.moved_blocks import moved_blocks
 from hlo_cli.transform.reorder import How, Reordered
-from hlo_cli.transform.scheduling.flights import BY_BYTES
+from hlo_cli.transform.scheduling.async_latencies import BY_BYTES
 
 
 def report_of_reordering(

@@ -17,11 +17,11 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.by_hand import Refusals
-from hlo_cli.transform.fusing.joining import begin_fusion, join, take_in
+from hlo_cli.transform.fusing.manual import Refusals
+from hlo_cli.transform.fusing.merge import begin_fusion, join, take_in
+from hlo_cli.transform.fusing.multi_output_results import make_together
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.results import make_together
-from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.fusing.rebuild import written
 from hlo_cli.transform.in_place import Kept, in_place_kept
 from hlo_cli.transform.rewritable import check_rewritable
 

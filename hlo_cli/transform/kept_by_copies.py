@@ -16,7 +16,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.source import HloError
-from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.fusing.names import Names
 
 _PASSES_ON = frozenset(("bitcast", "opt-barrier", "add-dependency", "domain"))

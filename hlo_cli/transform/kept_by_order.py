@@ -15,9 +15,9 @@ from hlo_cli.analysis.memory.overwritten import Access, Walk
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.copying import begin_copies, copied_calls, with_computations
-from hlo_cli.transform.scheduling.effects import Effects, effects_of
+from hlo_cli.transform.clone import begin_copies, copied_calls, with_computations
 from hlo_cli.transform.scheduling.graph import stable_order
+from hlo_cli.transform.scheduling.side_effects import Effects, effects_of
 
 
 def with_readers_first(facts: AnyOrder, walk: Walk) -> Module | None:

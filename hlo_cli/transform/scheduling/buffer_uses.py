@@ -19,7 +19,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
-from hlo_cli.transform.scheduling.flow import Flow, flow_of
+from hlo_cli.transform.scheduling.dataflow import Flow, flow_of
 
 _NO_USE: Final = frozenset(("tuple", "domain"))
 _TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))

@@ -14,14 +14,14 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
-from hlo_cli.transform.scheduling.by_buffers import by_buffers
-from hlo_cli.transform.scheduling.by_memory import by_memory
+from hlo_cli.transform.scheduling.dataflow import Flow
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
-from hlo_cli.transform.scheduling.flow import Flow
+from hlo_cli.transform.scheduling.executed_computations import Running
 from hlo_cli.transform.scheduling.graph import Graph, in_front
-from hlo_cli.transform.scheduling.held import Measure
-from hlo_cli.transform.scheduling.running import Running
-from hlo_cli.transform.scheduling.tightened import tightened
+from hlo_cli.transform.scheduling.list_scheduler_buffers import by_buffers
+from hlo_cli.transform.scheduling.list_scheduler_memory import by_memory
+from hlo_cli.transform.scheduling.live_memory import Measure
+from hlo_cli.transform.scheduling.tighten import tightened
 
 _MEASURED: Final = 150_000
 """How many instructions are measured in all to choose between orders of the whole module."""

@@ -8,7 +8,7 @@ from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.schedule.step_time import path_seconds, step_time_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.scheduling.flights import Times
+from hlo_cli.transform.scheduling.async_latencies import Times
 
 
 def times_on_chip(overlap: Overlap, throughput: Throughput) -> Times:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hlo_cli.analysis.fusion.graph import Graph
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.scheduling.effects import Effects
+from hlo_cli.transform.scheduling.side_effects import Effects
 
 
 def without_dead(graph: Graph, effects: Effects) -> None:

@@ -14,11 +14,11 @@ from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.scheduling.by_latency import Limits, by_latency
-from hlo_cli.transform.scheduling.flights import Times, flights_of, times_by_bytes
+from hlo_cli.transform.scheduling.async_latencies import Times, flights_of, times_by_bytes
+from hlo_cli.transform.scheduling.executed_computations import Running
 from hlo_cli.transform.scheduling.graph import in_front
-from hlo_cli.transform.scheduling.held import peak_of_order
-from hlo_cli.transform.scheduling.running import Running
+from hlo_cli.transform.scheduling.list_scheduler_latency import Limits, by_latency
+from hlo_cli.transform.scheduling.live_memory import peak_of_order
 
 _ROUNDS: Final = 4
 """How often the room for what hides latency is narrowed, when the order takes more memory than it may."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from hlo_cli.transform.scheduling.graph import Graph
-from hlo_cli.transform.scheduling.held import Held
+from hlo_cli.transform.scheduling.live_memory import Held
 
 
 def by_buffers(graph: Graph) -> list[int]:

@@ -18,7 +18,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
-from hlo_cli.transform.fusing.overwriting import Overwriting
+from hlo_cli.transform.fusing.in_place_hazards import Overwriting
 
 _FORBIDDEN: Final = frozenset((by.LIBRARY, by.IN_PLACE, by.IN_PLACE_TWICE))
 _ALONE: Final = frozenset(("scatter", "sort"))

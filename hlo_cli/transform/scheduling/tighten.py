@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.transform.scheduling.graph import Graph
-from hlo_cli.transform.scheduling.held import Measure
+from hlo_cli.transform.scheduling.live_memory import Measure
 
 
 def tightened(graph: Graph, measure: Measure, order: Sequence[int], grown: Sequence[int]) -> list[int]:

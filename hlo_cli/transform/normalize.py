@@ -20,7 +20,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
-from hlo_cli.transform.copying import ComputationCopy
+from hlo_cli.transform.clone import ComputationCopy
 
 NAME: Final = "normalized"
 _VOLATILE: Final = frozenset(("metadata", "origin", "statistics"))

@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.transform.scheduling.flow import Flow
+from hlo_cli.transform.scheduling.dataflow import Flow
 
 _FIRST: Final = (1 << 63) - 1
 _MOST, _LEAST = (1 << 31) - 1, -(1 << 31)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
-from hlo_cli.transform.scheduling.effects import effects_of
-from hlo_cli.transform.scheduling.flow import Flow
+from hlo_cli.transform.scheduling.dataflow import Flow
 from hlo_cli.transform.scheduling.graph import Graph, graph_of
-from hlo_cli.transform.scheduling.held import peak_of_order
+from hlo_cli.transform.scheduling.live_memory import peak_of_order
+from hlo_cli.transform.scheduling.side_effects import effects_of
 
 
 class Running:

@@ -14,7 +14,7 @@ from hlo_cli.analysis.fusion.graph import Body, Graph, Node
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.copying import CopyReader
+from hlo_cli.transform.clone import CopyReader
 from hlo_cli.transform.fusing.names import Names, name_of_clone
 
 _WAITS: Final = "control-predecessors"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Final
 
-from hlo_cli.transform.scheduling.flights import Flights
+from hlo_cli.transform.scheduling.async_latencies import Flights
 from hlo_cli.transform.scheduling.graph import Graph
-from hlo_cli.transform.scheduling.held import Held, peak_of_order
+from hlo_cli.transform.scheduling.live_memory import Held, peak_of_order
 
 _NEVER: Final = 1 << 60
 _TRIES: Final = 16

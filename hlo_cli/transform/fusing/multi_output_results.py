@@ -10,7 +10,7 @@ from dataclasses import replace
 from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node
 from hlo_cli.ir.shape import Shape, TupleShape
-from hlo_cli.transform.fusing.joining import take_in
+from hlo_cli.transform.fusing.merge import take_in
 from hlo_cli.transform.fusing.names import ModuleNames, name_of_clone
 
 
