@@ -16,8 +16,8 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
-from hlo_cli.lint.families.expectations import not_met
 from hlo_cli.lint.fingerprint import fingerprint
+from hlo_cli.lint.rules.expectations import not_met
 from hlo_cli.lint.run import Found, findings_in
 from hlo_cli.lint.settings import Settings
 from hlo_cli.report.findings import ReportedFinding

@@ -12,8 +12,8 @@ from hlo_cli.commands.each import short_paths
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.families.expectations import not_met, other_names
-from hlo_cli.lint.words import amount
+from hlo_cli.lint.format import amount
+from hlo_cli.lint.rules.expectations import not_met, other_names
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check

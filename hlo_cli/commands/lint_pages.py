@@ -7,9 +7,9 @@ from functools import partial
 from textwrap import wrap
 
 from hlo_cli.lint.catalog import RULES, rule_of
+from hlo_cli.lint.format import amount
 from hlo_cli.lint.registry import Page
 from hlo_cli.lint.settings import MEANINGS, Settings
-from hlo_cli.lint.words import amount
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Part, Report

@@ -6,31 +6,31 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from hlo_cli.lint.families import (
+from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.rules import (
     asynchronous,
     buffers,
-    calls,
     collectives,
-    combining,
     entry,
-    exchanges,
     expectations,
     fusions,
-    kernels,
     layouts,
     memory,
     numerics,
     padding,
     placement,
-    reading,
-    rearranging,
-    reuse,
     shapes,
     shardings,
-    unsettled,
-    waiting,
 )
-from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.rules import collective_combining as combining
+from hlo_cli.lint.rules import collective_traffic as exchanges
+from hlo_cli.lint.rules import computations as calls
+from hlo_cli.lint.rules import data_movement as rearranging
+from hlo_cli.lint.rules import fusion_opportunities as kernels
+from hlo_cli.lint.rules import memory_reuse as reuse
+from hlo_cli.lint.rules import overlap as waiting
+from hlo_cli.lint.rules import parse_errors as reading
+from hlo_cli.lint.rules import unscheduled_layouts as unsettled
 from hlo_cli.lint.settings import Settings
 from hlo_cli.source import HloError, nearest
 

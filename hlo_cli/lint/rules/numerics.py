@@ -11,12 +11,12 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span, shape_span
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import attribute_span, shape_span
 
 _DOUBLE: Final = ("f64", "c128")
 _NARROW_BITS: Final = 16

@@ -13,10 +13,10 @@ from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.spans import attribute_span
 from hlo_cli.source import HloError
 
 _GROUPED: Final = tuple(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.query.spellings import is_product_opcode
 from hlo_cli.ir.module import Module
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.format import amount
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import amount
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import Part, Verdict

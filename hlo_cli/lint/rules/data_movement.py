@@ -14,11 +14,11 @@ from hlo_cli.analysis.layout.default_order import default_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import shape_span
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import shape_span
 
 _REARRANGING: Final = ("copy", "reshape", "transpose")
 

@@ -10,13 +10,13 @@ from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.lint.context import Subject
+from hlo_cli.lint.dataflow import MOVES, Use, origin_of, uses_inside
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.loops import unchanging
-from hlo_cli.lint.places import attribute_span
+from hlo_cli.lint.format import size
+from hlo_cli.lint.loop_invariants import unchanging
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.through import MOVES, Use, origin_of, uses_inside
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import attribute_span
 from hlo_cli.source import HloError
 
 _SLICES: Final = frozenset(("slice", "dynamic-slice"))

@@ -13,10 +13,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.spans import attribute_span
 
 _CALLERS: Final = frozenset(
     """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce

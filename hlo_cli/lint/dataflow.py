@@ -9,7 +9,7 @@ from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
 from hlo_cli.analysis.fusion.heroes import roots_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.context import Subject
 
 MOVES: Final = frozenset(
     ("bitcast", "broadcast", "copy", "get-tuple-element", "opt-barrier", "reshape", "reverse", "slice", "transpose")

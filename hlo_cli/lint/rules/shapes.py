@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.analysis.shapes.comparison import precision_difference
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.spans import shape_span
 
 
 @rule("HLO010", "shape or operands do not fit the opcode", needs="instructions")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from hlo_cli.lint.context import Located
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.subject import Located
 from hlo_cli.source import Severity
 
 

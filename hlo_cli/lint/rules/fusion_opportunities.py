@@ -10,13 +10,13 @@ from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.conversions import element_type, round_trips
+from hlo_cli.lint.dataflow import uses_inside
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import shape_span
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.through import uses_inside
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import shape_span
 
 _CONVERTING: Final = ("convert", "copy", "reshape")
 _WIDE: Final = ("f32", "f64")

@@ -7,10 +7,10 @@ from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
 
 _COMBINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")

@@ -7,10 +7,10 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span, shape_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.spans import attribute_span, shape_span
 
 _MAY_CHANGE: Final = frozenset(
     """add-dependency after-all batch-norm-grad batch-norm-inference batch-norm-training bitcast broadcast call

@@ -12,11 +12,11 @@ from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, subshape
+from hlo_cli.lint.adapt import findings_of
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.wrapping import findings_of
+from hlo_cli.lint.spans import attribute_span
 
 _ALIASING: Final = "output_to_operand_aliasing"
 _UNCONSTRAINED: Final = ("LayoutConstraint", "control_dep")

@@ -9,11 +9,11 @@ from hlo_cli.analysis.schedule.async_overlap import Flight
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.schedule.transfers import HOST
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.beside import kernels_beside
+from hlo_cli.lint.concurrency import kernels_beside
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
 
 _AHEAD: Final = "cross_program_prefetch_index"
 """What says that a copy is made once, and left in place for the next run."""

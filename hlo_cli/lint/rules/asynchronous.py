@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lint.adapt import findings_of
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.deadlock import deadlocks
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.wrapping import findings_of
+from hlo_cli.lint.spans import attribute_span
 
 _NAMES: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
 

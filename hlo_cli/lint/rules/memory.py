@@ -13,11 +13,11 @@ from hlo_cli.analysis.memory.memory_model import Memory, Space
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import shape_span
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import shape_span
 
 if TYPE_CHECKING:
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment

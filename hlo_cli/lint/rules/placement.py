@@ -13,11 +13,11 @@ from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import attribute_span
 
 _WHOLE: Final = (ShardingType.TILED, ShardingType.REPLICATED)
 _FULL: Final = ("", "replicated")

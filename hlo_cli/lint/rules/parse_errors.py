@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.opcode import OPAQUE, is_known
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
 
 
 @rule("HLO001", "cannot be read", needs="text")

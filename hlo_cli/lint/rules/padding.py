@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import shape_span
+from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import Settings
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import shape_span
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")

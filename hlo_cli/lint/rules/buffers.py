@@ -10,10 +10,10 @@ from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.spans import shape_span
 
 _WRITERS: Final = frozenset(("custom-call", "fusion", "call", "while", "conditional", "dynamic-update-slice"))
 _CARRIERS: Final = _WRITERS | frozenset(("async-done", "async-update", "get-tuple-element", "parameter", "tuple"))

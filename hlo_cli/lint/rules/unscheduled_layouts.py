@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.lint.families import buffers, calls, entry, fusions, shapes
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.rules import buffers, entry, fusions, shapes
+from hlo_cli.lint.rules import computations as calls
 
 _COMPARING: Final = (
     shapes.wrong_shape,

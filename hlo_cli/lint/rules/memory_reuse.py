@@ -13,13 +13,13 @@ from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
 from hlo_cli.analysis.schedule.transfers import HOST, Transfer
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.context import Subject
+from hlo_cli.lint.dataflow import is_from
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.loops import carried_number, handed_round
-from hlo_cli.lint.places import shape_span
+from hlo_cli.lint.format import size
+from hlo_cli.lint.loop_invariants import carried_number, handed_round
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.through import is_from
-from hlo_cli.lint.words import size
+from hlo_cli.lint.spans import shape_span
 
 _CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
 """Where a value goes on under other names, so that its last use is not easily told."""

@@ -11,10 +11,10 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.places import attribute_span, header_span
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.spans import attribute_span, header_span
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple
