@@ -20,8 +20,8 @@ from hlo_cli.analysis.query.assertions import verdicts
 from hlo_cli.analysis.query.logical_operations import operations_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
-from hlo_cli.commands.help import EXPECT
-from hlo_cli.commands.lint_expect import expectations_in
+from hlo_cli.commands.help.command import EXPECT
+from hlo_cli.commands.lint.assertions import expectations_in
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.queries.assertions import Toml, read_expectations
 from hlo_cli.syntax.queries.toml_spans import place_in_string, toml_places

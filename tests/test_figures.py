@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_cli.analysis.layout.drawing_window import plane_of, shown
-from hlo_cli.commands.layout_of_shape import report_of_shape
-from hlo_cli.commands.shape_figure import LINES, figure_of, grid_for
+from hlo_cli.commands.layout.shape import report_of_shape
+from hlo_cli.commands.shared.shape_figure import LINES, figure_of, grid_for
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style

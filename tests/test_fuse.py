@@ -24,16 +24,16 @@ from hlo_cli.analysis.hardware.chip_specs import throughput_of
 from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.analysis.query.where_fields import instruction_fields
 from hlo_cli.analysis.schedule.async_overlap import overlap_of
-from hlo_cli.commands.fuse_chip import Timing
-from hlo_cli.commands.fuse_cost import report_of_costs
-from hlo_cli.commands.fuse_dots import report_of_dots
-from hlo_cli.commands.fuse_list import report_of_fusions
-from hlo_cli.commands.fuse_one import report_of_fusion
-from hlo_cli.commands.layout_of_dump import report_of_dump
-from hlo_cli.commands.loading import Loaded, load_one
-from hlo_cli.commands.options import Reading
-from hlo_cli.commands.parse_instructions import report_of_instructions
-from hlo_cli.commands.schedule_steps import report_of_steps
+from hlo_cli.commands.fuse.cost import report_of_costs
+from hlo_cli.commands.fuse.dots import report_of_dots
+from hlo_cli.commands.fuse.fusion_table import report_of_fusions
+from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
+from hlo_cli.commands.fuse.roofline_columns import Timing
+from hlo_cli.commands.layout.dump import report_of_dump
+from hlo_cli.commands.parse.instructions import report_of_instructions
+from hlo_cli.commands.schedule.sequence import report_of_steps
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, number_of

@@ -27,10 +27,10 @@ from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.turns import timeline, turns
 from hlo_cli.analysis.schedule.transfers import HOST, transfers_of
 from hlo_cli.cli import main
-from hlo_cli.commands.loading import Loaded, load_one
-from hlo_cli.commands.memory_timeline import memory_timeline
-from hlo_cli.commands.memspace_compiler import assignment_beside
-from hlo_cli.commands.options import Reading
+from hlo_cli.commands.memspace.compiler import assignment_beside
+from hlo_cli.commands.memspace.timeline import memory_timeline
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.inputs.input import choose_one, read_inputs
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
