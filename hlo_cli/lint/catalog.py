@@ -10,34 +10,34 @@ from hlo_cli.lint.registry import Rule
 from hlo_cli.lint.rules import (
     asynchronous,
     buffers,
+    collective_combining,
+    collective_traffic,
     collectives,
+    computations,
+    data_movement,
     entry,
     expectations,
+    fusion_opportunities,
     fusions,
     layouts,
     memory,
+    memory_reuse,
     numerics,
+    overlap,
     padding,
+    parse_errors,
     placement,
     shapes,
     shardings,
+    unscheduled_layouts,
 )
-from hlo_cli.lint.rules import collective_combining as combining
-from hlo_cli.lint.rules import collective_traffic as exchanges
-from hlo_cli.lint.rules import computations as calls
-from hlo_cli.lint.rules import data_movement as rearranging
-from hlo_cli.lint.rules import fusion_opportunities as kernels
-from hlo_cli.lint.rules import memory_reuse as reuse
-from hlo_cli.lint.rules import overlap as waiting
-from hlo_cli.lint.rules import parse_errors as reading
-from hlo_cli.lint.rules import unscheduled_layouts as unsettled
 from hlo_cli.lint.settings import Settings
 from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
-    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings,
-    unsettled, padding, rearranging, memory, reuse, kernels, waiting, exchanges, combining, placement, numerics,
-    expectations,
+    parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
+    unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
+    collective_traffic, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""
 

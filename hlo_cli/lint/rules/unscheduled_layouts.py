@@ -9,12 +9,11 @@ from typing import Final
 from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.rules import buffers, entry, fusions, shapes
-from hlo_cli.lint.rules import computations as calls
+from hlo_cli.lint.rules import buffers, computations, entry, fusions, shapes
 
 _COMPARING: Final = (
     shapes.wrong_shape,
-    calls.other_layout,
+    computations.other_layout,
     fusions.wrong_alias,
     buffers.unaliased_buffer,
     entry.entry_layout,
