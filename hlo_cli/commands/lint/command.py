@@ -134,7 +134,7 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
     from hlo_cli.commands.lint.report import report_of, report_of_writing
     from hlo_cli.commands.lint.run import look_through
     from hlo_cli.commands.shared.selection import every_module
-    from hlo_cli.render.summary import statistics_of
+    from hlo_cli.render.formats.summary import statistics_of
 
     path = wanted.write_baseline
     known = read_baseline(wanted.baseline) if wanted.baseline is not None and path is None else None
