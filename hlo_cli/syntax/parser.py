@@ -45,8 +45,8 @@ def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | Non
     """The module that an HLO text holds, or a single instruction as a module of its own.
 
     Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept as
-    text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError; text without any
-    instruction always does. `infer` gives instructions the shapes that the text leaves out; without it they are unknown.
+    text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError; text without an
+    instruction always does. `infer` gives instructions shapes that the text leaves out; without it they are unknown.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors
