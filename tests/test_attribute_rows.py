@@ -15,13 +15,13 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.source import HloError
-from hlo_cli.syntax import check
 from hlo_cli.syntax.attributes import table
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
-from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto import attributes as printed
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax.text import check
+from hlo_cli.syntax.text.parser import parse_module
 from protos import read
 
 LINE = "r = f32[2] negate(f32[2] a), made_up={1,2}"

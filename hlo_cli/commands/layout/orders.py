@@ -47,7 +47,7 @@ class OrderChoice:
 def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayShape:
     """The array with a TPU's default layout; an order that was written stays.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_written=False))
     bf16[300,70]{0,1:T(8,128)(2,1)}
     """
@@ -58,7 +58,7 @@ def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayS
 def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderChoice:
     """What there is to say of the orders of an array; `is_written` if it has one that somebody chose.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_written=False)
     >>> str(choice.array), [each.padded_bytes for each in choice.every]
     ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
@@ -81,7 +81,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
 def choice_answer(choice: OrderChoice) -> str:
     """The sentence: what the compiler chooses and what that takes, and the best order if it is another.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_written=False)))
     v5e chooses {0,1:T(8,128)(2,1)}: 55,296 bytes hold 42,000: 24% is padding
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_written=True)))

@@ -200,7 +200,7 @@ def _report(loaded: Loaded, overlap: OverlapAnalysis, argument: str, wish: _Wish
 
 def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.syntax.sizes import parse_size
+    from hlo_cli.syntax.queries.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 

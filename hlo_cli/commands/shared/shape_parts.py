@@ -67,7 +67,7 @@ def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
 def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
     """Everything about an array that is a number, for machines.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> numbers = shape_numbers(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> numbers["physical_dimensions"], numbers["tile_counts"], numbers["padding_bytes"]
     ((38, 1, 4, 128, 2, 1), ((38, 1), (4, 128)), 35824)
@@ -98,7 +98,7 @@ def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
 def drawing_answer(shape: ArrayShape) -> str:
     """The sentence above a drawing: how many slots, and what its signs mean.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> drawing_answer(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     '24 slots for 15 elements; · is padding; boxes are tiles of 2 × 2'
     """

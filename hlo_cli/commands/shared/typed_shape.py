@@ -11,9 +11,9 @@ from hlo_cli.analysis.layout.steps import overflow_source
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import read_shape, with_small_types
+from hlo_cli.syntax.scanning.scanner import Scanner
+from hlo_cli.syntax.scanning.shapes import read_shape, with_small_types
+from hlo_cli.syntax.text.parser import parse_module
 
 _NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")

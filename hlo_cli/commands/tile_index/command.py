@@ -192,7 +192,7 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
 
 def _written(text: str) -> Shape:
     """A shape, or that of an instruction; what is wrong with it is found out by the one who explains shapes."""
-    from hlo_cli.syntax.shapes import parse_shape
+    from hlo_cli.syntax.scanning.shapes import parse_shape
 
     with suppress(HloError):
         shape = parse_shape(text)
@@ -216,7 +216,7 @@ def _is_dump(argument: str) -> bool:
 
 
 def _address(text: str) -> int:
-    from hlo_cli.syntax.scanner import int64
+    from hlo_cli.syntax.scanning.scanner import int64
 
     with suppress(ValueError):
         if (address := int64(text.replace("_", ""), 0)) is not None and address >= 0:

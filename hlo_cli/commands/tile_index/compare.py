@@ -22,7 +22,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from hlo_cli.syntax.indices import Selection, read_selection
+from hlo_cli.syntax.scanning.indices import Selection, read_selection
 
 _OPCODES = ("copy", "bitcast", "reshape", "transpose", "copy-start", "bitcast-convert")
 _DIMENSION = re.compile(r"[0-9]{1,18}")

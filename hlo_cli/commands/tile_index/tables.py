@@ -12,7 +12,7 @@ from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.table import Table
-from hlo_cli.syntax.indices import Selection
+from hlo_cli.syntax.scanning.indices import Selection
 
 _FEW = 1000
 
@@ -73,7 +73,7 @@ def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bi
 def padding_reason(shape: ArrayShape, slot: int) -> str | None:
     """In words why a slot holds no element; None if it holds one.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
     '(0,70), x ends at 69'
     """

@@ -2,7 +2,7 @@
 
 A row is for some opcodes; where an attribute of one name means different things there are several rows of that name.
 What the kind of value asks for (how its text is read, which message holds it) lies where that kind is read: grammars
-in `strict/grammars.py`, messages in `proto/codecs.py`, so that no row loads either.
+in `values/grammars.py`, messages in `proto/attributes.py`, so that no row loads either.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
 
 NAME: Final = r"[^\s{},<>]++"
 NUMBER: Final = r"[0-9]{1,19}+"

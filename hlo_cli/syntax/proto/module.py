@@ -21,7 +21,6 @@ from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.words import DebugLogMode
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
 from hlo_cli.syntax.opaque import Opaque, set_aside
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.fields import fields_of
@@ -30,7 +29,8 @@ from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.text_cache import Texts
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
 from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
+from hlo_cli.syntax.values.header import Header, parse_stack_tables, typed_header_value
 
 _KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", "value"))
 _IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number

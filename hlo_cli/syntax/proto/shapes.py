@@ -26,7 +26,7 @@ from hlo_cli.syntax.proto.wire import (
     read_numbers,
     signed,
 )
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 
 _ELEMENT_TYPE, _DIMENSIONS, _ELEMENTS, _LAYOUT, _DYNAMIC = (
     fields_of("ShapeProto")[name].number
@@ -116,7 +116,7 @@ def layout_of(message: Message) -> Layout:
 def shape_draft(shape: Shape) -> MessageBuilder:
     """The `ShapeProto` of a shape.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("(f32[<=4,3]{0,1:T(2,128)S(1)}, token[])")
     >>> ShapeReader()[shape_draft(shape).to_bytes()] == shape
     True

@@ -24,7 +24,7 @@ from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.words import ResultAccuracyMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 
 
 def window_of(message: Message) -> Window:

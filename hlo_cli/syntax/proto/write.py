@@ -17,7 +17,6 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
-from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.build_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
 from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.fields import fields_of
@@ -25,6 +24,7 @@ from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_o
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
+from hlo_cli.syntax.text.parser import parse_module
 
 
 def module_to_bytes(module: Module) -> bytes:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from hlo_cli.source import Span, nearest
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import Rules
-from hlo_cli.syntax.strict import tokens as tk
-from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.strict.values import Reader
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.scanning.values import Reader
 
 Values = tuple[dict[str, object], dict[str, Span]]
 """What the attributes say, and where each stands."""
