@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -228,6 +229,12 @@ def _may_name_numpy(module: str, found: Import) -> bool:
     if found.types_only:
         return module == NUMPY_TYPES or module.startswith(NUMPY_ON_USE)
     return found.on_use and module.startswith(NUMPY_ON_USE)
+
+
+def test_indices_are_written_in_one_place() -> None:
+    copy = re.compile(r"""["{]" \+ ","\.join\(map\(str, [^()]*\)\) \+ "[})]"|\{\{\{','\.join\(map\(str, """)
+    copies = [str(path.relative_to(PACKAGE)) for path in FILES if copy.search(path.read_text(encoding="utf-8"))]
+    assert copies == [], "hlo_cli.ir.index_text writes and reads them"
 
 
 def test_no_import_cycles() -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal, get_args
 from hlo_cli.analysis.matching.content import NAMING
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.index_text import index_suffix, index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape
@@ -75,7 +76,7 @@ def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
         yield Change("shape", "", before.to_string(layout=False), after.to_string(layout=False))
         return
     for (index, one), (_, two) in zip(before.leaves, after.leaves, strict=True):
-        name = "{" + ",".join(map(str, index)) + "}" if index else ""
+        name = index_suffix(index)
         yield from _layout_changes(one, two, name)
 
 
@@ -101,7 +102,7 @@ def _array(leaf: Leaf) -> ArrayShape | None:
 
 
 def _order(shape: ArrayShape) -> str:
-    return "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    return index_text(shape.layout.minor_to_major)
 
 
 def _tiles(shape: ArrayShape) -> str:

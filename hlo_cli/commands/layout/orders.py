@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import factorial
 
 from hlo_cli.analysis.hardware.default_tiles import default_layout, tpu_generation
 from hlo_cli.analysis.layout.default_order import OrderCost, default_order, priced_orders
 from hlo_cli.commands.layout.tables import stored_size_text
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
@@ -95,7 +96,7 @@ def choice_answer(choice: OrderChoice) -> str:
     elif choice.written:
         parts.append(f"{choice.generation} would choose {_instead(default, array)}")
     if best.padded_bytes < min((each.padded_bytes for each in (default, choice.written) if each), default=0):
-        parts.append(f"order {braces(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
+        parts.append(f"order {index_text(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
     return "; ".join(parts)
 
 
@@ -141,7 +142,7 @@ def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
     array, order = choice.array, each.layout.minor_to_major
     held = array.logical_bytes + array.metadata_bytes
     return (
-        braces(order),
+        index_text(order),
         order,
         "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
         each.padded_bytes,
@@ -166,8 +167,4 @@ def _instead(default: OrderCost, array: ArrayShape) -> str:
     order = default.layout.minor_to_major
     if order == array.layout.minor_to_major:
         return "it too"
-    return f"{braces(order)}, which takes {default.padded_bytes:,}"
-
-
-def braces(numbers: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
+    return f"{index_text(order)}, which takes {default.padded_bytes:,}"

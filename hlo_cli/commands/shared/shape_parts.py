@@ -10,6 +10,7 @@ from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dim
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.commands.shared.shape_descriptions import LABELS, meaning_of, stride_meaning
 from hlo_cli.commands.shared.shape_figure import dimension_names, figure_of
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -181,7 +182,7 @@ def _step_name(step: LayoutStep, shape: ArrayShape) -> str:
         case "cut":
             return f"cut by {','.join(map(str, step.cut))}"
         case "order":
-            return "order " + "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+            return f"order {index_text(shape.layout.minor_to_major)}"
         case "extend":
             return "add 1s"
         case "combine":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
@@ -107,6 +108,6 @@ def _field_value(cell: Cell) -> FieldValue:
         case bool() | int() | float() | str():
             return cell
         case tuple():
-            return f"({','.join(map(str, cell))})"
+            return tuple_text(cell)
         case _:
             return None

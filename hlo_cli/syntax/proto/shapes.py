@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.layout import Layout, SplitConfig, Tile, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
@@ -81,7 +82,7 @@ class ShapeReader(dict[bytes, Shape]):
             return ArrayShape(element_type, dimensions, dynamic, default_layout(len(dimensions)))
         layout = _layout(bytes_in(found, _LAYOUT))
         if problem := layout.problem(dimensions):
-            raise HloError(f"{element_type}[{','.join(map(str, dimensions))}]: {problem}")
+            raise HloError(f"{element_type}{index_text(dimensions, '[]')}: {problem}")
         return ArrayShape(element_type, dimensions, dynamic, layout)
 
 

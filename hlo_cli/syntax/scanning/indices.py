@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from hlo_cli.ir.index_text import read_index
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
 
@@ -50,7 +51,7 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
     (range(2, 3), range(3, 4))
     """
     if _PLAIN.match(text):  # most lines of a long file
-        numbers = tuple(map(int, text.split(",")))
+        numbers = read_index(text)
         if len(numbers) == len(sizes) and all(0 <= n < size for n, size in zip(numbers, sizes, strict=True)):
             return Selection(tuple(range(n, n + 1) for n in numbers))
     source = Source(name, text, line)

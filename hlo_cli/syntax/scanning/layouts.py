@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.source import Source
@@ -46,8 +47,8 @@ def plain_layout(text: str) -> Layout:
     if (match := _PLAIN_LAYOUT.fullmatch(text)) is not None:
         order, tiles, bits, space = match.groups("")
         return Layout(
-            tuple(map(int, order.split(","))) if order else (),
-            tuple(Tile(tuple(map(int, tile.split(",")))) for tile in tiles[1:-1].split(")(")) if tiles else (),
+            read_index(order),
+            tuple(Tile(read_index(tile)) for tile in tiles[1:-1].split(")(")) if tiles else (),
             element_size_in_bits=int(bits or 0),
             memory_space=int(space or 0),
         )

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.layout import Layout, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
@@ -107,7 +108,7 @@ def _plain_array(text: str) -> ArrayShape | None:
     sizes, _, layout_text = rest.partition("]")
     element_type = PRIMITIVE_TYPES.get(name)
     try:
-        dimensions = tuple(map(int, sizes.split(","))) if sizes else ()
+        dimensions = read_index(sizes)
         layout = plain_layout(layout_text) if layout_text else default_layout(len(dimensions))
     except (ValueError, HloError):
         return None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import ComputationLayout, index_text
+from hlo_cli.ir.attributes.aliasing import ComputationLayout
 from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind

@@ -10,8 +10,8 @@ from functools import partial
 from string import ascii_letters, digits
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import is_known

@@ -14,6 +14,7 @@ from typing import Final
 from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
+from hlo_cli.ir.index_text import read_index
 
 _SIZE: Final = "[1-9][0-9]{0,8}+"
 _SIZES: Final = rf"{_SIZE}(?:,{_SIZE})*+"
@@ -59,10 +60,10 @@ def plain_sharding(text: str) -> Sharding | None:
         return Sharding(ShardingType(match[1]))
     if (match := _TILED.fullmatch(text)) is None:
         return None
-    devices = _transform(match[2], match[3]) if match[4] is None else _numbers(match[4])
+    devices = _transform(match[2], match[3]) if match[4] is None else read_index(match[4])
     if devices is None:
         return None
-    tiles = TileAssignment(_numbers(match[1]), devices)
+    tiles = TileAssignment(read_index(match[1]), devices)
     sharding = Sharding(ShardingType.TILED, tiles, replicate_on_last_tile_dim=match[5] is not None)
     return sharding if sharding.problem is None else None
 
@@ -71,9 +72,5 @@ def _transform(dims: str, order: str | None) -> IotaTransform | None:
     """An iota; the order of its dimensions is written where there are several."""
     if order is None:
         return None if "," in dims else IotaTransform((int(dims),))
-    transform = IotaTransform(_numbers(dims), _numbers(order))
+    transform = IotaTransform(read_index(dims), read_index(order))
     return transform if "," in dims and transform.is_permutation else None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
