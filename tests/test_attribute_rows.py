@@ -11,6 +11,8 @@ import pytest
 
 import hlo_cli
 from hlo_cli.commands.parse.explain import explain_text
+from hlo_cli.ir import attribute_traits
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.report.anatomy import Anatomy
@@ -123,6 +125,18 @@ def test_rows_name_opcodes_that_there_are() -> None:
 
 def test_rows_and_the_ir_agree_on_what_calls_computations() -> None:
     assert {row.name for row in table.ROWS if row.calls} == set(CALLING_ATTRIBUTES)
+
+
+def test_rows_and_the_ir_agree_on_what_names_things() -> None:
+    naming = {row.name for row in table.ROWS if row.calls or row.kind is Kind.INSTRUCTIONS}
+    assert naming == NAMING_ATTRIBUTES
+    assert attribute_traits._TRAITS.keys() <= set(table.ATTRIBUTE_NAMES)
+    assert attribute_traits._TRAITS_OF_HEADERS.keys() <= table.HEADER_ATTRIBUTES.keys()
+
+
+def test_what_annotates_may_stand_on_any_opcode() -> None:
+    anywhere = {row.name for row in table.ROWS if not row.opcodes}
+    assert set(attribute_traits.attributes_with("annotates")) <= anywhere
 
 
 def test_whatever_xla_prints_has_a_field() -> None:

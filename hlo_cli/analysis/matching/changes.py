@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.matching.content import NAMING
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.index_text import index_suffix, index_text
@@ -117,8 +117,8 @@ def said_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     yield from shape_changes(before.shape, after.shape)
     yield from _argument_changes(before, after)
     yield from _element_changes(before, after)
-    old = {a.name: a.value for a in before.attributes if a.name not in NAMING and a.name != "metadata"}
-    new = {a.name: a.value for a in after.attributes if a.name not in NAMING and a.name != "metadata"}
+    old = {a.name: a.value for a in before.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"}
+    new = {a.name: a.value for a in after.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"}
     for name in dict.fromkeys((*old, *new)):
         one, two = old.get(name, ""), new.get(name, "")
         if one == two:

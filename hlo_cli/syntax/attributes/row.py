@@ -1,6 +1,7 @@
 """What a row of the tables of attributes says: all that is known of one attribute.
 
-A row is for some opcodes; where an attribute of one name means different things there are several rows of that name.
+What analyses ask of an attribute, who may not import this, is among the traits in `ir/attribute_traits.py`. A row is
+for some opcodes; where an attribute of one name means different things there are several rows of that name.
 What the kind of value asks for (how its text is read, which message holds it) lies where that kind is read: grammars
 in `values/grammars.py`, messages in `proto/attributes.py`, so that no row loads either.
 """
