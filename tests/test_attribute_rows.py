@@ -36,6 +36,7 @@ CACHES = (
     table.attribute_named,
     table._by_opcode,
     printed._printed,
+    printed._printed_at,
     check._odd_names,
 )
 

@@ -1,7 +1,8 @@
-"""The attributes that instructions of any opcode may have, and those that are printed among them.
+"""The attributes that instructions of any opcode may have, those that are printed among them, and those of headers.
 
 Mirrors the first attributes of `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, and `PrintExtraAttributes` of
-xla/hlo/ir/hlo_instruction.cc, in whose order the rows stand.
+xla/hlo/ir/hlo_instruction.cc, in whose order the rows stand; of headers `ParseHloModule` there, and `HloModule::ToProto` of
+xla/hlo/ir/hlo_module.cc.
 """
 
 from __future__ import annotations
@@ -84,4 +85,20 @@ OF_PARAMETERS: Final = (
         _REPLICATION,
         proto_field="parameter_replication.replicated_at_leaf_buffers",
     ),
+)
+HEADER: Final = (
+    # what belongs to the configuration of the compiler has no field
+    AttributeRow("is_scheduled", Kind.BOOL, proto_field="schedule.sequences"),
+    AttributeRow("input_output_alias", Kind.ALIASING, proto_field="input_output_alias.entries"),
+    AttributeRow("buffer_donor", Kind.BUFFER_DONORS, proto_field="buffer_donor.entries"),
+    AttributeRow("alias_passthrough_params", Kind.BOOL),
+    AttributeRow("entry_computation_layout", Kind.COMPUTATION_LAYOUT, proto_field="host_program_shape"),
+    AttributeRow("allow_spmd_sharding_propagation_to_parameters", Kind.BOOLS_OR_BOOL),
+    AttributeRow("allow_spmd_sharding_propagation_to_output", Kind.BOOLS_OR_BOOL),
+    AttributeRow("replica_count", Kind.INT, proto_field="device_assignment.replica_count", usual=("1",)),
+    AttributeRow("num_partitions", Kind.INT, proto_field="device_assignment.computation_count", usual=("1",)),
+    AttributeRow("frontend_attributes", Kind.FRONTEND_ATTRIBUTES),
+    AttributeRow("origin_recovery_table", Kind.RECOVERY_TABLE, proto_field="original_value_recovery_table.entries"),
+    AttributeRow("debug_attributes", Kind.DEBUG_ATTRIBUTES),
+    AttributeRow("backend_config", Kind.STRING_OR_JSON),
 )

@@ -9,9 +9,9 @@ in `values/grammars.py`, messages in `proto/attributes.py`, so that no row loads
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 
 class Kind(Enum):
@@ -85,8 +85,7 @@ class Place(Enum):
     """By a rule of its own, as what differs from one instruction to the next; or not at all."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AttributeRow:
+class AttributeRow(NamedTuple):
     """One attribute of some opcodes (none named: of all), with the kind of its value and what it means in words.
 
     `words` are those that the value may be, with what each means; `label` is a short name. `is_old` marks what only
@@ -96,15 +95,16 @@ class AttributeRow:
     messages are in messages; of the same name unless one is given. Printing a proto, XLA leaves out what is zero,
     empty or `usual`, unless it is `required` or `always` printed.
     Writing one, it writes `unsaid` where a text does not say; what is forgotten it reads, and writes nowhere.
+
+    Rows are named tuples, as in `ir/operation.py`: frozen dataclasses take three times as long to make.
     """
 
     name: str
     kind: Kind
     opcodes: str = ""
     meaning: str = ""
-    _: KW_ONLY
     label: str = ""
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = MappingProxyType({})
     required: bool = False
     is_old: bool = False
     proto_field: str = ""

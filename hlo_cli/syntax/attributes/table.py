@@ -13,9 +13,8 @@ from typing import Final
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.syntax.attributes.calls import CALLED, CALLS
 from hlo_cli.syntax.attributes.collectives import COLLECTIVES
-from hlo_cli.syntax.attributes.common import COMMON, OF_PARAMETERS
+from hlo_cli.syntax.attributes.common import COMMON, HEADER, OF_PARAMETERS
 from hlo_cli.syntax.attributes.contractions import CONTRACTIONS
-from hlo_cli.syntax.attributes.header import HEADER
 from hlo_cli.syntax.attributes.indexing import INDEXING
 from hlo_cli.syntax.attributes.others import OTHERS
 from hlo_cli.syntax.attributes.row import AttributeRow, Place

@@ -6,7 +6,7 @@ Mirrors `CreateFromProto` and `PrintExtraAttributes` of xla/hlo/ir/hlo_instructi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
@@ -36,6 +36,9 @@ from hlo_cli.syntax.proto.values import (
     window_of,
 )
 
+RowReader = Callable[[Message, "Shape | None"], "AttributeValue | None"]
+"""Finds what an instruction says of an attribute."""
+_Readers = tuple[tuple[str, RowReader], ...]
 Reader = Callable[[Message, str, "Shape | None"], "AttributeValue | None"]
 """Reads a field of a message, given the shape of the instruction's first operand; None where there is nothing."""
 
@@ -52,28 +55,33 @@ def attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Ite
 
 def common_texts(message: Message) -> Iterator[str]:
     """What any instruction may say between its called computations and its control predecessors."""
-    return _texts(attributes_at(Place.BEFORE_CONTROL), message)
+    return _texts(_printed_at(Place.BEFORE_CONTROL), message)
 
 
 def last_texts(message: Message) -> Iterator[str]:
     """What any instruction may say between its control predecessors and its metadata."""
-    return _texts(attributes_at(Place.BEHIND_CONTROL), message)
+    return _texts(_printed_at(Place.BEHIND_CONTROL), message)
 
 
-def _texts(rows: Iterable[AttributeRow], message: Message, operand: Shape | None = None) -> Iterator[str]:
-    for row in rows:
-        if (value := reader_of(row)(message, operand)) is not None:
-            yield f"{row.name}={value_text(value)}"
+def _texts(readers: _Readers, message: Message, operand: Shape | None = None) -> Iterator[str]:
+    for name, read in readers:
+        if (value := read(message, operand)) is not None:
+            yield f"{name}={value_text(value)}"
 
 
 @cache
-def _printed(opcode: str) -> tuple[AttributeRow, ...]:
+def _printed(opcode: str) -> _Readers:
     rows = own_attributes(opcode)
-    return tuple(row for row in rows if row.place is Place.OWN and not row.is_old and not row.is_forgotten)
+    printed = (row for row in rows if row.place is Place.OWN and not row.is_old and not row.is_forgotten)
+    return tuple([(row.name, reader_of(row)) for row in printed])
 
 
 @cache
-def reader_of(row: AttributeRow) -> Callable[[Message, Shape | None], AttributeValue | None]:
+def _printed_at(place: Place) -> _Readers:
+    return tuple([(row.name, reader_of(row)) for row in attributes_at(place)])
+
+
+def reader_of(row: AttributeRow) -> RowReader:
     """What finds in an instruction's proto what it says of an attribute, or None where XLA does not print that.
 
     >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
