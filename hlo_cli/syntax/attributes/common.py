@@ -1,8 +1,8 @@
 """The attributes that instructions of any opcode may have, those that are printed among them, and those of headers.
 
 Mirrors the first attributes of `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, and `PrintExtraAttributes` of
-xla/hlo/ir/hlo_instruction.cc, in whose order the rows stand; of headers `ParseHloModule` there, and `HloModule::ToProto` of
-xla/hlo/ir/hlo_module.cc.
+xla/hlo/ir/hlo_instruction.cc, in whose order the rows stand. Of headers `ParseHloModule` of the same parser, and
+`HloModule::ToProto` of xla/hlo/ir/hlo_module.cc.
 """
 
 from __future__ import annotations
