@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
+from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -24,7 +25,10 @@ from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_of
 from hlo_cli.syntax.proto.shardings import replica_groups_of, sharding_of
 from hlo_cli.syntax.proto.values import (
+    alias_of,
+    buffer_donor_of,
     convolution_dimension_numbers_of,
+    debugged_array_of,
     frontend_attributes_of,
     original_value_of,
     output_operand_alias_of,
@@ -81,15 +85,16 @@ def _printed_at(place: Place) -> _Readers:
     return tuple([(row.name, reader_of(row)) for row in attributes_at(place)])
 
 
-def reader_of(row: AttributeRow) -> RowReader:
-    """What finds in an instruction's proto what it says of an attribute, or None where XLA does not print that.
+def reader_of(row: AttributeRow, message_type: str = KIND) -> RowReader:
+    """What finds in a proto, of an instruction unless another is named, what it says of an attribute.
+
+    It finds None where XLA does not print that.
 
     >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
     >>> reader_of(AttributeRow("index", Kind.INT, proto_field="tuple_index"))(message, None)
     3
     """
     *holders, field = row.path
-    message_type = KIND
     for holder in holders:
         message_type = fields_of(message_type)[holder].type
     read = _READERS.get(row.kind) or _plain_reader(row, fields_of(message_type)[field])
@@ -119,6 +124,8 @@ def _plain_reader(row: AttributeRow, place: FieldType) -> Reader:
 
 
 def _plain(kind: Kind, place: FieldType) -> Callable[[Message, str], AttributeValue | None]:
+    if place.is_message:
+        return Message.has
     if place.repeated:
         return _first if kind is Kind.INT else Message.integers
     match place.type:
@@ -221,6 +228,9 @@ def _statistics(message: Message, field: str, _: Shape | None) -> AttributeValue
 
 
 _READERS: Final[dict[Kind, Reader]] = {
+    Kind.ALIASING: lambda message, field, _: tuple(map(alias_of, message.messages(field))) or None,
+    Kind.BUFFER_DONORS: lambda message, field, _: tuple(map(buffer_donor_of, message.messages(field))) or None,
+    Kind.DEBUG_ATTRIBUTES: lambda message, field, _: tuple(map(debugged_array_of, message.messages(field))) or None,
     Kind.BOOLS: lambda message, field, _: message.flags(field) or None,
     Kind.DIM_LABELS: _dim_labels,
     Kind.DIRECTION: _word,
@@ -244,6 +254,7 @@ _READERS: Final[dict[Kind, Reader]] = {
     Kind.SHARDING: lambda message, field, _: sharding_of(message.message(field)) if message.has(field) else None,
     Kind.SLICE: lambda message, field, _: slice_of(message.messages(field)),
     Kind.SPARSITY: _sparsity,
+    Kind.STRING_OR_JSON: lambda message, field, _: BackendConfig(text) if (text := message.text(field)) else None,
     Kind.STATISTICS: _statistics,
     Kind.TYPE: _comparison_type,
     Kind.WINDOW: _window,

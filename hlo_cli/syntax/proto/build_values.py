@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, StatisticsViz
 from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
 )
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.syntax.proto.builder import MessageBuilder
@@ -139,3 +139,29 @@ def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tup
         return
     for i, element in enumerate(tree.elements):
         yield from _leaves(element, (*at, i))
+
+
+def alias_draft(alias: Alias) -> MessageBuilder:
+    """An element of the result that lies where a parameter lies."""
+    return (
+        MessageBuilder("AliasEntryProto")
+        .add("output_shape_index", alias.output_index)
+        .add("parameter_number", alias.parameter_number)
+        .add("parameter_shape_index", alias.parameter_index)
+        .add("kind", alias.kind)
+    )
+
+
+def buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
+    """A parameter whose buffer may be taken."""
+    return (
+        MessageBuilder("BufferDonorEntryProto")
+        .add("parameter_number", donor.parameter_number)
+        .add("parameter_shape_index", donor.parameter_index)
+    )
+
+
+def debugged_array_draft(entry: DebuggedArray) -> MessageBuilder:
+    """What is logged of an array of the original program."""
+    draft = MessageBuilder("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
+    return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, Statistic, StatisticsViz
 from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
 )
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import (
     PaddingConfig,
     PaddingDimension,
@@ -21,7 +21,7 @@ from hlo_cli.ir.attributes.window import (
     WindowDimension,
 )
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.words import ResultAccuracyMode
+from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING
@@ -189,3 +189,32 @@ def _children(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> Iterat
         raise HloError("an original value has fewer leaves than its indices say")
     for i in range(last + 1):
         yield _tree(leaves, (*at, i))
+
+
+def alias_of(message: Message) -> Alias:
+    """An element of the result that lies where a parameter lies."""
+    return Alias(
+        message.integers("output_shape_index"),
+        message.integer("parameter_number"),
+        message.integers("parameter_shape_index"),
+        message.word("kind"),
+    )
+
+
+def buffer_donor_of(message: Message) -> BufferDonor:
+    """A parameter whose buffer may be taken."""
+    return BufferDonor(message.integer("parameter_number"), message.integers("parameter_shape_index"))
+
+
+def debugged_array_of(message: Message) -> DebuggedArray:
+    """What is logged of an array of the original program."""
+    attributes = tuple(
+        DebugAttributes(
+            DebugLogMode(a.word("log_mode")) if a.integer("log_mode") else None,
+            a.integer("callback_id"),
+            a.flag("partitioned"),
+            a.integer("op_id"),
+        )
+        for a in message.messages("debug_attributes")
+    )
+    return DebuggedArray(original_array_of(message.message("original_array")), attributes)

@@ -6,27 +6,32 @@ Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
 from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.origin import OriginalValue
+from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue
 from hlo_cli.ir.attributes.sharding import Domain, Sharding, TupleSharding
 from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
-from hlo_cli.syntax.attributes.table import attributes_of, own_attributes
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of, own_attributes
 from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
 from hlo_cli.syntax.proto.build_values import (
+    alias_draft,
+    buffer_donor_draft,
+    debugged_array_draft,
     fieldwise_draft,
     frontend_attributes_draft,
     original_value_draft,
@@ -46,7 +51,11 @@ from hlo_cli.syntax.proto.shapes import shape_draft
 
 _ELSEWHERE: Final = frozenset((Kind.INSTRUCTIONS, Kind.METADATA))
 """Kinds of what the IR knows already, as it does which computations are called."""
-_WHERE_SAID: Final = frozenset(("precision_config", "parameter_replication"))
+_OF_THE_MODULE: Final = frozenset(
+    ("device_assignment", "host_program_shape", "original_value_recovery_table", "schedule")
+)
+"""Fields that `write.py` makes of the module: its devices, the shapes of its entry, the modules in it, its order."""
+_WHERE_SAID: Final = _OF_THE_MODULE | {"parameter_replication", "precision_config"}
 """Messages that are there only where an attribute says something of them; XLA always writes the others."""
 
 _Path = tuple[str, ...]
@@ -72,11 +81,22 @@ def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
     holders.close()
 
 
-class _Holders:
-    """The draft of an instruction, and those of the messages in it that several attributes make up, by their path."""
+def add_header(draft: MessageBuilder, module: Module) -> None:
+    """Add to the draft of a module what its header says, but for what follows from the module itself."""
+    holders = _Holders(draft, HEADER_ATTRIBUTES.values(), "HloModuleProto")
+    for attribute in module.header:
+        row, value = HEADER_ATTRIBUTES.get(attribute.name), module.header_value(attribute.name)
+        if row is None or row.path[0] in _OF_THE_MODULE or value is None or isinstance(value, UnparsedText):
+            continue
+        holders.add(row, value)
+    holders.close()
 
-    def __init__(self, draft: MessageBuilder, own: Iterable[AttributeRow]) -> None:
-        self._drafts: dict[_Path, tuple[MessageBuilder, str]] = {(): (draft, KIND)}
+
+class _Holders:
+    """The draft of an instruction or a module, and those of messages in it that several attributes make up, by path."""
+
+    def __init__(self, draft: MessageBuilder, own: Iterable[AttributeRow], kind: str = KIND) -> None:
+        self._drafts: dict[_Path, tuple[MessageBuilder, str]] = {(): (draft, kind)}
         for row in own:
             if len(row.path) > 1 and row.path[0] not in _WHERE_SAID:
                 self._at(row.path[:-1])
@@ -98,7 +118,7 @@ class _Holders:
                 draft.add(field, message)
             case tuple():
                 draft.add("constrain_layout", row.kind is Kind.SHAPES)
-                draft.add(field, _items(row.kind, place, value))
+                draft.add(field, _items(place, value))
             case _:
                 draft.add(field, _scalar(place, value), always=row.kind is Kind.INT32)
         return True
@@ -162,22 +182,29 @@ def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tupl
     return value if isinstance(value, int | float) else str(value)
 
 
-def _items(kind: Kind, place: FieldType, values: tuple[AttributeValue, ...]) -> Iterable[MessageBuilder | int | str]:
+def _items(place: FieldType, values: tuple[AttributeValue, ...]) -> list[MessageBuilder] | list[str] | list[int]:
     """What an attribute lists."""
-    if kind is Kind.SHAPES:
-        return [shape_draft(value) for value in values if isinstance(value, Shape)]
-    if kind is Kind.OPERAND_ALIASING:
-        return [output_operand_alias_draft(value) for value in values if isinstance(value, OutputOperandAlias)]
-    if kind is Kind.PRECISIONS:
-        return [str(value) for value in values]
     if place.is_message:
-        return [MessageBuilder(place.type).add("source", a).add("target", b) for a, b in _pairs(values)]
+        return [draft for value in values if (draft := _element(place, value)) is not None]
+    if any(isinstance(value, StrEnum) for value in values):
+        return [str(value) for value in values]
     return _flat(values)
 
 
-def _pairs(values: tuple[AttributeValue, ...]) -> list[tuple[int, int]]:
-    lists = [_flat(value) for value in values if isinstance(value, tuple)]
-    return [(pair[0], pair[1]) for pair in lists if len(pair) == len(("source", "target"))]
+def _element(place: FieldType, value: AttributeValue) -> MessageBuilder | None:
+    """A message of which an attribute lists several."""
+    match value:
+        case Alias():
+            return alias_draft(value)
+        case BufferDonor():
+            return buffer_donor_draft(value)
+        case DebuggedArray():
+            return debugged_array_draft(value)
+        case OutputOperandAlias():
+            return output_operand_alias_draft(value)
+        case (int(source), int(target)):
+            return MessageBuilder(place.type).add("source", source).add("target", target)
+    return shape_draft(value) if isinstance(value, Shape) else None
 
 
 def _flat(values: tuple[AttributeValue, ...]) -> list[int]:
