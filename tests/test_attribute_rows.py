@@ -13,6 +13,7 @@ import hlo_cli
 from hlo_cli.commands.parse.explain import explain_text
 from hlo_cli.ir import attribute_traits
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
+from hlo_cli.ir.attributes.dimension_numbers import gather_dimension_numbers
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
 from hlo_cli.report.anatomy import Anatomy
@@ -149,3 +150,25 @@ def test_whatever_xla_prints_has_a_field() -> None:
         for field in row.path:
             assert field in fields_of(message), (row.name, row.path)
             message = fields_of(message)[field].type
+
+
+def test_batch_dimensions_are_printed_each_where_it_is() -> None:
+    """XLA's printer asks for each by itself, and its parser takes one without the other."""
+    said = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, start_indices_batching_dims={0}"
+    said += ", index_vector_dim=1, slice_sizes={1,3}"
+    root = parse_module(f"r = f32[4,3] gather(f32[9,3] a, s32[4,1] i), {said}").entry.root
+    assert root is not None
+    assert said.startswith(str(gather_dimension_numbers(root)))
+    again = read(module_to_bytes(parse_module(f"r = f32[4,3] gather(f32[9,3] a, s32[4,1] i), {said}"))).entry.root
+    assert again is not None
+    assert again.raw[1] == f", {said}"
+
+
+def test_what_is_not_understood_is_in_no_proto() -> None:
+    for line in (
+        "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={x}, rhs_contracting_dims={0}",
+        "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), sparsity={lhs={sparsity=2x4}}, rhs_contracting_dims={0}",
+        "r = f32[3,3] triangular-solve(f32[3,3] a, f32[3,3] b), lower=perhaps",
+    ):
+        with pytest.raises(HloError, match="no proto can hold"):
+            module_to_bytes(parse_module(line))
