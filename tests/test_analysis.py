@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from dumps import Dump, compiled_dumps
 from hlo_cli.analysis.calls import Node, call_tree, kinds_of
+from hlo_cli.analysis.default_order import better_order
 from hlo_cli.analysis.default_tiles import default_layout
-from hlo_cli.analysis.footprint import Grouping, better_order, by, data_values, footprints, orders_of
+from hlo_cli.analysis.footprint import Grouping, by, data_values, footprints, orders_of
 from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.trip_count import trip_count
 from hlo_cli.analysis.values import sequential_computations, values_of

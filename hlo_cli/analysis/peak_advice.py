@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hlo_cli.analysis.footprint import Better, Orders
+from hlo_cli.analysis.default_order import Better
+from hlo_cli.analysis.footprint import Orders
 from hlo_cli.analysis.memory import LiveValue, Space
 from hlo_cli.ir.shape import ArrayShape
 

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
+from hlo_cli.analysis.default_order import Better
+from hlo_cli.analysis.footprint import Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.analysis.target import space_name, target_of
 from hlo_cli.analysis.values import Value
 from hlo_cli.commands.cost_columns import with_costs

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.footprint import better_order
+from hlo_cli.analysis.default_order import better_order
 from hlo_cli.analysis.layout_steps import culprit, overflows
-from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
 from hlo_cli.commands.shape_orders import (
     choice_answer,
@@ -31,7 +30,6 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, Unknown
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import read_shape, with_small_types
 
@@ -138,6 +136,14 @@ def _read(source: Source) -> Shape:
             return shape
         if not _OPERATION.match(source.text, scanner.pos):
             raise scanner.error("expected the end of the shape")
+    return _of_instruction(source)
+
+
+def _of_instruction(source: Source) -> Shape:
+    """The shape of the instruction in a text; what reads modules is loaded for it alone."""
+    from hlo_cli.analysis.omitted_shape import omitted_shape
+    from hlo_cli.syntax.parser import parse_module
+
     module = parse_module(source, infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)

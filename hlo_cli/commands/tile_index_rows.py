@@ -85,7 +85,7 @@ def why_padding(shape: ArrayShape, slot: int) -> str | None:
         return None
     if slot >= shape.tiling.slots:
         return f"behind the last tile, L({shape.layout.tail_padding_alignment_in_elements}) rounds up"
-    from hlo_cli.commands.shape_figure import dimension_names
+    from hlo_cli.commands.shape_words import dimension_names
 
     index = shape.tiling.element(slot)
     names = dimension_names(shape.rank)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from string import ascii_lowercase
+from typing import Final
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Text, line_of, plain_text
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Break(IntEnum):
@@ -90,5 +92,5 @@ def letter(part: int) -> str:
     >>> [letter(part) for part in (0, 25, 26, 53)]
     ['a', 'z', 'a1', 'b2']
     """
-    round_, index = divmod(part, len(ascii_lowercase))
-    return ascii_lowercase[index] + (str(round_) if round_ else "")
+    round_, index = divmod(part, len(_LETTERS))
+    return _LETTERS[index] + (str(round_) if round_ else "")
