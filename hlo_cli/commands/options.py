@@ -172,15 +172,12 @@ def reading_of(options: dict[str, object]) -> Reading:
 def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.formats import renderer
-    from hlo_cli.report.findings import Findings
-    from hlo_cli.report.table import Table
 
-    notes = (*(note for part in report.parts if isinstance(part, Table) for note in part.notes), *report.notes)
+    notes = (*(note for part in report.parts if part.kind == "table" for note in part.notes), *report.notes)
     whole = replace(report, notes=notes, errors=tuple(errors))
     arranged = whole.arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
-    has_findings = any(isinstance(part, Findings) for part in arranged.parts)
-    render = renderer(output.format, person=output.is_for_person, findings=has_findings)
+    render = renderer(output.format, person=output.is_for_person, findings=arranged.has_findings)
     write(render(arranged, style), output.path)
     return complain(notes, errors, output, read=read)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import ClassVar, Final, Literal
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -62,6 +62,7 @@ class Anatomy:
     'f32[3,5]'
     """
 
+    kind: ClassVar[Literal["anatomy"]] = "anatomy"
     name: str
     segments: tuple[Segment, ...]
     explanations: tuple[Explanation, ...]
