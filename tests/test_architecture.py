@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"source", "commands"},
 }
 FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need
-LEAVES = {"_version", "dataclass"}  # import nothing, and everything may import them
+LEAVES = {"_version", "dataclass", "lazy_regex"}  # import nothing, and everything may import them
 
 HOMES = {"pyparsing": {"syntax"}, "numpy": {"analysis"}, "rich": {"render"}, "click": {"commands", "cli"}}
 NUMPY_ON_USE = "hlo_cli.syntax.literal"  # files that begin so may import numpy in a function, to read a literal

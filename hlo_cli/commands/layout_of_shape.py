@@ -28,13 +28,14 @@ from hlo_cli.commands.shape_tables import (
 )
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import read_shape, with_small_types
 
 _NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
-_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
+_OPERATION = lazy_regex(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
 
 Elements = Sequence[tuple[int, ...]]
 

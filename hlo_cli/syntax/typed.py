@@ -5,7 +5,6 @@ Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc; a text that its gramm
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import Final
 
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.values import AttributeValue, Name
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.metadata import parse_metadata
@@ -22,7 +22,7 @@ from hlo_cli.syntax.strict.grammars import GRAMMARS, ValueReader
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import read_list, read_name
 
-_PLAIN_NAME: Final = re.compile(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
+_PLAIN_NAME: Final = lazy_regex(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
 
 
 def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeValue:
