@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.suggest import STRAY
+from hlo_cli.syntax.suggestions import STRAY
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
