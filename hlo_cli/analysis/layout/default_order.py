@@ -47,7 +47,7 @@ class OrderCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Better:
+class LayoutAlternative:
     """A layout that holds the same array in fewer bytes; `is_known` if the module already uses its order."""
 
     layout: Layout
@@ -97,7 +97,9 @@ def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderC
 
 
 @lru_cache(maxsize=4096)
-def better_order(shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e") -> Better | None:
+def better_order(
+    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e"
+) -> LayoutAlternative | None:
     """The order of dimensions that takes the fewest bytes with a TPU's default tiles, if it beats the one there is.
 
     Only the two most minor dimensions decide, so only they are permuted, the rest staying as it is; among
@@ -119,7 +121,7 @@ def better_order(shape: ArrayShape, *, known: tuple[Order, ...] = (), generation
     if best is None or best[0] >= shape.padded_bytes:
         return None
     layout = default_layout(shape, generation=generation, minor_to_major=best[2])
-    return Better(layout, best[0], best[2] in known)
+    return LayoutAlternative(layout, best[0], best[2] in known)
 
 
 def _priced(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:

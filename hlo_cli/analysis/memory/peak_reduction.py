@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hlo_cli.analysis.layout.default_order import Better
+from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import Orders
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
 from hlo_cli.ir.shape import ArrayShape
@@ -25,7 +25,7 @@ class Reordered:
     """A buffer in a better order of dimensions: its largest value, the layout for that, and the bytes it takes then."""
 
     value: LiveValue
-    better: Better
+    better: LayoutAlternative
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.layout.default_order import Better
+from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -178,7 +178,7 @@ def _advice(footprint: Footprint, orders: Orders) -> Text | None:
     return tuple(line)
 
 
-def _what_becomes_minor(shape: ArrayShape, better: Better) -> str:
+def _what_becomes_minor(shape: ArrayShape, better: LayoutAlternative) -> str:
     now, then = shape.layout.minor_to_major[0], better.layout.minor_to_major[0]
     if now != then:
         return f": {shape.dimensions[then]} becomes minor, not {shape.dimensions[now]}"
@@ -186,7 +186,7 @@ def _what_becomes_minor(shape: ArrayShape, better: Better) -> str:
     return f": {shape.dimensions[then]} becomes second minor, not {shape.dimensions[now]}" if now != then else ""
 
 
-def _copy_into(instruction: Instruction, better: Better) -> Instruction | None:
+def _copy_into(instruction: Instruction, better: LayoutAlternative) -> Instruction | None:
     for user in instruction.computation.instructions[instruction.index + 1 :]:
         copies = user.opcode == "copy" and user.operands[:1] == (instruction,)
         if copies and isinstance(user.shape, ArrayShape) and _order(user.shape) == better.layout.minor_to_major:
