@@ -10,7 +10,6 @@ from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.suggestions import STRAY
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
@@ -24,6 +23,11 @@ _BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _MOST_DIGITS: Final = 40
+STRAY: Final = {
+    "#": "comments begin with // or stand between /* and */",
+    ";": "an instruction ends with its line, without a sign",
+}
+"""Hints on signs that mean nothing."""
 
 
 class Scanner:
