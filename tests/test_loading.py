@@ -31,13 +31,14 @@ print("loaded:", *sys.modules)
 
 def loaded(*arguments: str) -> set[str]:
     """The modules that a Python has loaded when it has answered a command line."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # a width is asked of shutil
     done = subprocess.run(
         [sys.executable, "-c", _TOLD, *arguments],
         capture_output=True,
         text=True,
         encoding="utf-8",
         check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(hlo_cli.__file__).parent.parent)},
+        env={**environment, "PYTHONPATH": str(Path(hlo_cli.__file__).parent.parent)},
     )
     return set(done.stdout.rpartition("loaded:")[2].split())
 
