@@ -32,6 +32,8 @@ else:
         """The class with the methods that its fields ask for; those that it has itself are kept."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, slots=slots, eq=eq, repr=repr)
+        if cls.__doc__ is None:
+            cls.__doc__ = cls.__name__  # the standard library would look for the signature, in the text of `__init__`
         made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots)
         methods = _methods(made, frozen=frozen, slots=slots, eq=eq, repr=repr)
         for name, method in methods.items():
