@@ -46,14 +46,14 @@ def loaded(*arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [
-        (("layout", "f32[8,128]"), 65),
-        (("tile-index", "f32[8,128]", "3,5"), 55),
-        (("parse", DUMP), 130),
-        (("layout", DUMP), 130),
-        (("memspace", DUMP), 190),
-        (("schedule", DUMP), 180),
-        (("fuse", DUMP), 170),
-        (("lint", DUMP), 265),
+        (("layout", "f32[8,128]"), 70),
+        (("tile-index", "f32[8,128]", "3,5"), 60),
+        (("parse", DUMP), 150),
+        (("layout", DUMP), 150),
+        (("memspace", DUMP), 210),
+        (("schedule", DUMP), 200),
+        (("fuse", DUMP), 190),
+        (("lint", DUMP), 285),
     ],
     ids=lambda each: " ".join(each).replace(DUMP, "DUMP") if isinstance(each, tuple) else "",
 )
