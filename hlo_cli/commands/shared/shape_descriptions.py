@@ -8,7 +8,6 @@ from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
-from hlo_cli.commands.shared.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
@@ -122,6 +121,15 @@ def stride_meaning(shape: ArrayShape) -> str:
         return ""
     first, *others = [f"along {name} {'is ' if not at else ''}{stride:,}" for at, (name, stride) in enumerate(known)]
     return ", ".join((f"one step {first} {'byte' if known[0][1] == 1 else 'bytes'}", *others))
+
+
+def dimension_names(rank: int) -> tuple[str, ...]:
+    """The letters that XLA's documents give to the dimensions of up to four, numbers beyond.
+
+    >>> dimension_names(2), dimension_names(4), dimension_names(5)[3:]
+    (('y', 'x'), ('p', 'z', 'y', 'x'), ('d3', 'd4'))
+    """
+    return tuple("pzyx"[4 - rank :]) if rank <= 4 else tuple(f"d{d}" for d in range(rank))
 
 
 def _type(kind: PrimitiveType, element_size_in_bits: int) -> str:
