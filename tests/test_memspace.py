@@ -23,7 +23,7 @@ from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.memory_of import memory_of
 from hlo_cli.analysis.peak_advice import suggestions
-from hlo_cli.analysis.transfers import HOST, transfers_of
+from hlo_cli.analysis.transfers import transfers_of
 from hlo_cli.analysis.turns import timeline, turns
 from hlo_cli.analysis.value_uses import uses_of_value, value_at
 from hlo_cli.cli import main
@@ -32,6 +32,7 @@ from hlo_cli.commands.memory_timeline import memory_timeline
 from hlo_cli.commands.memspace_compiler import assignment_beside
 from hlo_cli.commands.options import Reading
 from hlo_cli.inputs.input import choose_one, read_inputs
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
 from hlo_cli.syntax.oom.read import parse_out_of_memory
@@ -136,7 +137,7 @@ def test_transfers_go_from_one_space_to_another_and_wait_in_order(folder: Path) 
     for transfer in transfers_of(sequence):
         assert transfer.from_space != transfer.to_space
         ends = (transfer.from_space, transfer.to_space)
-        assert transfer.shape.layout.memory_space in ends or HOST in ends
+        assert transfer.shape.layout.memory_space in ends or MemorySpace.HOST in ends
         steps = [step for step in (transfer.start_step, transfer.done_step, transfer.used_step) if step is not None]
         assert steps == sorted(steps)
         assert sequence[transfer.start_step] is transfer.instruction

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.target import Target, is_old_tpu
 from hlo_cli.ir.layout import Tile
+from hlo_cli.ir.memory_space import TpuMemorySpace, memory_space
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape
 
@@ -24,9 +25,8 @@ _TABLE_GRANULE: Final[dict[Generation, int]] = {
 }  # fmt: skip
 _PREFETCHED: Final[dict[Generation, int]] = {"v4": 3, "v5e": 1, "v5p": 1, "v6e": 1, "v7x": 1}
 _SPARSE_CORE: Final = '"sparse_core_config"'
-_CMEM: Final = re.compile(r":T\([^{}\n]{0,80}S\(3\)")
-_SYNC_FLAGS: Final = 2
-_TILED_ANYWAY: Final = (0, 4, 6)
+_CMEM: Final = f"S({TpuMemorySpace.CMEM})"
+_TILED_CMEM: Final = re.compile(rf":T\([^{{}}\n]{{0,80}}{re.escape(_CMEM)}")
 _TILES: Final = (Tile((1024,)), Tile((8, 128)))
 """Those of arrays below rank 2, and of others."""
 
@@ -52,7 +52,7 @@ def generation_of(module: Module) -> Generation:
         return "v2"
     if _SPARSE_CORE in module.source.text:
         return "v6e"
-    return "v4" if "S(3)" in module.source.text and _CMEM.search(module.source.text) else "v5e"
+    return "v4" if _CMEM in module.source.text and _TILED_CMEM.search(module.source.text) else "v5e"
 
 
 def prefetched_space(target: Target | None, generation: Generation) -> int | None:
@@ -86,9 +86,10 @@ def buffer_bytes(shape: Shape, target: Target | None, generation: Generation = "
 
 def _tpu_array(shape: ArrayShape) -> ArrayShape:
     """The array as its buffer is measured: synchronisation flags are not tiled, others at least by default."""
-    if shape.memory_space == _SYNC_FLAGS:
+    space = memory_space(shape.memory_space, "tpu")
+    if space is not None and space.tiles == "never":
         return replace(shape, layout=replace(shape.layout, tiles=()))
-    if shape.memory_space in _TILED_ANYWAY and not shape.layout.tiles:
+    if space is not None and space.tiles == "by default" and not shape.layout.tiles:
         return replace(shape, layout=replace(shape.layout, tiles=(_TILES[len(shape.dimensions) > 1],)))
     return shape
 

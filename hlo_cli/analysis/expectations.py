@@ -17,11 +17,12 @@ from hlo_cli.analysis.operations import Operation, operation_fields, operations_
 from hlo_cli.analysis.partly_known import AtLeast, within
 from hlo_cli.analysis.patterns import name_matcher
 from hlo_cli.analysis.spellings import Spelling, other_spellings
-from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.expectation import Expectation, Quantity
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
 from hlo_cli.source import HloError, Source
@@ -29,8 +30,6 @@ from hlo_cli.source import HloError, Source
 _NOTHING_KEEPS: Final = ("<", "<=", "!=")
 """The limits that the largest of nothing keeps."""
 _UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
-_SPACES: Final = 7
-"""How many memory spaces have names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ class _Judge:
 
     def _peak(self, expectation: Expectation) -> Verdict:
         space = expectation.quantity.space
-        number = next((n for n in range(_SPACES) if space_name(n, self._target).lower() == space), None)
+        number = space_number(space, self._target)
         if number is None:
             why = (
                 f"a {self._target.upper()} has no {space.upper()}"

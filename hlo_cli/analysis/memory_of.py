@@ -20,9 +20,10 @@ from hlo_cli.analysis.interference import Release
 from hlo_cli.analysis.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
 from hlo_cli.analysis.subshapes import subshapes_of
-from hlo_cli.analysis.target import Target, space_name
+from hlo_cli.analysis.target import Target
 from hlo_cli.analysis.turns import timeline
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape
 

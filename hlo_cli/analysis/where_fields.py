@@ -13,13 +13,14 @@ from hlo_cli.analysis.matmul import is_product
 from hlo_cli.analysis.neighbours import Users, reached, users_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.patterns import name_matcher
-from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.values import Value
 from hlo_cli.analysis.where import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.where_shapes import dimension, of_shape, result_shape, shape_fields
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape

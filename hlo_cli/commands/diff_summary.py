@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from hlo_cli.analysis.figures import ModuleFigures
-from hlo_cli.analysis.target import Target, space_name
+from hlo_cli.analysis.target import Target
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.pieces import shape_pieces
-from hlo_cli.analysis.target import space_name
 from hlo_cli.commands.attribute_words import attribute_label, attribute_meaning
 from hlo_cli.commands.shape_parts import shape_segments
 from hlo_cli.commands.shape_words import default_space
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape

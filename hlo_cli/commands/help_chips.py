@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.chips import CHIPS, Chip
-from hlo_cli.analysis.target import space_name
 from hlo_cli.analysis.throughput import throughput_of
 from hlo_cli.commands.chips import figures_of
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.render.numbers import bytes_in_words, rate_in_words
 
 _INTRODUCTION: Final = """\

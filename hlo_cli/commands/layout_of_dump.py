@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.footprint import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
-from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.values import Value
 from hlo_cli.commands.cost_columns import with_costs
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
@@ -15,6 +15,7 @@ from hlo_cli.commands.where import chosen as chosen_among
 from hlo_cli.commands.where import values_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.numbers import bytes_in_words, counted

@@ -14,7 +14,7 @@ from hlo_cli.commands.each import Rows, asked_of_each, finish_each
 from hlo_cli.commands.loading import Loaded, check_running
 from hlo_cli.commands.memspace_compiler import memory_beside
 from hlo_cli.commands.memspace_rows import at_step
-from hlo_cli.commands.memspace_wish import Wish, chosen_spaces
+from hlo_cli.commands.memspace_wish import Wish, chosen_spaces, named_space
 from hlo_cli.commands.options import Output, Reading
 from hlo_cli.commands.program_words import stage_of
 from hlo_cli.commands.selection import Many
@@ -87,8 +87,7 @@ class _Ask:
     def _space(self, memory: Memory, fit: Fit | None) -> Space | None:
         """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
         if self.wish.space is not None:
-            named = [space for space in memory.spaces if _is_named(space, self.wish.space)]
-            return named[0] if named else None
+            return named_space(memory, self.wish.space)
         if fit is not None:
             return next(space for space in memory.spaces if space.number == fit.space)
         return next(iter(chosen_spaces(memory, None)), None)
@@ -122,11 +121,6 @@ def memspace_each(many: Many, reading: Reading, jobs: int | None, wish: Wish, re
         unfinished=sum(usage.stage != "optimized" for usage in usages),
         output=output,
     )
-
-
-def _is_named(space: Space, wanted: str) -> bool:
-    number = wanted.removeprefix("S(").removesuffix(")")
-    return wanted.lower() == space.name.lower() or number == str(space.number)
 
 
 def _columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hlo_cli.analysis.memory import Memory
-from hlo_cli.analysis.target import space_name
 from hlo_cli.analysis.transfers import Transfer, transfers_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.render.numbers import bytes_in_words, counted
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.memory import Memory, Space
 from hlo_cli.analysis.program_stage import ProgramStage
+from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.choice import not_among
 from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
@@ -109,11 +110,16 @@ def chosen_spaces(memory: Memory, wanted: str | None) -> tuple[Space, ...]:
         return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
     if wanted == EVERY_SPACE:
         return memory.spaces
-    number = wanted.removeprefix("S(").removesuffix(")")
-    for space in memory.spaces:
-        if wanted.lower() == space.name.lower() or number == str(space.number):
-            return (space,)
-    raise _no_space(memory.spaces, wanted)
+    space = named_space(memory, wanted)
+    if space is None:
+        raise not_among("space", wanted, (each.name for each in memory.spaces))
+    return (space,)
+
+
+def named_space(memory: Memory, wanted: str) -> Space | None:
+    """The space of a name or a number; None if there is nothing in it."""
+    number = space_number(wanted, memory.target)
+    return memory.space(number) if number is not None else None
 
 
 def step_of(memory: Memory, name: str) -> int:
@@ -123,7 +129,3 @@ def step_of(memory: Memory, name: str) -> int:
         where = f"{instruction.name} runs inside a kernel, in {instruction.computation.name}"
         raise HloError(where, hint="ask for the instruction that calls it")
     return memory.positions[instruction]
-
-
-def _no_space(spaces: Sequence[Space], wanted: str) -> HloError:
-    return not_among("space", wanted, (space.name for space in spaces))

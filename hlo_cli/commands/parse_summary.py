@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from hlo_cli.analysis.calls import Kind, kinds_of
 from hlo_cli.analysis.footprint import data_values
-from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.target import target_of
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.render.numbers import bytes_in_words, counted

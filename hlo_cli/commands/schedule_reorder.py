@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hlo_cli.analysis.async_overlap import Overlap, overlap_of
 from hlo_cli.analysis.step_time import StepTime, step_time_of, whole
-from hlo_cli.analysis.target import space_name, target_of
+from hlo_cli.analysis.target import target_of
 from hlo_cli.analysis.throughput import Throughput
 from hlo_cli.commands.chips import time_model, time_notes
 from hlo_cli.commands.loading import Loaded, input_facts, notes_of
@@ -14,6 +14,7 @@ from hlo_cli.commands.schedule_moved import moved_table
 from hlo_cli.commands.schedule_pairs import order_notes
 from hlo_cli.commands.where import rows_where
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.render.numbers import bytes_in_words, counted, percent, seconds_in_words
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.analysis.layout_steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.pieces import Piece
 from hlo_cli.analysis.strides import logical_strides
-from hlo_cli.analysis.target import space_name
 from hlo_cli.commands.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
+from hlo_cli.ir.memory_space import space_meaning, space_name
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -32,19 +32,6 @@ LABELS = {
 }
 """The label of each role of a piece."""
 
-_SPACES = {
-    "HBM": "the device's main memory",
-    "RAM": "the machine's main memory",
-    "main memory": "the device's main memory",
-    "VMEM": "the TPU's on-chip memory",
-    "SMEM": "the TPU's on-chip memory for scalars",
-    "CMEM": "the TPU's on-chip memory that its cores share",
-    "SFLAG": "semaphores of copies that are under way",
-    "SparseCore": "memory beside the TPU's SparseCores",
-    "host": "the memory of the host, pinned",
-    "collective": "memory that other GPUs can write to",
-    "temp": "a pool for temporary buffers",
-}
 _KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
 _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
@@ -86,19 +73,6 @@ def meaning_of(piece: Piece, shape: ArrayShape, *, numbered: bool = False, targe
             return f"{counted(layout.dynamic_shape_metadata_prefix_bytes, 'bytes')} before the data hold dynamic sizes"
         case _:
             return ""
-
-
-def space_meaning(space: int, target: str | None) -> str:
-    """What a memory space is called and what it is.
-
-    >>> space_meaning(1, "tpu"), space_meaning(9, None)
-    ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
-    """
-    name = space_name(space, target)
-    if name.startswith("S("):
-        return "one of the device's own memories"
-    about = _SPACES.get(name)
-    return name if about is None or about.endswith(name) else f"{name}, {about}"
 
 
 def default_space(target: str | None) -> str:

@@ -10,9 +10,9 @@ from hlo_cli.analysis.indices import addressable
 from hlo_cli.analysis.relayout import Correspondence, Moves, corresponding, moves_of
 from hlo_cli.analysis.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.analysis.renaming import Renaming, renaming_of
-from hlo_cli.analysis.target import space_name
 from hlo_cli.commands.tile_index_questions import questions
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.numbers import counted
 from hlo_cli.report.cell import Cell, Row

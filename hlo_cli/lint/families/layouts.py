@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.shape_comparison import HOST_MEMORY
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, shape_span
@@ -21,7 +21,11 @@ _MAY_CHANGE: Final = frozenset(
 )
 _ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
 _BYTE: Final = 8
-_FAST_MEMORY: Final = 1
+_FAST_MEMORY: Final = TpuMemorySpace.VMEM
+_CROSSING: Final = (
+    ("dynamic-slice", MemorySpace.MAIN, MemorySpace.HOST),
+    ("dynamic-update-slice", MemorySpace.HOST, MemorySpace.MAIN),
+)
 _ROUNDED: Final = frozenset(
     """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic
     rsqrt sine sinh sqrt tan tanh""".split()
@@ -156,10 +160,7 @@ def changed_space(subject: Subject) -> Iterator[Finding]:
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
-        is_wrong = before == _FAST_MEMORY != after
-        is_wrong |= instruction.opcode == "dynamic-slice" and before == 0 and after == HOST_MEMORY
-        is_wrong |= instruction.opcode == "dynamic-update-slice" and before == HOST_MEMORY and after == 0
-        if is_wrong:
+        if before == _FAST_MEMORY != after or (instruction.opcode, before, after) in _CROSSING:
             place = shape_span(subject.module, instruction)
             yield Finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
 
@@ -227,7 +228,7 @@ def _is_unbounded(shape: Shape) -> bool:
 
 
 def _is_on_host(shape: Shape) -> bool:
-    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == HOST_MEMORY for _, leaf in shape.leaves)
+    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == MemorySpace.HOST for _, leaf in shape.leaves)
 
 
 def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
