@@ -10,9 +10,10 @@ import pytest
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.chips import CHIPS
 from hlo_cli.analysis.critical_path import critical_path
 from hlo_cli.analysis.step_time import StepTime, known_part, path_seconds, step_time_of
-from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput, throughput_of
+from hlo_cli.analysis.throughput import Rate, Throughput, throughput_of
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
@@ -225,7 +226,7 @@ def test_a_text_may_claim_any_number_of_rounds() -> None:
     assert 0 < found.seconds < 1e100
 
 
-@pytest.mark.parametrize("chip", sorted(THROUGHPUTS))
+@pytest.mark.parametrize("chip", sorted(chip.name for chip in CHIPS))
 def test_every_chip_can_be_asked(chip: str) -> None:
     found = step_time_of(overlap(DUMPS[-1]), throughput_of(chip))
     adds_up(found)

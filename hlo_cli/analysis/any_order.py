@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.alias_sets import AliasSets, alias_sets
 from hlo_cli.analysis.async_chains import AsyncChain, async_chains
-from hlo_cli.analysis.buffer_sizes import Generation, generation_of
+from hlo_cli.analysis.buffer_sizes import generation_of, prefetched_space
 from hlo_cli.analysis.buffers import Buffer, buffers_of
 from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
 from hlo_cli.analysis.in_place import InPlace
 from hlo_cli.analysis.places import Places, places_of
 from hlo_cli.analysis.target import Target, target_of
+from hlo_cli.analysis.tpus import USUAL_TPU, tpu_generation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 
 _THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
@@ -29,7 +31,7 @@ class AnyOrder:
 
     module: Module
     target: Target | None
-    generation: Generation
+    generation: str
     places: Places
     chains: Mapping[Instruction, AsyncChain]
     dataflow: Dataflow
@@ -39,7 +41,7 @@ class AnyOrder:
     is_generation_told: bool
 
 
-def any_order(module: Module, target: Target | None = None, generation: Generation | None = None) -> AnyOrder:
+def any_order(module: Module, target: Target | None = None, generation: str | None = None) -> AnyOrder:
     """What holds for a module in any order; `target` and `generation` where the text does not tell them.
 
     >>> from hlo_cli import parse_module
@@ -48,8 +50,9 @@ def any_order(module: Module, target: Target | None = None, generation: Generati
     [32, 32]
     """
     target = target or target_of(module)
-    is_told = generation is not None or (target == "tpu" and generation_of(module) == "v4")
-    generation = generation or (generation_of(module) if target == "tpu" else "v5e")
+    seen = generation_of(module) if target == "tpu" else USUAL_TPU
+    is_told = generation is not None or (target == "tpu" and prefetched_space(target, seen) is TpuMemorySpace.CMEM)
+    generation = tpu_generation(generation).name if generation is not None else seen
     places = places_of(module)
     chains = async_chains(places.instructions)
     dataflow = dataflow_of(places, chains)

@@ -21,6 +21,7 @@ from hlo_cli.analysis.costs.figures import Cost
 from hlo_cli.analysis.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.places import places_of
 from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.tpus import USUAL_TPU
 from hlo_cli.analysis.work import Work, costs_of_kernels, times_run, work_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -121,7 +122,7 @@ def overlap_of(module: Module) -> Overlap:
     schedule = flat_schedule(places, module.entry, chains)
     pairs = async_pairs(module)
     target = target_of(module)
-    size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else "v5e")
+    size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else USUAL_TPU)
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
     members = _idle_members(pairs)
     meter = _Meter(schedule.sequence, schedule.runs, members)

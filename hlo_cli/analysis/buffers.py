@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes
+from hlo_cli.analysis.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.target import Target
 from hlo_cli.ir.computation import Computation
@@ -43,7 +43,7 @@ class Buffer:
 
 
 def buffers_of(
-    module: Module, dataflow: Dataflow, aliases: AliasSets, target: Target | None, generation: Generation
+    module: Module, dataflow: Dataflow, aliases: AliasSets, target: Target | None, generation: str
 ) -> tuple[Buffer, ...]:
     """The buffers of a module, in the order of their first values."""
     places = dataflow.places

@@ -17,11 +17,11 @@ from hlo_cli.analysis.default_tiles import (
     SUBLANES,
     WORD_BITS,
     default_layout,
-    is_old,
     least_rows,
     power_of_two,
     width_of,
 )
+from hlo_cli.analysis.tpus import USUAL_TPU, tpu_generation
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -47,7 +47,7 @@ class PricedOrder:
 
 
 @lru_cache(maxsize=4096)
-def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None:
+def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | None:
     """The order of dimensions that the compiler chooses, most minor first, or None where that is not known.
 
     It is known for all types, and bounded sizes count as their bounds; not for `?` or 2^47 elements and more.
@@ -62,7 +62,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     if shape.rank < 2 or not shape.elements:
         return row_major
     bits = width_of(shape.element_type)
-    least = min(least_rows(bits, is_old=is_old(generation)), SUBLANES)
+    least = min(least_rows(bits, is_old=tpu_generation(generation).has_large_tiles), SUBLANES)
     word = WORD_BITS // bits
 
     def cost(pair: Order) -> tuple[int, bool]:
@@ -75,7 +75,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     return _normal(min(permutations(row_major, 2), key=cost), row_major)
 
 
-def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[PricedOrder, ...]:
+def priced_orders(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[PricedOrder, ...]:
     """Every order of the dimensions with its default tiles and bytes; from rank 8 only the normal ones.
 
     Normal orders come first, then those that take least, then those nearest to row-major.

@@ -8,8 +8,9 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Literal
 
+from hlo_cli.analysis.buffer_sizes import generation_of
 from hlo_cli.analysis.default_tiles import default_layout
-from hlo_cli.analysis.target import is_old_tpu
+from hlo_cli.analysis.tpus import USUAL_TPU
 from hlo_cli.analysis.values import Value, values_made_by, values_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.layout import Layout
@@ -85,7 +86,7 @@ def orders_of(module: Module, values: Iterable[Value]) -> Orders:
     for value in values:
         if value.shape.problem is None:
             known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
-    generation = "v2" if is_old_tpu(module) else "v5e"
+    generation = generation_of(module)
     return Orders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
 
 
@@ -125,7 +126,7 @@ def by(grouping: Grouping, module: Module) -> Callable[[Value], str]:
 
 
 @lru_cache(maxsize=4096)
-def better_order(shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e") -> Better | None:
+def better_order(shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = USUAL_TPU) -> Better | None:
     """The order of dimensions that takes the fewest bytes with a TPU's default tiles, if it beats the one there is.
 
     Only the two most minor dimensions decide, so only they are permuted, the rest staying as it is; among

@@ -17,7 +17,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
 if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
-    from hlo_cli.analysis.buffer_sizes import Generation
     from hlo_cli.analysis.flat_schedule import Run
     from hlo_cli.analysis.interference import Release
     from hlo_cli.analysis.strategies import StrategyName
@@ -162,7 +161,7 @@ class Memory:
 
     module: Module
     target: Target | None
-    generation: Generation
+    generation: str
     order: Order
     release: Release
     sequence: tuple[Instruction, ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from hlo_cli.analysis.any_order import any_order
 from hlo_cli.analysis.assignment import assign
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, logical_bytes, prefetched_space
+from hlo_cli.analysis.buffer_sizes import buffer_bytes, logical_bytes, prefetched_space
 from hlo_cli.analysis.buffers import Buffer
 from hlo_cli.analysis.dataflow import Dataflow
 from hlo_cli.analysis.drafts import Assigned
@@ -33,7 +33,7 @@ def memory_of(
     module: Module,
     *,
     target: Target | None = None,
-    generation: Generation | None = None,
+    generation: str | None = None,
     release: Release = "0.10.2",
 ) -> Memory:
     """What fills memory while a module runs; `target` and `generation` where the text does not tell them.
@@ -83,7 +83,7 @@ class _Sizing:
     """What a shape takes on the target."""
 
     target: Target | None
-    generation: Generation
+    generation: str
     known: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __call__(self, shape: Shape) -> tuple[int, int]:

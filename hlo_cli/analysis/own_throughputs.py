@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput
+from hlo_cli.analysis.throughput import Rate, Throughput
 from hlo_cli.source import HloError
 
 _WIRES: Final = ("memory", "links", "host")
@@ -75,7 +75,7 @@ def _read_chip(name: str, table: object, source: str) -> Throughput:
 
 def _known(name: str) -> Throughput | None:
     try:
-        return THROUGHPUTS[find_chip(name).name]
+        return find_chip(name).throughput
     except HloError:
         return None
 

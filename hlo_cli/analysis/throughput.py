@@ -1,28 +1,17 @@
-"""How much known chips can calculate and move in a second, with the public source of every number.
+"""How much chips can calculate and move in a second: of a known chip, or of one from a file.
 
-All numbers are of one device as XLA counts them, as in `chips.py`: one core of TPU v2, v3 and 7x, one die of an AMD
-MI250, else a whole chip. Flops are peaks of dense products, without sparsity; links count one direction, all together,
-and so does the way to the host.
+All numbers are of one device as XLA counts them, as in `chip.py`. Flops are peaks of dense products, without sparsity;
+links count one direction, all together, and so does the way to the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from types import MappingProxyType
-from typing import Final
 
 from hlo_cli.analysis.chips import find_chip
 from hlo_cli.analysis.rates import Rate, Throughput
-from hlo_cli.analysis.rates_of_gpus import GPUS
-from hlo_cli.analysis.rates_of_tpus import TPUS
 
-__all__ = ["THROUGHPUTS", "Rate", "Throughput", "throughput_of"]
-
-THROUGHPUTS: Final[Mapping[str, Throughput]] = MappingProxyType(
-    {each.chip: replace(each, cache_bytes=find_chip(each.chip).fast_bytes) for each in (*TPUS, *GPUS)}
-)
-"""What every chip of `CHIPS` can do."""
+__all__ = ["Rate", "Throughput", "throughput_of"]
 
 
 def throughput_of(chip: str, own: Mapping[str, Throughput] | None = None) -> Throughput:
@@ -33,5 +22,5 @@ def throughput_of(chip: str, own: Mapping[str, Throughput] | None = None) -> Thr
     """
     if own and chip in own:
         return own[chip]
-    name = find_chip(chip).name
-    return own[name] if own and name in own else THROUGHPUTS[name]
+    known = find_chip(chip)
+    return own[known.name] if own and known.name in own else known.throughput

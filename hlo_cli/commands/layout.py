@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from hlo_cli.analysis.tpus import tpu_generations
 from hlo_cli.commands.each_options import each_options
 from hlo_cli.commands.options import finish, input_options, output_of, output_options, reading_of
 from hlo_cli.commands.shape_argument import shape_text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
 
+TPU_NAMES = " ".join(generation.name for generation in tpu_generations())
 HELP = """What a layout means; what padding costs.
 
 INPUT is a dump (a file, a directory that --xla_dump_to wrote, a glob, or - for standard input), one instruction's
@@ -42,7 +44,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
+@click.option("--for", "generation", metavar="TPU", help=f"What this TPU would choose: {TPU_NAMES}.")
 @each_options
 @input_options
 @output_options

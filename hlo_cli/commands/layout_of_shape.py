@@ -10,6 +10,7 @@ from hlo_cli.analysis.footprint import better_order
 from hlo_cli.analysis.layout_steps import culprit, overflows
 from hlo_cli.analysis.omitted_shape import omitted_shape
 from hlo_cli.analysis.pieces import Piece, piece_spans, shape_pieces
+from hlo_cli.analysis.tpus import USUAL_TPU
 from hlo_cli.commands.shape_orders import (
     choice_answer,
     choice_notes,
@@ -223,10 +224,10 @@ def _answer(shape: ArrayShape) -> str:
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
-    if explained.generation or draw or tiled_for(array, "v5e", is_written=False) == array:
+    if explained.generation or draw or tiled_for(array, USUAL_TPU, is_written=False) == array:
         last = ",".join(str(size - 1) for size in array.sizes)
         return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)
-    return (other, f"hlo layout --for v5e '{bare}'")
+    return (other, f"hlo layout --for {USUAL_TPU} '{bare}'")
 
 
 def _at(index: tuple[int, ...]) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import factorial
 
 from hlo_cli.analysis.default_order import PricedOrder, default_order, priced_orders
-from hlo_cli.analysis.default_tiles import default_layout, tpu_generation
+from hlo_cli.analysis.default_tiles import default_layout
+from hlo_cli.analysis.tpus import tpu_generation
 from hlo_cli.commands.shape_tables import held_in
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell
@@ -75,7 +76,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
         written = by_order.get(tiled.layout.minor_to_major, as_written)
     every = tuple(dict.fromkeys(each for each in (default, written, *priced) if each))
     best = min(every, key=lambda each: each.padded_bytes)
-    return OrderChoice(tiled, tpu_generation(generation), default, written, best, every)
+    return OrderChoice(tiled, tpu_generation(generation).name, default, written, best, every)
 
 
 def choice_answer(choice: OrderChoice) -> str:
