@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from dumps import FIXTURES
-from hlo_cli.analysis import chips, tpus
-from hlo_cli.analysis.buffer_sizes import table_bytes
-from hlo_cli.analysis.chip import Capacity, Chip, TpuGeneration
-from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.costs.tpu import tpu_rules
-from hlo_cli.analysis.rates import rate_from
+from hlo_cli.analysis.cost.tpu import tpu_rules
+from hlo_cli.analysis.hardware import chips, tpus
+from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
+from hlo_cli.analysis.hardware.chip import Capacity, Chip, TpuGeneration
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.rates import rate_from
 from hlo_cli.cli import main
-from hlo_cli.commands import help_chips
+from hlo_cli.commands.help.command import chips as help_chips
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from test_architecture import PACKAGE
 
