@@ -13,8 +13,8 @@ from hlo_cli.ir.memory_space import (
     MemorySpace,
     NamedSpace,
     TpuMemorySpace,
+    describe_memory_space,
     memory_space,
-    space_meaning,
     space_name,
     space_number,
     space_words,
@@ -39,7 +39,7 @@ def test_every_name_finds_its_space(target: str | None, space: NamedSpace) -> No
     for name in (space.label, space.label.lower(), *space.aliases, f"S({space})", str(space)):
         assert space_number(name, target) == space.number
     assert space_name(space.number, target) == space.label
-    assert space.label in space_meaning(space.number, target) or space.is_unnamed
+    assert space.label in describe_memory_space(space.number, target) or space.is_unnamed
 
 
 @pytest.mark.parametrize("target", TARGETS)

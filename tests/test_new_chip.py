@@ -16,7 +16,7 @@ from hlo_cli.analysis.hardware.chip import Capacity, Chip, TpuGeneration
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.rates import rate_from
 from hlo_cli.cli import main
-from hlo_cli.commands.help.command import chips as help_chips
+from hlo_cli.commands.help import chips as help_chips
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from test_architecture import PACKAGE
 

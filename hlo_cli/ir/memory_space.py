@@ -135,10 +135,10 @@ def space_name(number: int, target: str | None) -> str:
     return space.label if space is not None else f"S({number})"
 
 
-def space_meaning(number: int, target: str | None) -> str:
+def describe_memory_space(number: int, target: str | None) -> str:
     """What a memory space is called and what it is.
 
-    >>> space_meaning(1, "tpu"), space_meaning(9, None)
+    >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
     ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
     """
     space = memory_space(number, target)

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.query.program_stage import ProgramStage
-from hlo_cli.ir.memory_space import space_number
-from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
 from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
-
-EVERY_SPACE = "all"
 
 _QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
 _LIMITS: Final = ("limit", "chip")
@@ -44,7 +41,8 @@ class MemspaceOptions:
     def is_verdict(self, stage: ProgramStage) -> bool:
         """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
 
-        >>> MemspaceOptions(chip="v5e").is_verdict("before optimization"), MemspaceOptions(limit_bytes=1).is_verdict("before optimization")
+        >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit_bytes=1)
+        >>> on_chip.is_verdict("before optimization"), limited.is_verdict("before optimization")
         (False, True)
         """
         return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
@@ -100,26 +98,6 @@ def _refuse_two(options: dict[str, object]) -> None:
                 raise HloError(
                     f"--{question} says nothing of --{name}", hint=f"hlo memspace DUMP --{name} … without it"
                 )
-
-
-def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsage, ...]:
-    """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
-    if not memory.spaces:
-        return ()
-    if wanted is None:
-        return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
-    if wanted == EVERY_SPACE:
-        return memory.spaces
-    space = named_space(memory, wanted)
-    if space is None:
-        raise unknown_choice_error("space", wanted, (each.name for each in memory.spaces))
-    return (space,)
-
-
-def named_space(memory: MemoryAnalysis, wanted: str) -> SpaceUsage | None:
-    """The space of a name or a number; None if there is nothing in it."""
-    number = space_number(wanted, memory.target)
-    return memory.space(number) if number is not None else None
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
-from hlo_cli.commands.memspace.tables import step_label
 from hlo_cli.commands.shared.loop_brackets import loops_of
+from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
+from hlo_cli.report.unknown_choice import unknown_choice_error
+
+EVERY_SPACE = "all"
 
 
 def memory_timeline(
@@ -32,6 +35,31 @@ def memory_timeline(
     )
     names = tuple(instruction.name for instruction in memory.sequence)
     return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
+
+
+def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsage, ...]:
+    """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
+    if not memory.spaces:
+        return ()
+    if wanted is None:
+        return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
+    if wanted == EVERY_SPACE:
+        return memory.spaces
+    space = named_space(memory, wanted)
+    if space is None:
+        raise unknown_choice_error("space", wanted, (each.name for each in memory.spaces))
+    return (space,)
+
+
+def named_space(memory: MemoryAnalysis, wanted: str) -> SpaceUsage | None:
+    """The space of a name or a number; None if there is nothing in it."""
+    number = space_number(wanted, memory.target)
+    return memory.space(number) if number is not None else None
+
+
+def step_label(memory: MemoryAnalysis, step: int) -> str | None:
+    """The name of the instruction that runs at a step."""
+    return memory.sequence[step].name if step < len(memory.sequence) else None
 
 
 def _bands(memory: MemoryAnalysis, space: SpaceUsage) -> LazyRows[Band]:
