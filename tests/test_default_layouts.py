@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import FIXTURES
+from hlo_cli.analysis.hardware.chips import tpu_generations
 from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.hardware.tpus import tpu_generations
 from hlo_cli.analysis.layout.default_order import default_order, priced_orders
 from hlo_cli.analysis.layout.padding import better_order
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES

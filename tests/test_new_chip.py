@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from dumps import FIXTURES
 from hlo_cli.analysis.cost.tpu import tpu_rules
-from hlo_cli.analysis.hardware import chips, tpus
+from hlo_cli.analysis.hardware import tpus
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chip import Capacity, Chip, TpuGeneration
-from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, find_chip, tpu_generation, tpu_generations
 from hlo_cli.analysis.hardware.rates import rate_from
 from hlo_cli.cli import main
-from hlo_cli.commands.help import chips as help_chips
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from test_architecture import PACKAGE
 
@@ -32,19 +30,13 @@ def made_up() -> Chip:
         tpu=TpuGeneration("v9x", table_granule=64, heap_limit=None, has_large_tiles=True),
         memories={TpuMemorySpace.HBM: Capacity(1 << 16, "a page"), TpuMemorySpace.VMEM: Capacity(1 << 10, "a page")},
         usable=None,
-        throughput=replace(known.throughput, chip="v9x", memory=rate_from("a page", 1e-6)),
+        spec=replace(known.spec, chip="v9x", memory=rate_from("a page", 1e-6)),
     )
 
 
 @pytest.fixture(autouse=True)
-def row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    new = made_up()
-    monkeypatch.setattr(tpus, "TPUS", (*tpus.TPUS, new))
-    every = (*chips.CHIPS, new)
-    monkeypatch.setattr(chips, "CHIPS", every)
-    monkeypatch.setattr(help_chips, "CHIPS", every)
-    yield
-    tpus.tpu_generation.cache_clear()
+def row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tpus, "TPUS", (*tpus.TPUS, made_up()))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -78,17 +70,21 @@ def test_costs_round_as_its_compiler_does() -> None:
     assert table_bytes(3, "tpu", "v9 extra") == 64
 
 
+def test_the_usual_one_has_the_usual_tiles() -> None:
+    assert not tpu_generation(USUAL_TPU).has_large_tiles
+
+
 def test_its_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "v9x   also v9 extra" in answer(capsys, "help", "chips")
     assert "known are v2," in answer(capsys, "memspace", DUMP, "--chip", "qqq")
 
 
 def test_no_other_file_names_a_generation() -> None:
-    names = {generation.name for generation in tpus.tpu_generations()}
+    names = {generation.name for generation in tpu_generations()}
     named = {
         path.name
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and node.value in names
     }
-    assert named == {"tpus.py"}
+    assert named == {"tpus.py", "chips.py"}

@@ -7,8 +7,7 @@ same to the last bit, but for sorts, calls of a SparseCore, and collectives that
 from __future__ import annotations
 
 from hlo_cli.analysis.cost.cost import CostOptions
-from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.hardware.tpus import TPUS
+from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.source import HloError
 
 
@@ -23,6 +22,7 @@ def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
     """
     found = find_chip(chip)
     if found.tpu is None:
-        raise HloError(f"{found.name} is no TPU; the rules are known for {', '.join(each.name for each in TPUS)}")
+        tpus = ", ".join(chip.name for chip in known_chips() if chip.tpu is not None)
+        raise HloError(f"{found.name} is no TPU; the rules are known for {tpus}")
     granule = found.tpu.table_granule
     return CostOptions(float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=granule)

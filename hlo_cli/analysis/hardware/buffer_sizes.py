@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation, tpu_generations
 from hlo_cli.analysis.hardware.target import Target, is_old_tpu
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU, tpu_generation, tpu_generations
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.memory_space import TpuMemorySpace, memory_space
 from hlo_cli.ir.module import Module
@@ -43,13 +43,13 @@ def generation_of(module: Module) -> str:
     >>> generation_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)S(3)} parameter(0) }"))
     'v4'
     """
-    text, known = module.source.text, tpu_generations()
+    text = module.source.text
     if is_old_tpu(module):
-        return next(generation.name for generation in known if generation.has_large_tiles)
+        return next(generation.name for generation in tpu_generations() if generation.has_large_tiles)
     if _SPARSE_CORE in text:
-        return next(generation.name for generation in known if generation.has_sparse_core)
+        return next(generation.name for generation in tpu_generations() if generation.has_sparse_core)
     if _CMEM in text and _TILED_CMEM.search(text):
-        return next(generation.name for generation in known if generation.prefetched is TpuMemorySpace.CMEM)
+        return next(generation.name for generation in tpu_generations() if generation.prefetched is TpuMemorySpace.CMEM)
     return USUAL_TPU
 
 

@@ -6,14 +6,12 @@ chip. Nominal is what the vendor states; usable is what XLA takes for itself to 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.hardware.rates import ChipSpec, Published, Rate, part_of, throughput_from
+from hlo_cli.analysis.hardware.rates import ChipSpec, Published, Rate, part_of, spec_from
 from hlo_cli.ir.memory_space import GpuMemorySpace, MemorySpace, TpuMemorySpace
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 _SPECS: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/target_config/specs/"
-_VENDORS = re.compile(r"google|cloud|tpu|gpu|intel|nvidia|tesla|amd|instinct|geforce|[^a-z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class Chip:
     aliases: tuple[str, ...]
     target: Target
     memories: Mapping[int, Capacity]
-    throughput: ChipSpec
+    spec: ChipSpec
     usable: Capacity | None = None
     tpu: TpuGeneration | None = None
     meaning: str = ""
@@ -71,7 +68,7 @@ class Chip:
     @property
     def fast_bytes(self) -> int:
         """The bytes that a kernel can keep beside the main memory."""
-        return self.throughput.cache_bytes
+        return self.spec.cache_bytes
 
     @property
     def generation(self) -> str | None:
@@ -123,7 +120,7 @@ def gpu(
     """The row of a GPU: its main memory in GiB and where that is published, what XLA's file of a name calls usable, and
     what all `parts` of it can do in a second, of which the device is one.
     """
-    whole = throughput_from(flops, bandwidth, links, host)
+    whole = spec_from(flops, bandwidth, links, host)
     return Chip(
         name,
         tuple(aliases.split(", ")),
@@ -139,18 +136,3 @@ def gpu(
         Capacity(usable[0], xla_spec(usable[1])) if usable is not None else None,
         meaning=meaning,
     )
-
-
-def plain_name(name: str) -> str:
-    """A chip's name without its vendor, spaces and signs: people and devices write it in many ways.
-
-    >>> plain_name("TPU v5 lite"), plain_name("NVIDIA H100 80GB HBM3")
-    ('v5lite', 'h10080gbhbm3')
-    """
-    return _VENDORS.sub("", name.casefold())
-
-
-@lru_cache(maxsize=8)
-def by_name(chips: Sequence[Chip]) -> Mapping[str, Chip]:
-    """Chips by all their names, as `plain_name` writes them."""
-    return {plain_name(name): chip for chip in chips for name in (chip.name, *chip.aliases)}

@@ -75,7 +75,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
 
 def _known(name: str) -> ChipSpec | None:
     try:
-        return find_chip(name).throughput
+        return find_chip(name).spec
     except HloError:
         return None
 

@@ -23,4 +23,4 @@ def chip_spec(chip: str, own: Mapping[str, ChipSpec] | None = None) -> ChipSpec:
     if own and chip in own:
         return own[chip]
     known = find_chip(chip)
-    return own[known.name] if own and known.name in own else known.throughput
+    return own[known.name] if own and known.name in own else known.spec

@@ -1,18 +1,35 @@
-"""The chips that are known, and how to find one by its name."""
+"""The chips that are known, and how to find one, or a generation of TPUs, by its name.
+
+Their rows are only loaded when one is asked for.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.hardware.amd_and_intel import AMD_AND_INTEL_GPUS
-from hlo_cli.analysis.hardware.chip import Capacity, Chip, by_name, plain_name
-from hlo_cli.analysis.hardware.nvidia import NVIDIA_GPUS
-from hlo_cli.analysis.hardware.tpus import TPUS
 from hlo_cli.source import HloError, nearest
 
-__all__ = ["CHIPS", "Capacity", "Chip", "find_chip"]
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip import Chip, TpuGeneration
 
-CHIPS: Final = (*TPUS, *NVIDIA_GPUS, *AMD_AND_INTEL_GPUS)
+USUAL_TPU: Final = "v5e"
+"""The generation that is assumed where nothing tells: it has the usual sizes."""
+
+_VENDORS = re.compile(r"google|cloud|tpu|gpu|intel|nvidia|tesla|amd|instinct|geforce|[^a-z0-9]")
+
+
+def known_chips() -> tuple[Chip, ...]:
+    """Every chip that is known.
+
+    >>> [chip.name for chip in known_chips()][:3]
+    ['v2', 'v3', 'v4']
+    """
+    from hlo_cli.analysis.hardware import amd_and_intel, nvidia, tpus
+
+    return (*tpus.TPUS, *nvidia.NVIDIA_GPUS, *amd_and_intel.AMD_AND_INTEL_GPUS)
 
 
 def find_chip(name: str) -> Chip:
@@ -25,13 +42,63 @@ def find_chip(name: str) -> Chip:
         ...
     hlo_cli.source.HloError: error: v5 may be v5e or v5p
     """
-    word, chips = plain_name(name), by_name(CHIPS)
+    word, known = _plain(name), known_chips()
+    chips = _by_name(known)
     if (chip := chips.get(word)) is not None:
         return chip
     longer = dict.fromkeys(chip.name for known, chip in chips.items() if word and known.startswith(word))
     shortest = min(longer, key=len, default="")
-    if not all(plain_name(each).startswith(plain_name(shortest)) for each in longer):
+    if not all(_plain(each).startswith(_plain(shortest)) for each in longer):
         raise HloError(f"{name} may be {' or '.join(longer)}")
     near = next(iter(longer), None) or nearest(word, chips)
-    hint = f"did you mean {chips[plain_name(near)].name}?" if near else None
-    raise HloError(f"no chip is called {name}; known are {', '.join(chip.name for chip in CHIPS)}", hint=hint)
+    hint = f"did you mean {chips[_plain(near)].name}?" if near else None
+    raise HloError(f"no chip is called {name}; known are {', '.join(chip.name for chip in known)}", hint=hint)
+
+
+def tpu_generations() -> tuple[TpuGeneration, ...]:
+    """The generations of TPUs, each once, the oldest first.
+
+    >>> [generation.name for generation in tpu_generations()]
+    ['v2', 'v3', 'v4', 'v5e', 'v5p', 'v6e', '7x']
+    """
+    from hlo_cli.analysis.hardware import tpus
+
+    return tuple(dict.fromkeys(chip.tpu for chip in tpus.TPUS if chip.tpu is not None))
+
+
+def tpu_generation(name: str) -> TpuGeneration:
+    """The generation that a name means, as people, Cloud and devices write it; HloError for one that is not known.
+
+    >>> [tpu_generation(name).name for name in ("v7x", "TPU v5 lite", "V4", "6e")]
+    ['7x', 'v5e', 'v4', 'v6e']
+    """
+    from hlo_cli.analysis.hardware import tpus
+
+    plain, known = _plain(name), _by_name(tpus.TPUS)
+    chip = known.get(plain) or known.get(f"v{plain}")
+    if chip is not None and chip.tpu is not None:
+        return chip.tpu
+    names = [generation.name for generation in tpu_generations()]
+    near = nearest(f"v{plain.removeprefix('v')}", names)
+    question = f"; did you mean {near}?" if near else ""
+    raise HloError(f"no TPU generation {name}{question}", hint=f"generations: {', '.join(names)}")
+
+
+def has_large_tiles(generation: str) -> bool:
+    """Whether the smallest tiles of a generation are two words high, and narrow types take a byte there.
+
+    >>> has_large_tiles("v3"), has_large_tiles(USUAL_TPU)
+    (True, False)
+    """
+    return generation != USUAL_TPU and tpu_generation(generation).has_large_tiles  # the usual one loads no row
+
+
+@lru_cache(maxsize=1024)
+def _plain(name: str) -> str:
+    """A chip's name without its vendor, spaces and signs: people and devices write it in many ways."""
+    return _VENDORS.sub("", name.casefold())
+
+
+@lru_cache(maxsize=8)
+def _by_name(chips: Sequence[Chip]) -> Mapping[str, Chip]:
+    return {_plain(name): chip for chip in chips for name in (chip.name, *chip.aliases)}

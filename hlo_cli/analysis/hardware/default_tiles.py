@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU, tpu_generation
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, has_large_tiles
 from hlo_cli.ir.layout import Layout, Tile
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
@@ -29,7 +29,7 @@ def default_layout(
     >>> str(default_layout(parse_shape("bf16[300,70]"))), str(default_layout(parse_shape("s8[3]"), generation="v3"))
     ('{1,0:T(8,128)(2,1)}', '{0:T(1024)(128)(4,1)}')
     """
-    is_old = tpu_generation(generation).has_large_tiles
+    is_old = has_large_tiles(generation)
     order = shape.layout.minor_to_major if minor_to_major is None else minor_to_major
     bits = width_of(shape.element_type)
     tiles = _tiles([shape.sizes[d] for d in order], bits, is_old=is_old)

@@ -110,7 +110,7 @@ def rate_from(source: str, number: float) -> Rate:
     return Rate(float(round(number * 1e12)), source)
 
 
-def throughput_from(
+def spec_from(
     flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
 ) -> ChipSpec:
     """What a device can do in a second, whose name is not known yet."""

@@ -7,17 +7,12 @@ found by looking at what libtpu 0.0.51 and 0.0.52 make and log.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip import GIB, KIB, MIB, Capacity, Chip, TpuGeneration, by_name, plain_name
-from hlo_cli.analysis.hardware.rates import ChipSpec, part_of, rates_from, throughput_from
+from hlo_cli.analysis.hardware.chip import GIB, KIB, MIB, Capacity, Chip, TpuGeneration
+from hlo_cli.analysis.hardware.rates import ChipSpec, part_of, rates_from, spec_from
 from hlo_cli.ir.memory_space import TpuMemorySpace
-from hlo_cli.source import HloError, nearest
-
-USUAL_TPU: Final = "v5e"
-"""The generation that is assumed where nothing tells: it has the usual sizes."""
 
 _CLOUD: Final = "https://docs.cloud.google.com/tpu/docs/"
 _PALLAS: Final = "https://docs.jax.dev/en/latest/pallas/tpu/hardware.html"
@@ -33,7 +28,7 @@ def _tpu(
     generation: TpuGeneration,
     hbm: Capacity,
     usable_gib: float,
-    throughput: ChipSpec,
+    spec: ChipSpec,
     *,
     vmem: int,
     smem: int = MIB,
@@ -49,14 +44,14 @@ def _tpu(
         tuple(aliases.split(", ")),
         "tpu",
         MappingProxyType(memories),
-        replace(throughput, chip=name, cache_bytes=vmem + cmem),
+        replace(spec, chip=name, cache_bytes=vmem + cmem),
         Capacity(round(usable_gib * GIB), told),
         generation,
     )
 
 
 _V4: Final = TpuGeneration("v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM)
-_V4_RATES: Final = throughput_from(
+_V4_RATES: Final = spec_from(
     rates_from(f"{_CLOUD}v4", {"bf16": 275, "s8": 275}),
     memory=(f"{_CLOUD}v4", 1.2),
     links=(_BOOK, 0.045 * 6),
@@ -70,7 +65,7 @@ TPUS: Final = (
         TpuGeneration("v2", 1024, heap_limit=5_349_826_560, prefetched=None, has_large_tiles=True),
         Capacity(8 * GIB, f"{_CLOUD}v2"),
         7.48,
-        part_of(throughput_from(rates_from(_JAX, {"bf16": 46}), memory=(_JAX, 0.716))),
+        part_of(spec_from(rates_from(_JAX, {"bf16": 46}), memory=(_JAX, 0.716))),
         vmem=16 * MIB,
         smem=16 * KIB,
     ),
@@ -80,9 +75,7 @@ TPUS: Final = (
         TpuGeneration("v3", 1024, heap_limit=13_939_761_152, prefetched=None, has_large_tiles=True),
         Capacity(16 * GIB, f"{_CLOUD}v3"),
         15.48,
-        part_of(
-            throughput_from(rates_from(f"{_CLOUD}v3", {"bf16": 123}), (f"{_CLOUD}v3", 0.9), links=(_BOOK, 0.1 * 4))
-        ),
+        part_of(spec_from(rates_from(f"{_CLOUD}v3", {"bf16": 123}), (f"{_CLOUD}v3", 0.9), links=(_BOOK, 0.1 * 4))),
         vmem=16 * MIB,
         smem=16 * KIB,
     ),
@@ -113,7 +106,7 @@ TPUS: Final = (
         TpuGeneration("v5e", 512, heap_limit=14_224_979_968),
         Capacity(16 * GIB, f"{_CLOUD}v5e"),
         15.75,
-        throughput_from(
+        spec_from(
             rates_from(f"{_CLOUD}v5e", {"bf16": 197, "s8": 393}) | rates_from(_JAX, {"s4": 788}),
             memory=(f"{_CLOUD}v5e", 0.819),
             links=(f"{_CLOUD}v5e", 0.2),
@@ -127,7 +120,7 @@ TPUS: Final = (
         TpuGeneration("v5p", 32, heap_limit=100_102_305_792),
         Capacity(103_000_000_000, _PALLAS),
         95.73,
-        throughput_from(
+        spec_from(
             rates_from(f"{_CLOUD}v5p", {"bf16": 459, "f8": 459}) | rates_from(_JAX, {"s8": 918, "s4": 1840}),
             memory=(f"{_CLOUD}v5p", 2.765),
             links=(f"{_CLOUD}v5p", 0.6),
@@ -141,7 +134,7 @@ TPUS: Final = (
         TpuGeneration("v6e", 32, heap_limit=30_861_686_784, has_sparse_core=True),
         Capacity(32 * GIB, f"{_CLOUD}v6e"),
         31.24,
-        throughput_from(
+        spec_from(
             rates_from(f"{_CLOUD}v6e", {"bf16": 918, "s8": 1836})
             | rates_from(f"{_CLOUD}tpu7x", {"f8": 918})
             | rates_from(_JAX, {"s4": 3680}),
@@ -158,7 +151,7 @@ TPUS: Final = (
         Capacity(96 * GIB, f"{_CLOUD}tpu7x"),
         94.74,
         part_of(
-            throughput_from(
+            spec_from(
                 rates_from(f"{_CLOUD}tpu7x", {"bf16": 2307, "f8": 4614}),
                 memory=(_JAX, 7.4),
                 links=(f"{_CLOUD}tpu7x", 0.6),
@@ -167,29 +160,3 @@ TPUS: Final = (
         vmem=64 * MIB,
     ),
 )
-
-
-def tpu_generations() -> tuple[TpuGeneration, ...]:
-    """The generations of TPUs, each once, the oldest first.
-
-    >>> [generation.name for generation in tpu_generations()]
-    ['v2', 'v3', 'v4', 'v5e', 'v5p', 'v6e', '7x']
-    """
-    return tuple(dict.fromkeys(chip.tpu for chip in TPUS if chip.tpu is not None))
-
-
-@lru_cache(maxsize=64)
-def tpu_generation(name: str) -> TpuGeneration:
-    """The generation that a name means, as people, Cloud and devices write it; HloError for one that is not known.
-
-    >>> [tpu_generation(name).name for name in ("v7x", "TPU v5 lite", "V4", "6e")]
-    ['7x', 'v5e', 'v4', 'v6e']
-    """
-    plain, known = plain_name(name), by_name(TPUS)
-    chip = known.get(plain) or known.get(f"v{plain}")
-    if chip is not None and chip.tpu is not None:
-        return chip.tpu
-    names = [generation.name for generation in tpu_generations()]
-    near = nearest(f"v{plain.removeprefix('v')}", names)
-    question = f"; did you mean {near}?" if near else ""
-    raise HloError(f"no TPU generation {name}{question}", hint=f"generations: {', '.join(names)}")

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, has_large_tiles
 from hlo_cli.analysis.hardware.default_tiles import (
     LANES,
     SUBLANES,
@@ -21,7 +22,6 @@ from hlo_cli.analysis.hardware.default_tiles import (
     power_of_two,
     width_of,
 )
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU, tpu_generation
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -62,7 +62,7 @@ def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | 
     if shape.rank < 2 or not shape.elements:
         return row_major
     bits = width_of(shape.element_type)
-    least = min(least_rows(bits, is_old=tpu_generation(generation).has_large_tiles), SUBLANES)
+    least = min(least_rows(bits, is_old=has_large_tiles(generation)), SUBLANES)
     word = WORD_BITS // bits
 
     def cost(pair: Order) -> tuple[int, bool]:

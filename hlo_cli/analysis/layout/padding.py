@@ -10,8 +10,8 @@ from typing import Literal
 
 from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module

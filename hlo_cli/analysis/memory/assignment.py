@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
-from hlo_cli.analysis.hardware.tpus import tpu_generation
+from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, time_order
 from hlo_cli.analysis.memory.drafts import Assigned, Draft, Role, combined
 from hlo_cli.analysis.memory.heaps import heaps, preset

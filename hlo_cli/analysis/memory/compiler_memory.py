@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chip import TpuGeneration
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU, tpu_generations
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
 from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, SpaceUsage
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment

@@ -14,8 +14,8 @@ from hlo_cli.analysis.dataflow.in_place import InPlace
 from hlo_cli.analysis.dataflow.positions import Positions, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of, prefetched_space
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace

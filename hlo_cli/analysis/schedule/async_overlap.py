@@ -19,8 +19,8 @@ from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.ir.computation import Computation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from hlo_cli.analysis.hardware.tpus import tpu_generations
 from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
 
-TPU_NAMES = " ".join(generation.name for generation in tpu_generations())
 HELP = """What a layout means; what padding costs.
 
 INPUT is a dump (a file, a directory that --xla_dump_to wrote, a glob, or - for standard input), one instruction's
@@ -44,7 +43,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", metavar="TPU", help=f"What this TPU would choose: {TPU_NAMES}.")
+@click.option("--for", "generation", cls=LateHelp, metavar="TPU", late_help=lambda: _for_help())
 @each_options
 @input_options
 @output_options
@@ -84,6 +83,12 @@ def command(
         return layout_each(loaded, reading, jobs, output)
     report = _sum_up(loaded, grouping, computation, where, reading.again(inputs), output)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+
+
+def _for_help() -> str:
+    from hlo_cli.analysis.hardware.chips import tpu_generations
+
+    return f"What this TPU would choose: {' '.join(generation.name for generation in tpu_generations())}."
 
 
 def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: OutputOptions) -> int:

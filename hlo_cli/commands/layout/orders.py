@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import factorial
 
+from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.hardware.tpus import tpu_generation
 from hlo_cli.analysis.layout.default_order import OrderCost, default_order, priced_orders
 from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.ir.shape import ArrayShape

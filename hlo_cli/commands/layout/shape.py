@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hlo_cli.analysis.hardware.tpus import USUAL_TPU
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.layout.padding import better_order
 from hlo_cli.analysis.layout.steps import overflows
 from hlo_cli.commands.layout.orders import (
