@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -243,14 +245,18 @@ def test_files_are_short() -> None:
 
 
 def test_files_say_what_they_are() -> None:
-    assert [str(path) for path in FILES if not _says_what_it_is(path)] == []
+    assert [str(path) for path in FILES if not (ast.get_docstring(_tree(path)) or "").strip()] == []
 
 
-def _says_what_it_is(path: Path) -> bool:
-    """Whether a file begins with words about it; the `__init__` of a part is empty."""
-    if path.name == "__init__.py" and path.parent != PACKAGE:
-        return path.read_text(encoding="utf-8") == ""
-    return bool((ast.get_docstring(_tree(path)) or "").strip())
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE])
+def test_rooms_name_what_they_answer_with(path: Path) -> None:
+    """The `__init__` of a room is its docstring, and every `module.name` in it is in the room."""
+    [statement] = _tree(path).body
+    assert isinstance(statement, ast.Expr)
+    for name in re.findall(r"`([a-z_]+\.\w+)`", ast.get_docstring(_tree(path)) or ""):
+        module, _, inner = name.partition(".")
+        if inner != "py":
+            assert hasattr(import_module(f"{module_name(path)}.{module}"), inner), name
 
 
 def test_the_reader_of_imports_sees_all_kinds(tmp_path: Path) -> None:
