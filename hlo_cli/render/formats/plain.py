@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.render.formats.unified import unified_lines
 from hlo_cli.render.machine import columns_of, field_of, rows_of
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
+from hlo_cli.render.unified import unified_lines
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
