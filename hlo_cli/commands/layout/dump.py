@@ -28,7 +28,7 @@ from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.column import Column, Share, Unit
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
@@ -99,7 +99,7 @@ def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
         return f"No padding in {format_bytes(padded)} of {format_count(len(values), 'values')}: {why}"
     better = f"better dimension orders would save {format_bytes(saving)}"
     share = padding / padded
-    percent = f"{share:.0%}" if share >= 0.005 else f"{format_bytes(padding)}"
+    percent = f"{format_percent(share)}%" if share >= 0.005 else format_bytes(padding)
     return f"{percent} of {format_bytes(padded)} is padding; {better if saving else 'no dimension order saves any'}"
 
 
