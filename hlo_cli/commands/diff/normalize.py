@@ -8,7 +8,6 @@ from typing import Final
 
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions, print_diagnostics, write, write_report
 from hlo_cli.commands.shared.load import input_facts, load_one, notes_of
-from hlo_cli.ir.printer import module_chunks
 from hlo_cli.render.registry import FORMATS
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
@@ -39,7 +38,7 @@ def write_normalized(
     module = loaded.module
     if module.errors:
         return print_diagnostics(notes_of(loaded), module.errors, output)
-    chunks = module_chunks(normalize(module, ignored))
+    chunks = normalize(module, ignored).chunks()
     if output.format in _AS_TEXT:
         write(chunks, output.path)
         return print_diagnostics(notes_of(loaded), (), output)
