@@ -11,7 +11,8 @@ from hlo_cli.commands.parse.attribute_descriptions import attribute_label, descr
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES

@@ -16,7 +16,7 @@ from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.strings import quoted
 from hlo_cli.ir.words import DebugLogMode
