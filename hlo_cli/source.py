@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
@@ -118,7 +118,7 @@ class Diagnostic:
             return None
         return self.source.position(self.span.start)
 
-    def excerpt(self) -> Diagnostic:
+    def excerpt(self) -> Self:
         """The same with the lines that are meant for its source, so that it outlives a long text.
 
         >>> whole = Diagnostic("error", "no root", Source("m.hlo", "HloModule m\\nENTRY e {}\\n"), Span(18, 19))

@@ -15,7 +15,6 @@ from hlo_cli.analysis.async_overlap import overlap_of
 from hlo_cli.analysis.kernels import is_launched
 from hlo_cli.analysis.neighbours import reached, users_of
 from hlo_cli.cli import main
-from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.beside import Pair, kernels_beside
 from hlo_cli.lint.run import findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
@@ -41,12 +40,12 @@ def sized(count: int) -> Settings:
 def missed(text: str) -> set[str]:
     """The arguments that could be donated."""
     found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=0))
-    return {each.finding.at.name for each in found if isinstance(each.finding.at, Instruction)}
+    return {each.instruction for each in found if each.instruction is not None}
 
 
 def told(path: Path, settings: Settings) -> set[tuple[str, str]]:
     found = findings_in(parse_module(dump_text(path)), settings)
-    return {(each.rule.code, each.diagnostic.message) for each in found}
+    return {(each.code, each.message) for each in found}
 
 
 def test_a_chip_is_known_by_any_of_its_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hlo_cli import module_to_bytes, parse_module
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.fingerprint import fingerprint
-from hlo_cli.lint.run import Found, findings_in
+from hlo_cli.lint.run import findings_in
 from hlo_cli.lint.settings import Settings
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
 from lint_cases import CASES as FORM_CASES
@@ -60,8 +60,8 @@ def text_of(case: Case) -> str:
     return case.bad.replace("«", "").replace("»", "")
 
 
-def known_again(found: tuple[Found, ...]) -> list[tuple[str, str]]:
-    return sorted((each.rule.code, fingerprint(each)) for each in found)
+def known_again(found: tuple[Finding, ...]) -> list[tuple[str, str]]:
+    return sorted((each.code, each.fingerprint) for each in found)
 
 
 def by_proto(module: Module) -> Module:
@@ -75,9 +75,7 @@ def test_a_proto_of_xla_has_the_findings_of_its_text(path: Path) -> None:
     text = findings_in(parse_module(text_beside(path).read_text()), everything)
     proto = findings_in(read(path.read_bytes()), everything)
     assert known_again(text) == known_again(proto)
-    assert {getattr(each.finding.at, "name", None) for each in text} == {
-        getattr(each.finding.at, "name", None) for each in proto
-    }
+    assert {each.name for each in text} == {each.name for each in proto}
 
 
 @pytest.mark.parametrize("case", [*FORM_CASES, *COST_CASES], ids=lambda case: case.code)
@@ -98,7 +96,7 @@ def test_what_only_text_says_is_not_in_a_proto(code: str) -> None:
         proto = by_proto(parse_module(text_of(case)))
     except (HloError, KeyError):
         return
-    assert not [each for each in findings_in(proto, case.settings) if each.rule.code == code]
+    assert not [each for each in findings_in(proto, case.settings) if each.code == code]
 
 
 def test_both_spellings_of_an_asynchronous_operation_have_one_fingerprint() -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPair, is_end
-from hlo_cli.analysis.async_problems import Asynchronous, Problem
+from hlo_cli.analysis.async_problems import Asynchronous
 from hlo_cli.analysis.async_shapes import parts_of
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import NATIVE_DONES, AsyncPair, is_end
-from hlo_cli.analysis.async_problems import Asynchronous, Problem, done_of
+from hlo_cli.analysis.async_problems import Asynchronous, done_of
 from hlo_cli.analysis.async_tracing import HANDING_ON, is_mark
 from hlo_cli.analysis.neighbours import Users
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode

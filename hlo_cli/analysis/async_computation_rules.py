@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import AsyncPair
-from hlo_cli.analysis.async_problems import Asynchronous, Problem
+from hlo_cli.analysis.async_problems import Asynchronous
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Final, TypeAlias
 
 from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.async_problems import Problem
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -10,9 +10,10 @@ from itertools import islice
 from typing import Final
 
 from hlo_cli.analysis.async_pairs import NATIVE_DONES, AsyncPair
-from hlo_cli.analysis.async_problems import Asynchronous, Problem
+from hlo_cli.analysis.async_problems import Asynchronous
 from hlo_cli.analysis.inference.asynchronous import is_prefix, output_buffers
 from hlo_cli.analysis.inference.operands import sizes_of
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.shape_comparison import shape_difference
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation

@@ -155,7 +155,7 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
 
         report = by_module(report, looked, found)
     code = finish(statistics_of(report) if wanted.statistics else report, output, looked.errors)
-    fails = any(each.diagnostic.severity != "note" for each in found)
+    fails = any(each.severity != "note" for each in found)
     return code or int(fails)
 
 

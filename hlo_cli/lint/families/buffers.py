@@ -10,10 +10,10 @@ from hlo_cli.ir.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+from hlo_cli.report.finding import Finding
 
 _WRITERS: Final = frozenset(("custom-call", "fusion", "call", "while", "conditional", "dynamic-update-slice"))
 _CARRIERS: Final = _WRITERS | frozenset(("async-done", "async-update", "get-tuple-element", "parameter", "tuple"))
@@ -38,9 +38,9 @@ def misplaced_buffer(subject: Subject) -> Iterator[Finding]:
         opcode = instruction.opcode
         if opcode == "parameter" and instruction.computation.is_entry:
             message = f"{instruction.name} is a buffer; the entry takes none"
-            yield Finding(message, instruction, shape_span(subject.module, instruction))
+            yield subject.finding(message, instruction, shape_span(subject.module, instruction))
         elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
-            yield Finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
+            yield subject.finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
 
 
 @rule("HLO041", "buffer written twice")
@@ -65,7 +65,9 @@ def two_writers(subject: Subject) -> Iterator[Finding]:
                 writers = list(_writers(subject, instruction, index))
                 for second in writers[1:]:
                     first = writers[0].name
-                    yield Finding(f"{second.name} takes the buffer of {instruction.name}, as {first} does", second)
+                    yield subject.finding(
+                        f"{second.name} takes the buffer of {instruction.name}, as {first} does", second
+                    )
 
 
 @rule("HLO042", "custom call loses a buffer")
@@ -95,7 +97,7 @@ def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
         else:
             message = _lost(call, aliases)
         if message is not None:
-            yield Finding(f"{call.name} {message}", call)
+            yield subject.finding(f"{call.name} {message}", call)
 
 
 def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:

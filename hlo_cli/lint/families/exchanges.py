@@ -10,13 +10,13 @@ from hlo_cli.analysis.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.loops import unchanging
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.through import MOVES, Use, origin_of, uses_inside
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
 _SLICES: Final = frozenset(("slice", "dynamic-slice"))
@@ -51,7 +51,9 @@ def gathered_then_sliced(subject: Subject) -> Iterator[Finding]:
             kept = max(use.instruction.shape.padded_bytes for use in uses)
             if kept <= given:
                 names = uses[0].instruction.name
-                yield Finding(f"{gather.name} gathers {size(moved)} of which {names} takes {size(kept)}", gather)
+                yield subject.finding(
+                    f"{gather.name} gathers {size(moved)} of which {names} takes {size(kept)}", gather
+                )
 
 
 @rule("HLO502", "reduces what it then slices", severity="warning")
@@ -78,7 +80,7 @@ def reduced_then_sliced(subject: Subject) -> Iterator[Finding]:
         members = _group_size(reduce, subject.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
             first = uses[0].instruction
-            yield Finding(
+            yield subject.finding(
                 f"{reduce.name} sums {size(moved)} of which {first.name} takes {size(first.shape.padded_bytes)}",
                 reduce,
             )
@@ -104,7 +106,7 @@ def resharded_twice(subject: Subject) -> Iterator[Finding]:
         first = origin_of(subject, last.operands[0], _HANDED_ON)
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
-            yield Finding(
+            yield subject.finding(
                 f"{last.name} exchanges {size(_moved(last))} that {first.name} has just exchanged",
                 last,
             )
@@ -135,7 +137,7 @@ def unchanging_collective(subject: Subject) -> Iterator[Finding]:
         for collective in inner:
             if collective in same and _moved(collective) * rounds >= subject.settings.transfer_bytes:
                 times = f" in {rounds:,} rounds" if rounds > 1 else " each time"
-                yield Finding(
+                yield subject.finding(
                     f"{collective.name} moves the same in every round of {loop.name}, "
                     f"{size(_moved(collective) * rounds)}{times}",
                     collective,
@@ -160,7 +162,7 @@ def lonely(subject: Subject) -> Iterator[Finding]:
             continue
         devices = subject.replica_count * subject.num_partitions
         if devices > 1:
-            yield Finding(
+            yield subject.finding(
                 f"{collective.name} exchanges nothing: each of its groups is one of {devices} devices",
                 collective,
                 attribute_span(collective, "replica_groups"),
@@ -194,7 +196,7 @@ def moved_wide(subject: Subject) -> Iterator[Finding]:
         if not isinstance(narrow, ArrayShape) or not isinstance(wide, ArrayShape):
             continue
         if narrow.element_type.bits < wide.element_type.bits:
-            yield Finding(
+            yield subject.finding(
                 f"{collective.name} moves {size(_moved(collective))} of {wide.element_type} that {made.name} made "
                 f"of {narrow.element_type}",
                 collective,

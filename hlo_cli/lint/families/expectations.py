@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.spellings import is_product_opcode
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import amount
+from hlo_cli.report.finding import Finding
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.expectations import Part, Verdict
@@ -40,7 +40,7 @@ def not_met(subject: Subject) -> Iterator[Finding]:
             hint = f"{stated.place} states it{f': {stated.why}' if stated.why else ''}"
             at = verdict.parts[0].instruction if verdict.parts else None
             message = f"expected {stated}, {_found(verdict, subject.module)}"
-            yield Finding(message, at, hint=hint, subject=str(stated))
+            yield subject.finding(message, at, hint=hint, about=str(stated), expectation=str(stated))
 
 
 @rule("HLO902", "expectation about what has another name", severity="warning", is_default=False)
@@ -63,7 +63,7 @@ def other_names(subject: Subject) -> Iterator[Finding]:
             number = f" ({each.count:,} here)" if each.count else ""
             message = f"{stated} names {each.opcode}, which {_TARGETS[subject.target]} has as {each.spelled}{number}"
             hint = "product is true of both" if is_product_opcode(each.opcode) else f"name {each.spelled} too"
-            yield Finding(message, each.first, hint=f"{hint}; {stated.place} states it", subject=str(stated))
+            yield subject.finding(message, each.first, hint=f"{hint}; {stated.place} states it", about=str(stated))
 
 
 def _found(verdict: Verdict, module: Module) -> str:

@@ -11,12 +11,12 @@ from hlo_cli.analysis.uses import maker_of, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.conversions import element_type, round_trips
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.through import uses_inside
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 _CONVERTING: Final = ("convert", "copy", "reshape")
 _WIDE: Final = ("f32", "f64")
@@ -45,7 +45,7 @@ def unfused_chain(subject: Subject) -> Iterator[Finding]:
         if user is None or not _same_sizes(user, kernel) or not _is_elementwise(kernel):
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} and {user.name} work element by element, but {size(2 * kernel.shape.padded_bytes)} go "
                 "through memory between them",
                 user,
@@ -75,7 +75,7 @@ def converting_kernel(subject: Subject) -> Iterator[Finding]:
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} only converts {' to '.join((begun, *kinds))}, {size(kernel.shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
@@ -104,7 +104,7 @@ def needless_upcast(subject: Subject) -> Iterator[Finding]:
     for trip in round_trips(subject, subject.settings.kernel_bytes):
         if trip.outer.bits < trip.inner.bits:
             message = f"{trip.last.name} converts back to {trip.outer} what {trip.first.name} converted to {trip.inner}"
-            yield Finding(message, trip.last)
+            yield subject.finding(message, trip.last)
 
 
 @rule("HLO304", "stored wider than it is used", severity="warning")
@@ -135,7 +135,7 @@ def stored_wide(subject: Subject) -> Iterator[Finding]:
             continue
         [to] = narrow
         if to is not None and to.bits < kind.bits:
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} writes {size(kernel.shape.padded_bytes)} of {kind}, and all that read it convert "
                 f"that to {to}",
                 kernel,
@@ -162,7 +162,7 @@ def written_broadcast(subject: Subject) -> Iterator[Finding]:
             continue
         users = uses_of(kernel, subject.users)
         if users and not kernel.is_root and all(_could_make(user, kernel) for user in users):
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} writes {size(kernel.shape.padded_bytes)} that {users[0].name} could make itself",
                 kernel,
                 shape_span(subject.module, kernel),

@@ -7,10 +7,10 @@ from typing import Final
 
 from hlo_cli.analysis.shape_comparison import HOST_MEMORY
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span, shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+from hlo_cli.report.finding import Finding
 
 _MAY_CHANGE: Final = frozenset(
     """add-dependency after-all batch-norm-grad batch-norm-inference batch-norm-training bitcast broadcast call
@@ -45,7 +45,7 @@ def impossible_layout(subject: Subject) -> Iterator[Finding]:
     is_tpu = subject.target == "tpu"
     for instruction in subject.shaped(lambda shape: _layout_problem(shape, is_tpu=is_tpu) is not None):
         message = f"{instruction.name}: {_layout_problem(instruction.shape, is_tpu=is_tpu)}"
-        yield Finding(message, instruction, shape_span(subject.module, instruction))
+        yield subject.finding(message, instruction, shape_span(subject.module, instruction))
 
 
 @rule("HLO014", "dynamic without a bound")
@@ -63,7 +63,7 @@ def unbounded(subject: Subject) -> Iterator[Finding]:
     """
     for instruction in subject.shaped(_is_unbounded):
         message = f"{instruction.name} is {instruction.shape}, whose size nobody knows"
-        yield Finding(message, instruction, shape_span(subject.module, instruction))
+        yield subject.finding(message, instruction, shape_span(subject.module, instruction))
 
 
 @rule("HLO015", "dimensions of a broadcast are not in order", is_default=False)
@@ -83,7 +83,7 @@ def broadcast_order(subject: Subject) -> Iterator[Finding]:
         dimensions = broadcast.integers("dimensions")
         if list(dimensions) != sorted(dimensions):
             place = attribute_span(broadcast, "dimensions")
-            yield Finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
+            yield subject.finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
 
 
 @rule("HLO016", "accuracy of what has none")
@@ -102,7 +102,9 @@ def result_accuracy(subject: Subject) -> Iterator[Finding]:
     for instruction in subject.saying("result_accuracy="):
         if instruction.opcode not in _ROUNDED and instruction.attribute("result_accuracy") is not None:
             place = attribute_span(instruction, "result_accuracy")
-            yield Finding(f"{instruction.name}: {instruction.opcode} takes no result_accuracy", instruction, place)
+            yield subject.finding(
+                f"{instruction.name}: {instruction.opcode} takes no result_accuracy", instruction, place
+            )
 
 
 @rule("HLO090", "changes the layout, but cannot", severity="warning", is_default=False)
@@ -134,7 +136,9 @@ def changed_layout(subject: Subject) -> Iterator[Finding]:
             for position, operand in enumerate(instruction.operands):
                 given = instruction.operand_shape(position)
                 if isinstance(given, ArrayShape) and given.rank == result.rank and _is_other(opcode, given, result):
-                    yield Finding(f"{instruction.name} is {result}, its operand {operand.name} is {given}", instruction)
+                    yield subject.finding(
+                        f"{instruction.name} is {result}, its operand {operand.name} is {given}", instruction
+                    )
 
 
 @rule("HLO091", "moves between memories, but cannot", severity="warning", is_default=False)
@@ -161,7 +165,7 @@ def changed_space(subject: Subject) -> Iterator[Finding]:
         is_wrong |= instruction.opcode == "dynamic-update-slice" and before == HOST_MEMORY and after == 0
         if is_wrong:
             place = shape_span(subject.module, instruction)
-            yield Finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
+            yield subject.finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
 
 
 @rule("HLO092", "reshape that moves bytes", severity="warning", is_default=False)
@@ -182,7 +186,7 @@ def moving_reshape(subject: Subject) -> Iterator[Finding]:
         given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"
-            yield Finding(message, reshape, shape_span(subject.module, reshape))
+            yield subject.finding(message, reshape, shape_span(subject.module, reshape))
 
 
 @rule("HLO093", "value in host memory", severity="warning", is_default=False)
@@ -201,7 +205,7 @@ def host_memory(subject: Subject) -> Iterator[Finding]:
     """
     for instruction in subject.shaped(_is_on_host):
         place = shape_span(subject.module, instruction)
-        yield Finding(f"{instruction.name} lies in host memory", instruction, place)
+        yield subject.finding(f"{instruction.name} lies in host memory", instruction, place)
 
 
 def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:

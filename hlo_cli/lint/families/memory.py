@@ -13,11 +13,11 @@ from hlo_cli.analysis.peak_advice import suggestions
 from hlo_cli.analysis.uses import uses_of
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 if TYPE_CHECKING:
     from hlo_cli.ir.buffers import BufferAssignment
@@ -58,11 +58,11 @@ def over_limit(subject: Subject) -> Iterator[Finding]:
         space = memory.space(fit.space)
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
             largest = space.alive_at(space.peak)[:1]
-            yield Finding(
+            yield subject.finding(
                 f"{fit.name} {_TAKES[fit.offsets]} {size(fit.taken_bytes)} of {size(fit.limit_bytes)}, {whose}",
                 largest[0].instruction if largest else None,
                 hint=_hint(subject, space),
-                subject=fit.name,
+                about=fit.name,
             )
 
 
@@ -86,7 +86,7 @@ def large_value(subject: Subject) -> Iterator[Finding]:
         return
     for value in subject.analyses.memory.values:
         if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:
-            yield Finding(
+            yield subject.finding(
                 f"{value} takes {size(value.padded_bytes)}",
                 value.instruction,
                 shape_span(subject.module, value.instruction),
@@ -113,7 +113,7 @@ def keeping_copy(subject: Subject) -> Iterator[Finding]:
             continue
         if shape == copy.operand_shape(0) and shape.padded_bytes >= subject.settings.copy_bytes:
             user = next(iter(uses_of(copy, subject.users)), None)
-            yield Finding(
+            yield subject.finding(
                 f"{copy.name} makes {copy.operands[0].name} again, {size(shape.padded_bytes)}",
                 copy,
                 shape_span(subject.module, copy),
@@ -137,7 +137,7 @@ def large_constant(subject: Subject) -> Iterator[Finding]:
     """
     for constant in subject.of("constant"):
         if constant.shape.padded_bytes >= subject.settings.constant_bytes:
-            yield Finding(
+            yield subject.finding(
                 f"{constant.name} is a constant of {size(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(subject.module, constant),
@@ -164,7 +164,7 @@ def unread_argument(subject: Subject) -> Iterator[Finding]:
     for parameter in subject.module.entry.parameters:
         taken = parameter.shape.padded_bytes
         if taken >= subject.settings.argument_bytes and not parameter.is_root and not subject.users[parameter]:
-            yield Finding(f"nothing reads {parameter.name}, {size(taken)}", parameter)
+            yield subject.finding(f"nothing reads {parameter.name}, {size(taken)}", parameter)
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> Memory:

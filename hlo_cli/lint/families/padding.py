@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from hlo_cli.analysis.footprint import data_values, orders_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import Settings
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
@@ -40,7 +40,7 @@ def mostly_padding(subject: Subject) -> Iterator[Finding]:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.better(value.shape)
         order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}" if better is not None else ""
-        yield Finding(
+        yield subject.finding(
             f"{padding / taken:.0%} of {value} is padding, {size(padding)} of {size(taken)}",
             value.instruction,
             shape_span(module, value.instruction),
@@ -76,7 +76,7 @@ def layout_copy(subject: Subject) -> Iterator[Finding]:
             change = f"tiles {_tiles(read)} to {_tiles(written)}"
         else:
             continue
-        yield Finding(
+        yield subject.finding(
             f"{copy.name} copies {size(written.padded_bytes)} to change {change}",
             copy,
             shape_span(subject.module, copy),

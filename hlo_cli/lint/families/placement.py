@@ -13,11 +13,11 @@ from hlo_cli.ir.named_sharding import NamedSharding
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.sharding import Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.words import CustomCallApiVersion
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import attribute_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 _WHOLE: Final = (ShardingType.TILED, ShardingType.REPLICATED)
 _FULL: Final = ("", "replicated")
@@ -46,7 +46,7 @@ def replicated(subject: Subject) -> Iterator[Finding]:
         if parameter.shape.padded_bytes < subject.settings.replicated_bytes or not _is_replicated(parameter):
             continue
         devices, taken = subject.num_partitions, parameter.shape.padded_bytes
-        yield Finding(
+        yield subject.finding(
             f"{parameter.name} takes {size(taken)} on each of {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
@@ -69,7 +69,9 @@ def python_callback(subject: Subject) -> Iterator[Finding]:
     """
     for call in subject.of("custom-call"):
         if way_of(call, "cpu").by == "Python":
-            yield Finding(f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target"))
+            yield subject.finding(
+                f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
+            )
 
 
 @rule("HLO602", "waits for the host in a loop", severity="warning")
@@ -93,7 +95,7 @@ def host_in_loop(subject: Subject) -> Iterator[Finding]:
             continue
         rounds = subject.analyses.times.get(call.computation)
         times = f"{rounds:,} times" if rounds is not None else "in every round"
-        yield Finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
+        yield subject.finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
 
 
 @rule("HLO603", "runs on one kind of device alone", severity="note", needs="instructions")
@@ -114,7 +116,7 @@ def one_platform(subject: Subject) -> Iterator[Finding]:
         kinds = [name for platform, name in _PLATFORMS if way_of(call, platform).how in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
         if len(kinds) == 1:
-            yield Finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
+            yield subject.finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
 
 
 @rule("HLO604", "custom call by an old interface", severity="note")
@@ -135,7 +137,7 @@ def old_interface(subject: Subject) -> Iterator[Finding]:
         described = custom_call(call)
         if described is not None and described.api_version not in _NOT_OLD:
             message = f"{call.name} calls {described.target} by {described.api_version}"
-            yield Finding(message, call, attribute_span(call, "api_version"))
+            yield subject.finding(message, call, attribute_span(call, "api_version"))
 
 
 def _is_replicated(parameter: Instruction) -> bool:

@@ -14,11 +14,11 @@ from hlo_cli.analysis.uses import maker_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 _REARRANGING: Final = ("copy", "reshape", "transpose")
 
@@ -45,7 +45,7 @@ def rearranging_kernel(subject: Subject) -> Iterator[Finding]:
             continue
         if shape.padded_bytes >= subject.settings.copy_bytes and _only_rearranges(subject, kernel):
             opcodes = dict.fromkeys(each.opcode for each in subject.analyses.operations(kernel))
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} does nothing but {' and '.join(opcodes)} {size(shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
@@ -82,7 +82,7 @@ def small_dimensions(subject: Subject) -> Iterator[Finding]:
             padding = taken - leaf.logical_bytes
             is_much = padding > subject.settings.padding_fraction * taken
             if is_much and padding >= subject.settings.padding_bytes:
-                yield Finding(
+                yield subject.finding(
                     f"{padding / taken:.0%} of {parameter.name} will be padding on {subject.settings.chip}, "
                     f"{size(padding)} of {size(taken)}",
                     parameter,
@@ -114,7 +114,7 @@ def there_and_back(subject: Subject) -> Iterator[Finding]:
         if begun is None or between is None or ended is None or ended.padded_bytes < subject.settings.copy_bytes:
             continue
         if _placing(begun) == _placing(ended) != _placing(between):
-            yield Finding(
+            yield subject.finding(
                 f"{last.name} turns {size(ended.padded_bytes)} back into the layout that {first.name} turned it from",
                 last,
                 shape_span(subject.module, last),
@@ -149,7 +149,7 @@ def other_tiles(subject: Subject) -> Iterator[Finding]:
                 continue
             if _tiled_alike(read, written) or not is_elementwise_on(kernel, position):
                 continue
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} reads {operand.name} in {_short(read.layout)} and writes {_short(written.layout)}",
                 kernel,
                 shape_span(subject.module, kernel),

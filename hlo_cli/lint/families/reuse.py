@@ -13,13 +13,13 @@ from hlo_cli.analysis.transfers import HOST, Transfer
 from hlo_cli.analysis.uses import maker_of, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.loops import carried_number, handed_round
 from hlo_cli.lint.places import shape_span
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.through import is_from
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 _CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
 """Where a value goes on under other names, so that its last use is not easily told."""
@@ -78,7 +78,7 @@ def spilled(subject: Subject) -> Iterator[Finding]:
         if out is None or not transfer.is_prefetch or out.instruction in told or not _is_worth(subject, out):
             continue
         told.add(out.instruction)
-        yield Finding(
+        yield subject.finding(
             f"{out.instruction.name} moves {size(out.shape.padded_bytes)} out of {space_name(out.from_space, 'tpu')}, "
             f"and {transfer.instruction.name} fetches it back",
             out.instruction,
@@ -105,7 +105,7 @@ def fetched_again(subject: Subject) -> Iterator[Finding]:
             continue
         earlier = first.setdefault((transfer.source, transfer.shape), transfer)
         if earlier is not transfer and _is_worth(subject, transfer):
-            yield Finding(
+            yield subject.finding(
                 f"{transfer.instruction.name} fetches {transfer.source.name} again, "
                 f"{size(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
                 transfer.instruction,
@@ -141,7 +141,7 @@ def never_fetched(subject: Subject) -> Iterator[Finding]:
             if shape.padded_bytes <= _VMEM_SHARE:
                 read = _read_bytes(element, uses_of(element, subject.users))
                 if read * rounds >= subject.settings.prefetch_bytes:
-                    yield Finding(
+                    yield subject.finding(
                         f"{loop.name} reads {element.name} in each of {rounds:,} rounds, {size(read * rounds)} in all",
                         element,
                     )
@@ -177,7 +177,7 @@ def _donations(subject: Subject, memory: Memory) -> Iterator[tuple[int, Finding]
             kernel = result.instruction if made is given.instruction else made
             yield (
                 allocation.size,
-                Finding(
+                subject.finding(
                     f"{given} could be donated: {kernel.name} is the last to read it, and writes {taken} like it",
                     given.instruction,
                     shape_span(subject.module, given.instruction),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.lint.families import buffers, calls, entry, fusions, shapes
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
+from hlo_cli.report.finding import Finding
 
 _COMPARING: Final = (
     shapes.wrong_shape,

@@ -10,10 +10,10 @@ from hlo_cli.analysis.async_pairs import AsyncPair
 from hlo_cli.analysis.transfers import HOST
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.beside import kernels_beside
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.subject import Subject
 from hlo_cli.lint.words import size
+from hlo_cli.report.finding import Finding
 
 _AHEAD: Final = "cross_program_prefetch_index"
 """What says that a copy is made once, and left in place for the next run."""
@@ -48,7 +48,7 @@ def exposed(subject: Subject) -> Iterator[Finding]:
             start = flight.pair.start
             why = "is waited for at once" if flight.is_sync else "overlaps no kernel"
             message = f"{start.name} {why}: {flight.pair.operation} of {_bytes(flight)}"
-            yield Finding(message, start, hint=_beside(work))
+            yield subject.finding(message, start, hint=_beside(work))
 
 
 @rule("HLO402", "done stands next to its start", severity="warning")
@@ -72,7 +72,7 @@ def adjacent(subject: Subject) -> Iterator[Finding]:
     for flight, work in _exposed(subject):
         if flight.done_step == flight.start_step + 1:
             start = flight.pair.start
-            yield Finding(
+            yield subject.finding(
                 f"{start.name} is followed by its done: {flight.pair.operation} of {_bytes(flight)}",
                 start,
                 hint=_beside(work),
@@ -102,7 +102,7 @@ def blocking(subject: Subject) -> Iterator[Finding]:
     beside = kernels_beside([(each, each) for each in large])
     for collective, moved in large.items():
         if work := beside[collective, collective]:
-            yield Finding(
+            yield subject.finding(
                 f"{collective.name} blocks the device: {collective.opcode} of {size(moved)}",
                 collective,
                 hint=_beside(work),

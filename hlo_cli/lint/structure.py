@@ -1,45 +1,39 @@
-"""Fingerprints: by what a finding is known again when instructions have other names, numbers and lines."""
+"""What stays the same of a place in a module when instructions have other names, numbers and lines.
+
+A finding is known again by it, in another dump of the program, and in a proto as in the text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.run import Found
+from hlo_cli.ir.module import Module
 
-_LENGTH: Final = 16
 _GENERIC: Final = ("async-start", "async-update", "async-done")
 _LONGEST_CHAIN: Final = 100
 
 
-def fingerprint(found: Found) -> str:
-    """The rule, and the structure of what it is about: opcode, shape, op_name, and those of operands and callees.
+def structure_of(module: Module, at: Instruction | Computation | None) -> Iterator[str]:
+    """Opcode, shape and op_name of an instruction, and those of operands and callees; nothing for the module itself.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.lint.run import findings_in
-    >>> text = "ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }"
-    >>> [first], [second] = findings_in(parse_module(text)), findings_in(parse_module(text.replace("n =", "other.7 =")))
-    >>> fingerprint(first) == fingerprint(second)
-    True
+    >>> module = parse_module("HloModule m.7  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> list(structure_of(module, module.entry.root))
+    ['m', 'negate f32[2]{0}', '', 'parameter f32[2]{0}']
     """
-    parts = "\n".join((found.rule.code, found.finding.subject, *_structure(found)))
-    return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
-
-
-def _structure(found: Found) -> Iterator[str]:
-    match found.finding.at:
-        case Instruction() as instruction:
-            yield found.module.name.rstrip(".0123456789")
-            yield from _of_instruction(instruction)
-            yield instruction.metadata.op_name
-            yield from (line for operand in instruction.operands for line in _of_instruction(operand))
-            for called in _called(instruction):
+    match at:
+        case Instruction():
+            yield module.name.rstrip(".0123456789")
+            yield from _of_instruction(at)
+            yield at.metadata.op_name
+            yield from (line for operand in at.operands for line in _of_instruction(operand))
+            for called in _called(at):
                 yield from _of_computation(called)
-        case Computation() as computation:
-            yield from _of_computation(computation)
+        case Computation():
+            yield from _of_computation(at)
 
 
 def _of_instruction(instruction: Instruction) -> Iterator[str]:

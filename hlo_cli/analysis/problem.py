@@ -1,0 +1,31 @@
+"""A rule of XLA's verifier that an instruction breaks, as checks of fusions and asynchronous operations say it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.source import Diagnostic, Severity, Source
+
+
+class Problem(NamedTuple):
+    """An instruction that breaks a rule, and how; a warning where not every XLA minds, a note where only older does.
+
+    `code` is the rule's, which whoever asks all rules knows.
+    """
+
+    at: Instruction
+    message: str
+    severity: Severity = "error"
+    hint: str | None = None
+    code: str = ""
+
+    def diagnostic(self, source: Source) -> Diagnostic:
+        """The same to be shown: a place in the module's text in place of the instruction.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("s = (f32[4], f32[4], u32[]) copy-start(f32[4] p)")
+        >>> print(Problem(module.entry.root, "no done").diagnostic(module.source))
+        text:1:1: error: no done
+        """
+        return Diagnostic(self.severity, self.message, source, self.at.span, self.hint, self.code)
