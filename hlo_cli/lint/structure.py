@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.contexts import contexts_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -28,12 +29,29 @@ def structure_of(module: Module, at: Instruction | Computation | None) -> Iterat
         case Instruction():
             yield module.name.rstrip(".0123456789")
             yield from _of_instruction(at)
-            yield at.metadata.op_name
+            yield (start_around(module, at) or at).metadata.op_name
             yield from (line for operand in at.operands for line in _of_instruction(operand))
             for called in _called(at):
                 yield from _of_computation(called)
         case Computation():
             yield from _of_computation(at)
+
+
+def start_around(module: Module, instruction: Instruction) -> Instruction | None:
+    """The async-start that wraps an instruction; None of what none wraps.
+
+    What is wrapped has no metadata of its own for long: XLA's parser overwrites it with that of the start, the updates
+    and the done (`ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc), and so does whoever writes a proto of a text.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  w { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"
+    >>> text += " ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2], u32[]) async-start(p), calls=w"
+    >>> module = parse_module(text + " ROOT d = f32[2] async-done(s) }")
+    >>> start_around(module, module.computation("w").root), start_around(module, module.entry.root)
+    (<async-start s>, None)
+    """
+    callers = contexts_of(module).callers.get(instruction.computation, ())
+    return next((caller for caller in callers if _wrapped(caller) is instruction), None)
 
 
 def _of_instruction(instruction: Instruction) -> Iterator[str]:

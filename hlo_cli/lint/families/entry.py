@@ -13,6 +13,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.places import attribute_span, header_span
 from hlo_cli.lint.registry import rule
+from hlo_cli.lint.structure import start_around
 from hlo_cli.lint.subject import Subject
 from hlo_cli.report.finding import Finding
 
@@ -181,13 +182,15 @@ def scheduling_name(subject: Subject) -> Iterator[Finding]:
     Example:
         y = f32[2] negate(x), metadata={scheduling_name="z"}
 
-    Mend: rename the instruction, or schedule anew; copies made by .remat and .clone keep the old name.
+    Mend: rename the instruction, or schedule anew; copies made by .remat and .clone keep the old name, and what an
+    async-start wraps has that of the operations outside.
 
     Reference: verify_instruction_name_unchanged in xla/service/hlo_verifier.h
     """
     for instruction in subject.saying("scheduling_name="):
         name = instruction.metadata.scheduling_name
-        if name and name != instruction.name and not any(mark in instruction.name for mark in _RENAMED):
+        is_other = name and name != instruction.name and not any(mark in instruction.name for mark in _RENAMED)
+        if is_other and start_around(subject.module, instruction) is None:
             place = attribute_span(instruction, "metadata")
             yield subject.finding(f"{instruction.name} was scheduled as {name}", instruction, place)
 
