@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from wasteful_programs import CODES, programs
 
 
 def found_in(code: str, text: str) -> tuple[Finding, ...]:
-    return findings_in(parse_module(text), Settings((code,)))
+    return lint_module(parse_module(text), LintSettings((code,)))
 
 
 @pytest.mark.oracle

@@ -12,8 +12,8 @@ from hlo_cli import module_to_bytes, parse_module
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import rule_of
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
@@ -54,7 +54,7 @@ OF_TEXT_ALONE = {
     "HLO073": "an operand of another computation has no number in a proto",
 }
 """Rules whose case no proto can hold, and why."""
-LOW = Settings(
+LOW = LintSettings(
     select=("ALL",),
     padding_bytes=1,
     copy_bytes=1,
@@ -88,10 +88,10 @@ def by_proto(module: Module) -> Module:
     return read(module_to_bytes(desugar(module)))
 
 
-def agree(text: Module, proto: Module, settings: Settings) -> None:
+def agree(text: Module, proto: Module, settings: LintSettings) -> None:
     """Whether each finding in one is known by a baseline of the other, and has a name where it has no place."""
-    found = findings_in(proto, settings)
-    assert known_again(findings_in(text, settings)) == known_again(found)
+    found = lint_module(proto, settings)
+    assert known_again(lint_module(text, settings)) == known_again(found)
     assert all(each.span is None for each in found)
 
 
@@ -99,12 +99,12 @@ def agree(text: Module, proto: Module, settings: Settings) -> None:
 def test_a_proto_of_xla_has_the_findings_of_its_text(path: Path) -> None:
     text, proto = parse_module(text_beside(path).read_text()), read(path.read_bytes())
     agree(text, proto, LOW)
-    assert {each.name for each in findings_in(text, LOW)} == {each.name for each in findings_in(proto, LOW)}
+    assert {each.name for each in lint_module(text, LOW)} == {each.name for each in lint_module(proto, LOW)}
 
 
-@pytest.mark.parametrize("settings", [Settings(), LOW], ids=["default", "everything"])
+@pytest.mark.parametrize("settings", [LintSettings(), LOW], ids=["default", "everything"])
 @pytest.mark.parametrize("path", dumps(), ids=name_of)
-def test_a_proto_of_ours_has_the_findings_of_its_text(path: Path, settings: Settings) -> None:
+def test_a_proto_of_ours_has_the_findings_of_its_text(path: Path, settings: LintSettings) -> None:
     module = parse_module(dump_text(path))
     agree(module, by_proto(module), settings)
 
@@ -114,8 +114,8 @@ def test_fingerprints_of_text_and_proto_agree(case: Case) -> None:
     module = parse_module(text_of(case))
     if case.code in OF_TEXT_ALONE:
         return
-    own = Settings(select=(case.code,)) if case.settings == Settings() else case.settings
-    assert findings_in(module, own)
+    own = LintSettings(select=(case.code,)) if case.settings == LintSettings() else case.settings
+    assert lint_module(module, own)
     proto = by_proto(module)
     agree(module, proto, own)
     agree(module, proto, replace(LOW, chip=own.chip, peak_limit=own.peak_limit))
@@ -136,16 +136,16 @@ def test_what_only_text_says_is_not_in_a_proto(code: str) -> None:
         proto = by_proto(parse_module(text_of(case)))
     except HloError:
         return
-    assert not [each for each in findings_in(proto, case.settings) if each.code == code]
+    assert not [each for each in lint_module(proto, case.settings) if each.code == code]
 
 
 def test_both_spellings_of_an_asynchronous_operation_have_one_fingerprint() -> None:
-    everything = Settings(select=("ALL",))
+    everything = LintSettings(select=("ALL",))
     module = parse_module(SUGARED)
-    text = known_again(findings_in(module, everything))
+    text = known_again(lint_module(module, everything))
     assert {"HLO402", "HLO401", "HLO301"} & {code for code, _ in text}
-    assert text == known_again(findings_in(by_proto(module), everything))
-    assert text == known_again(findings_in(desugar(module), everything))
+    assert text == known_again(lint_module(by_proto(module), everything))
+    assert text == known_again(lint_module(desugar(module), everything))
 
 
 @pytest.mark.parametrize("text", [FUSED, *(text_of(case) for case in FORM_CASES if case.code in ("HLO030", "HLO060"))])

@@ -6,38 +6,38 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from hlo_cli.lint.families import (
+from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.rules import (
     asynchronous,
     buffers,
-    calls,
+    collective_combining,
+    collective_traffic,
     collectives,
-    combining,
+    computations,
+    data_movement,
     entry,
-    exchanges,
     expectations,
+    fusion_opportunities,
     fusions,
-    kernels,
     layouts,
     memory,
+    memory_reuse,
     numerics,
+    overlap,
     padding,
+    parse_errors,
     placement,
-    reading,
-    rearranging,
-    reuse,
     shapes,
     shardings,
-    unsettled,
-    waiting,
+    unscheduled_layouts,
 )
-from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
-    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings,
-    unsettled, padding, rearranging, memory, reuse, kernels, waiting, exchanges, combining, placement, numerics,
-    expectations,
+    parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
+    unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
+    collective_traffic, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""
 
@@ -64,12 +64,12 @@ def rule_of(code: str) -> Rule:
     raise _no_such(code)
 
 
-def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
+def chosen_rules(settings: LintSettings) -> tuple[Rule, ...]:
     """The rules that run: a family's that are on by default, off ones by their whole code, and every one by ALL.
 
     That leaves out the one that reads the text again, which `strict` asks for.
 
-    >>> [rule.code for rule in chosen_rules(Settings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
+    >>> [rule.code for rule in chosen_rules(LintSettings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
     ['HLO101', 'HLO104', 'HLO105', 'HLO106']
     """
     return _chosen(settings.select, settings.ignore, tuple(settings.severity), settings.strict)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from hlo_cli.lint.subject import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import Severity
 
-Check: TypeAlias = Callable[[Subject], Iterator[Finding]]
+Check: TypeAlias = Callable[[LintContext], Iterator[Finding]]
 
 Needs = Literal["text", "instructions", "module"]
 
@@ -51,7 +51,7 @@ class Rule:
         """The page, read from the docstring of the rule's function."""
         return read_page(self.check.__doc__ or "")
 
-    def findings(self, subject: Subject) -> Iterator[Finding]:
+    def findings(self, subject: LintContext) -> Iterator[Finding]:
         """What the rule has to say of a module, under its code, and as severe as the settings want it."""
         severity = subject.settings.severity.get(self.code, self.severity)
         return (replace(each, code=self.code, severity=severity) for each in self.check(subject))
@@ -69,7 +69,7 @@ def rule(
     """Makes a rule of a function.
 
     >>> @rule("HLO999", "a root that is a parameter", severity="note")
-    ... def parameter_root(subject: Subject) -> Iterator[Finding]:
+    ... def parameter_root(subject: LintContext) -> Iterator[Finding]:
     ...     '''The entry gives back a parameter.'''
     ...     root = subject.module.entry.root
     ...     if root is not None and root.opcode == "parameter":

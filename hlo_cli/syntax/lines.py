@@ -11,21 +11,21 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
+from hlo_cli.syntax.instruction_parser import ARGUMENT_OPCODES
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.split import split_attributes, split_tail
-from hlo_cli.syntax.statements import ARGUMENT_OPCODES
+from hlo_cli.syntax.split_attributes import split_attributes, split_tail
+from hlo_cli.syntax.text_reader import typed_value
 from hlo_cli.syntax.values import readable_attributes
-from hlo_cli.syntax.written import typed_value
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.module import Module
-    from hlo_cli.ir.values import AttributeValue
 
 Row = tuple[str, str, str, str, str, str]
 """ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""
@@ -73,7 +73,7 @@ _METADATA: Final = "metadata="
 _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
 
 
-class RowReader:
+class LineReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
     __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_read", "_source", "_start", "_tails")
@@ -201,17 +201,17 @@ class RowReader:
         return found
 
 
-def is_cut_apart(module: Module) -> bool:
+def is_fully_split(module: Module) -> bool:
     """Whether the attributes of all lines that were read here come apart, so that there is no error in them.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[] parameter(0), sharding={replicated}\\n}\\n"
-    >>> is_cut_apart(parse_module(text)), is_cut_apart(parse_module(text.replace("d}", "d},")))
+    >>> is_fully_split(parse_module(text)), is_fully_split(parse_module(text.replace("d}", "d},")))
     (True, False)
     """
     tails: set[str] = set()
     for computation in module.computations:
-        if isinstance(computation.reader, RowReader):
+        if isinstance(computation.reader, LineReader):
             tails.update(computation.reader.tails())
     return all(split_tail(tail) is not None for tail in tails)
 

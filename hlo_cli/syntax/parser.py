@@ -16,28 +16,28 @@ from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.build import Builder, NotRows
-from hlo_cli.syntax.gate import close_gate
-from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
-from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
-from hlo_cli.syntax.lines import is_cut_apart, read_rows
-from hlo_cli.syntax.link import link_calls
-from hlo_cli.syntax.notes import Notes
-from hlo_cli.syntax.omitted import Infer, infer_shapes
-from hlo_cli.syntax.recover import (
+from hlo_cli.syntax.build import Builder, NotLineStructured
+from hlo_cli.syntax.computation_header import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
+from hlo_cli.syntax.error_recovery import (
     MAX_ERRORS,
     head_name,
     is_closed,
-    lost_names,
     next_computation,
     next_statement,
     unclosed,
+    unreadable_names,
     within,
 )
+from hlo_cli.syntax.gate import close_gate
+from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
+from hlo_cli.syntax.instruction_parser import ParsedBlock, ParsedInstruction, read_statement
+from hlo_cli.syntax.lines import is_fully_split, read_rows
+from hlo_cli.syntax.link import link_calls
+from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.omitted_shapes import Infer, infer_shapes
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING
-from hlo_cli.syntax.single import read_single_instruction
-from hlo_cli.syntax.statements import Block, Statement, read_statement
+from hlo_cli.syntax.single_instruction import read_single_instruction
 from hlo_cli.syntax.values import read_attributes
 
 
@@ -117,7 +117,7 @@ class _Reader:
             parse_stack_tables,
             tuple(self.builder.diagnostics),
             partial(_look_through, self.builder.notes),
-            is_cut_apart,
+            is_fully_split,
             typed_header_value,
         )
 
@@ -201,16 +201,16 @@ class _Reader:
         calls, diagnostics = len(self.builder.calls), len(self.builder.diagnostics)
         try:
             self.builder.from_rows(computation, rows, start, end)
-        except NotRows:
+        except NotLineStructured:
             del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]
             computation.reader = NO_TEXT
             return False
         scanner.pos = end + 2
         return True
 
-    def _read_body(self, scanner: Scanner, computation: Computation) -> list[Statement]:
+    def _read_body(self, scanner: Scanner, computation: Computation) -> list[ParsedInstruction]:
         """The statements up to the closing brace, which the scanner moves over."""
-        statements: list[Statement] = []
+        statements: list[ParsedInstruction] = []
         opening = start = scanner.pos
         while not scanner.accept("}"):
             if scanner.at_end():
@@ -234,13 +234,15 @@ class _Reader:
         end = len(self.source.text.rstrip()) if end is None else end
         self._note(unclosed(self.source, last, end, computation.name).diagnostics)
 
-    def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
+    def _fill(self, computation: Computation, statements: list[ParsedInstruction], depth: int) -> None:
         for statement in statements:
             for attribute, blocks in statement.blocks.items():
                 self._read_blocks(statement, attribute, blocks, depth + 1)
         self.builder.from_statements(computation, statements)
 
-    def _read_blocks(self, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int) -> None:
+    def _read_blocks(
+        self, statement: ParsedInstruction, attribute: str, blocks: Sequence[ParsedBlock], depth: int
+    ) -> None:
         """Bodies written in place become computations of their own, before their caller; names take their place.
 
         The `depth` callers that bodies are read for stand at the end, the innermost first.
@@ -278,7 +280,7 @@ class _Reader:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
         resume = next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
-        self.builder.failed |= lost_names(scanner.text, start, scanner.pos)
+        self.builder.failed |= unreadable_names(scanner.text, start, scanner.pos)
         self._note(within(error, scanner.text, start, scanner.pos))
         return resume is not None
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from hlo_cli.render import numbers
 from hlo_cli.render.bins import Axis, Scale, highest_steps, scale_of, tick_interval
 from hlo_cli.render.draw.loops import loop_lines
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.strip import Strip
-from hlo_cli.render.shorten import shorten_text
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_text
 from hlo_cli.render.width import cell_width
+from hlo_cli.report import numbers
 from hlo_cli.report.text import Line, Role, Run
 from hlo_cli.report.timeline import Mark, Timeline, Track
 
@@ -80,7 +80,9 @@ def _labels(top: int) -> tuple[str, list[str]]:
     unit = numbers.axis_unit(top)
     divisor = 1024**unit
     decimals = 1 if unit and top % (ROWS * divisor) else 0
-    return numbers.BYTE_UNITS[unit], [numbers.scaled(top * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)]
+    return numbers.BYTE_UNITS[unit], [
+        numbers.format_scaled(top * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)
+    ]
 
 
 def _header(track: Track, scale: Scale, unit: str, axis: Axis, style: Style) -> Iterator[Line]:

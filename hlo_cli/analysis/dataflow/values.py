@@ -1,0 +1,107 @@
+"""Values: the arrays that instructions make anew, as against those they only pass on.
+
+Follows `HloDataflowAnalysis::InitializeInstructionValueSets` of xla/hlo/analysis/hlo_dataflow_analysis.cc. What
+stands inside a fusion or a reducer is never in memory and does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
+
+_FORWARD: Final = frozenset(
+    """add-dependency after-all all-gather-done all-reduce-done async-done async-update bitcast call
+    collective-permute-done conditional copy-done domain get-tuple-element opt-barrier partition-id-done recv-done
+    send-done tuple while""".split()
+)
+_CONTROL_FLOW: Final = frozenset(("while", "conditional", "call", "async-start"))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One array that an instruction makes, at an index of its result.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
+    >>> [str(value) for value in values_of(module)]
+    ['p']
+    """
+
+    instruction: Instruction
+    index: ShapeIndex
+    shape: ArrayShape
+
+    @property
+    def is_context(self) -> bool:
+        """Whether it is a semaphore or the like, which an asynchronous operation keeps behind its data."""
+        opcode = self.instruction.opcode
+        first = 1 if opcode in ("send", "recv") else 2
+        return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
+
+    def __str__(self) -> str:
+        return self.instruction.name + ("{" + ",".join(map(str, self.index)) + "}" if self.index else "")
+
+
+def values_of(module: Module) -> Iterator[Value]:
+    """The arrays that a run of the module puts into memory, computation by computation."""
+    for computation in sequentially_executed(module):
+        for instruction in computation.instructions:
+            yield from values_made_by(instruction)
+
+
+def values_made_by(instruction: Instruction) -> Iterator[Value]:
+    """The arrays that one instruction makes."""
+    opcode = instruction.opcode
+    if opcode in _FORWARD or _is_sugared_end(opcode):
+        return
+    if opcode == "parameter" and not instruction.computation.is_entry:
+        return
+    for index, leaf in instruction.shape.leaves:
+        array = leaf.array if isinstance(leaf, BufferShape) else leaf
+        if isinstance(array, ArrayShape) and not _passes_on(instruction, index):
+            yield Value(instruction, index, array)
+
+
+def sequentially_executed(module: Module) -> tuple[Computation, ...]:
+    """The computations whose instructions run one by one: the entry, and bodies of loops, branches and calls."""
+    found = {module.entry: None}
+    waiting = [module.entry]
+    while waiting:
+        for instruction in waiting.pop().instructions:
+            if executes_callees(instruction):
+                for called in instruction.called_computations:
+                    if called not in found:
+                        found[called] = None
+                        waiting.append(called)
+    return tuple(computation for computation in module.computations if computation in found)
+
+
+def executes_callees(instruction: Instruction) -> bool:
+    """Whether the called computations are run as they stand, not fused into a kernel or applied element by element."""
+    opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
+    return opcode in _CONTROL_FLOW and bool(instruction.called_computations)
+
+
+def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
+    match instruction.opcode:
+        case "copy-start":
+            return index == (1,)
+        case "all-gather-start" | "collective-permute-start":
+            return index[:1] == (0,)
+        case "send":
+            return index == (0,)
+        case opcode if opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None):
+            return index[:1] == (0,) or (index[:1] == (1,) and executes_callees(instruction))
+        case _:
+            return False
+
+
+def _is_sugared_end(opcode: str) -> bool:
+    return opcode.endswith(("-done", "-update")) and wrapped_opcode(opcode) is not None

@@ -1,0 +1,119 @@
+"""The coordinates of the element in a slot, as sums: what each dimension of memory adds to each of them.
+
+A slot is padding if a coordinate comes out beyond its limit: that of the array, that of a tile which the tile inside
+it does not divide, or 1 for a dimension that a tile put in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TypeAlias
+
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
+
+Digit: TypeAlias = tuple[int, int, int]
+"""A dimension of memory: how many slots one more of it is, its size, and how far it leads in row-major order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """A coordinate that slots count out: `steps` are what each dimension of memory adds to it.
+
+    Slots at which it reaches `limit` are padding. `dimensions` are the logical ones that it stands for, none for
+    the inside of a tile; several were folded by `*`.
+    """
+
+    limit: int
+    steps: tuple[int, ...]
+    dimensions: tuple[int, ...] = ()
+
+    def may_overflow(self, physical: Sequence[int]) -> bool:
+        """Whether any slot lies beyond the limit."""
+        return sum(step * (size - 1) for step, size in zip(self.steps, physical, strict=True)) >= self.limit
+
+
+def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
+    """The dimensions of memory as digits of the slot number, the most minor one first, each with three numbers: what it
+    counts in slots, its size, and how far one more of it leads in row-major order. None where there is padding.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> digits_of(parse_shape("f32[4,4]{1,0:T(2,4)}"))
+    ((1, 4, 1), (4, 2, 4), (8, 2, 8))
+    """
+    tiling = shape.tiling
+    boxes = coordinates_of(tiling)
+    steps = element_steps(boxes, shape.sizes) if boxes is not None else None
+    if boxes is None or steps is None or shape.slots != shape.elements:
+        return None
+    digits, place = [], 1
+    for dimension, size in reversed(list(enumerate(tiling.physical))):
+        if size > 1:
+            digits.append((place, size, sum(b.steps[dimension] * step for b, step in zip(boxes, steps, strict=True))))
+        place *= size
+    return tuple(digits)
+
+
+def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
+    """The coordinates that slots count out; None where a `*` folds dimensions that a tile has cut before.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
+    (Coordinate(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Coordinate(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
+    """
+    limits = list(tiling.bounds[0])
+    origins: list[tuple[int, ...]] = [(d,) for d in range(len(limits))]
+    digits: list[dict[int, int]] = [{d: 1} for d in range(len(limits))]  # what one more in each adds to which box
+    for step, bounds in zip(tiling.steps, tiling.bounds, strict=False):
+        match step:
+            case Permute(order=order):
+                digits = [digits[d] for d in order]
+            case Extend(count=count):
+                limits += [1] * count
+                origins += [()] * count
+                digits = [{len(limits) - count + i: 1} for i in range(count)] + digits
+            case Combine(position=at):
+                (first, first_step), (second, second_step) = (next(iter(digits[i].items())) for i in (at, at + 1))
+                if (
+                    len(digits[at]) + len(digits[at + 1]) != 2
+                    or (first_step, second_step) != (1, 1)
+                    or ((limits[first], limits[second]) != bounds[at : at + 2])
+                ):
+                    return None
+                if not origins[first]:  # a dimension that a tile put in front has nothing to fold
+                    digits[at : at + 2] = [digits[at + 1]]
+                    continue
+                limits[second] *= limits[first]
+                origins[second] = origins[first] + origins[second]
+                origins[first] = ()
+                limits[first] = 1
+                digits[at : at + 2] = [digits[at + 1]]
+            case Split(sizes=sizes):
+                kept = len(digits) - len(sizes)
+                which = [{b: s * t for b, s in digits[kept + i].items()} for i, t in enumerate(sizes)]
+                where = []
+                for i, size in enumerate(sizes):
+                    where.append({**digits[kept + i], len(limits): 1})
+                    limits.append(size)
+                    origins.append(())
+                digits = digits[:kept] + which + where
+    boxes = (
+        Coordinate(limit, tuple(digit.get(box, 0) for digit in digits), dimensions)
+        for box, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
+    )
+    return tuple(box for box in boxes if box.dimensions or box.may_overflow(tiling.physical))
+
+
+def element_steps(boxes: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
+    """What one more in each box adds to the row-major number of the element; None where that is not always the same."""
+    strides = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    steps = []
+    for box in boxes:
+        counting = [d for d in box.dimensions if sizes[d] > 1]
+        if any(strides[major] != strides[minor] * sizes[minor] for major, minor in pairwise(counting)):
+            return None
+        steps.append(strides[counting[-1]] if counting else 0)
+    return steps

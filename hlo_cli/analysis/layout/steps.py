@@ -1,0 +1,176 @@
+"""A layout told step by step: each padding, reshape and transpose with its numbers.
+
+The steps are those of `hlo_cli.ir.tiling`; here they only get the sizes that stand between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from hlo_cli.ir.layout import Layout
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split, tiling_of
+
+Kind = Literal["array", "split", "order", "extend", "combine", "pad", "cut", "align", "metadata"]
+
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutStep:
+    """One step from the array to its slots in memory: what is done, and the sizes after it.
+
+    `level` counts tiles from 0. `cut` are the sizes that a tile cuts by and `counts` how many pieces come of
+    each; `padding` is what is added to each dimension. Combining folds the dimension at `position` into the
+    next one. A cut is a reshape to `reshape`, then a `transpose` that moves the tile's own dimensions to the end.
+    """
+
+    kind: Kind
+    sizes: Bounds
+    elements: int
+    bytes: int
+    level: int = 0
+    before: Bounds = ()
+    cut: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    reshape: Bounds = ()
+    transpose: tuple[int, ...] = ()
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalDimension:
+    """A dimension as the tiles see it: the logical ones on it (several under `*`, none for one put in front)."""
+
+    dimensions: tuple[int, ...]
+    size: int
+
+
+def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
+    """The steps from the logical array to memory; HloError if the layout does not fit the shape.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> steps = layout_steps(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
+    >>> for step in steps: print(step.kind, step.sizes, step.bytes)
+    array (300, 70) 42000
+    pad (304, 128) 77824
+    cut (38, 1, 8, 128) 77824
+    cut (38, 1, 4, 128, 2, 1) 77824
+    """
+    steps = [_step(shape, "array", shape.sizes)]
+    layout, sizes = shape.layout, shape.sizes_in_memory
+    tiling = shape.tiling if sizes == shape.sizes else tiling_of(sizes, layout)
+    if sizes != shape.sizes:
+        steps.append(_step(shape, "split", sizes))
+    level = 0
+    for step, before, after in zip(tiling.steps, tiling.bounds, tiling.bounds[1:], strict=False):
+        match step:
+            case Permute(order=order) if order != tuple(range(shape.rank)):
+                steps.append(_step(shape, "order", after, transpose=order))
+            case Extend():
+                steps.append(_step(shape, "extend", after, before=before, level=level))
+            case Combine(position=position):
+                steps.append(replace(_step(shape, "combine", after, before=before, level=level), position=position))
+            case Split(sizes=cut):
+                steps.extend(_cut(shape, before, cut, level))
+                level += 1
+            case _:
+                pass
+    if shape.slots != steps[-1].elements:
+        steps.append(_step(shape, "align", (shape.slots,)))
+    if shape.metadata_bytes:
+        steps.append(LayoutStep("metadata", steps[-1].sizes, steps[-1].elements, shape.padded_bytes))
+    return tuple(steps)
+
+
+def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:
+    """The dimensions that the first tile cuts, most major first; without tiles those of the array in memory order.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> [d.dimensions for d in physical_dimensions(parse_shape("bf16[2,3,4]{2,1,0:T(2,*,2)}"))]
+    [(0,), (1, 2)]
+    """
+    tiling = shape.tiling
+    groups: list[tuple[int, ...]] = [(d,) for d in shape.layout.minor_to_major[::-1]]
+    bounds = tiling.bounds[1]
+    for step, after in zip(tiling.steps[1:], tiling.bounds[2:], strict=True):
+        match step:
+            case Extend(count=count):
+                groups = [()] * count + groups
+            case Combine(position=at):
+                groups[at : at + 2] = [groups[at] + groups[at + 1]]
+            case _:
+                break
+        bounds = after
+    return tuple(map(PhysicalDimension, groups, bounds))
+
+
+def true_rank(shape: ArrayShape) -> int:
+    """How many dimensions are larger than 1 (`ShapeUtil::TrueNumDimensions`).
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> true_rank(parse_shape("f32[8,1,128]"))
+    2
+    """
+    return sum(size > 1 for size in shape.sizes)
+
+
+def overflow_source(shape: ArrayShape) -> tuple[str, int]:
+    """The role and number of the piece because of which the layout does not fit the shape.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> overflow_source(parse_shape("f32[3,5]{1,0:T(8,128)(0,1)}"))
+    ('tile', 1)
+    """
+    layout, sizes = shape.layout, shape.sizes
+    if layout.problem(sizes) is None:
+        return "sizes", 0
+    if Layout(layout.minor_to_major).problem(sizes) is not None:
+        return "order", 0
+    for number, tile in enumerate(layout.tiles):
+        if Layout(layout.minor_to_major, (tile,)).problem(sizes) is not None:
+            return "tile", number
+    if layout.tail_padding_alignment_in_elements <= 0:
+        return "alignment", 0
+    if layout.index_primitive_type is not None:
+        return "index_type", 0
+    return ("pointer_type", 0) if layout.pointer_primitive_type is not None else ("splits", 0)
+
+
+def overflows(shape: ArrayShape) -> bool:
+    """Whether the padded array has more slots or bytes than XLA can count."""
+    return max(shape.slots, shape.padded_bytes) > _INT64_MAX
+
+
+def _step(
+    shape: ArrayShape, kind: Kind, sizes: Bounds, *, level: int = 0, before: Bounds = (), transpose: Bounds = ()
+) -> LayoutStep:
+    elements = prod(sizes)
+    return LayoutStep(kind, sizes, elements, _bytes(elements, shape), level, before, transpose=transpose)
+
+
+def _cut(shape: ArrayShape, before: Bounds, cut: tuple[int, ...], level: int) -> Iterator[LayoutStep]:
+    kept = len(before) - len(cut)
+    counts = tuple(-(-d // t) for d, t in zip(before[kept:], cut, strict=True))
+    padded = tuple(n * t for n, t in zip(counts, cut, strict=True))
+    sizes = (*before[:kept], *padded)
+    elements = prod(sizes)
+    room = _bytes(elements, shape)
+    if sizes != before:
+        added = tuple(new - old for new, old in zip(sizes, before, strict=True))
+        yield LayoutStep("pad", sizes, elements, room, level, before, padding=added)
+    reshape = before[:kept] + tuple(size for pair in zip(counts, cut, strict=True) for size in pair)
+    moved = range(kept, len(reshape))
+    transpose = (*range(kept), *moved[::2], *moved[1::2])
+    yield LayoutStep(
+        "cut", (*before[:kept], *counts, *cut), elements, room, level, before, cut, counts,
+        reshape=reshape, transpose=transpose,
+    )  # fmt: skip
+
+
+def _bytes(elements: int, shape: ArrayShape) -> int:
+    return -(-elements * shape.element_bits // 8)

@@ -1,0 +1,127 @@
+"""`hlo lint`: reads every input, lets the rules look at it, and gathers what they find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_cli.commands.memspace.compiler import attach_compiler_assignment
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.per_module import map_inputs
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.inputs.files import STDIN
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report.finding import Finding
+from hlo_cli.source import Diagnostic, Source
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.query.assertions import AssertionResult
+    from hlo_cli.commands.lint.assertions import AssertionOutcome
+    from hlo_cli.ir.assertion import Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """One module that was read, with the number of its instructions."""
+
+    path: str
+    module: str | None
+    stage: str | None
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LintResult:
+    """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
+
+    found: tuple[Finding, ...]
+    outcomes: tuple[AssertionOutcome, ...]
+    errors: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+    modules: tuple[LookedAt, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The inputs that were read, each once."""
+        return tuple(dict.fromkeys(each.path for each in self.modules))
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions were looked at."""
+        return sum(each.instructions for each in self.modules)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The inputs that could not be read."""
+        return frozenset(error.source.name for error in self.errors if error.source is not None)
+
+
+def lint_inputs(
+    many: Many,
+    reading: InputOptions,
+    settings: LintSettings,
+    *,
+    expectations: tuple[Expectation, ...] = (),
+    jobs: int | None = None,
+) -> LintResult:
+    """The findings in every module; what cannot be read is told and does not stop the rest."""
+    found: list[Finding] = []
+    outcomes: list[AssertionOutcome] = []
+    errors: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
+    modules: list[LookedAt] = []
+    times: Counter[tuple[str, str]] = Counter()
+    look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
+    for each in map_inputs(many, replace(reading, strict=False), jobs, look):
+        if each.answer is None:
+            named = Source(STDIN if each.path == "-" else each.path, "")
+            errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
+            continue
+        seen = each.answer
+        modules.append(LookedAt(each.path, each.module, each.stage, seen.instructions))
+        notes.extend(Diagnostic("note", note) for note in seen.notes)
+        outcomes.extend(seen.outcomes)
+        for one in seen.found:
+            key = (one.code, one.fingerprint)
+            times[key] += 1
+            found.append(replace(one, nth=times[key]))
+    return LintResult(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there is to say of one module, without the module: it may come from another process."""
+
+    found: tuple[Finding, ...]
+    outcomes: tuple[AssertionOutcome, ...]
+    notes: tuple[str, ...]
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is asked of every module."""
+
+    settings: LintSettings
+    expectations: tuple[Expectation, ...]
+
+    def __call__(self, module: Module, given: Input) -> _Seen:
+        rejections: tuple[Diagnostic, ...] = ()
+        if given.proto is None and any(rule.reads_again for rule in chosen_rules(self.settings)):
+            from hlo_cli.syntax.strict.module import check_strictly
+
+            rejections = check_strictly(given.source)
+        attach_compiler_assignment(module, given)
+        verdicts: tuple[AssertionResult, ...] = ()
+        outcomes: tuple[AssertionOutcome, ...] = ()
+        if self.expectations:
+            from hlo_cli.commands.lint.assertions import evaluate
+
+            verdicts, outcomes = evaluate(module, given, self.expectations)
+        found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
+        return _Seen(tuple(each.excerpt() for each in found), outcomes, given.notes, module.instruction_count)

@@ -1,0 +1,40 @@
+"""Rows and the like that are made when somebody reads them: there may be more than fit in memory, or nobody may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar, overload
+
+Item = TypeVar("Item", covariant=True)
+
+
+class LazyRows(Sequence[Item]):
+    """As many rows, or other items, as `count` says, made anew by `make` each time they are read from the first on.
+
+    >>> rows = LazyRows(10**12, lambda: ((n,) for n in range(10**12)))
+    >>> len(rows), rows[:2], rows[1]
+    (1000000000000, ((0,), (1,)), (1,))
+    """
+
+    def __init__(self, count: int, make: Callable[[], Iterator[Item]]) -> None:
+        """`make` gives an iterator over all of them."""
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Item, ...]: ...
+    def __getitem__(self, at: int | slice) -> Item | tuple[Item, ...]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._count)
+            return tuple(islice(self._make(), start, stop, step))
+        at = range(self._count)[at]
+        return next(islice(self._make(), at, None))

@@ -1,0 +1,173 @@
+"""Numbers for people, in sentences and in columns; machines get them raw."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
+_IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
+ROUNDING: Final = 1e-9
+"""What sums of fractions may lack."""
+
+
+def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
+    """A number divided, rounded half up, with thousands commas; what rounds to nothing is not `0`.
+
+    >>> format_scaled(9804 * 1024, 1024), format_scaled(3676160, 1024, 1), format_scaled(8, 1024, 1), format_scaled(0, 1024, 1)
+    ('9,804', '3,590.0', '<0.1', '0')
+    >>> format_scaled(-1536, 1024, 1), format_scaled(-8, 1024, 1)
+    ('-1.5', '>-0.1')
+    """
+    magnitude, factor = abs(value), 10**decimals
+    if not magnitude:
+        return "0"
+    if isinstance(magnitude, int):
+        units = (2 * magnitude * factor + divisor) // (2 * divisor)
+    else:
+        units = math.floor(magnitude / divisor * factor + 0.5)
+    sign = "-" if value < 0 else ""
+    if not units:
+        return (">-" if sign else "<") + (f"0.{'1':0>{decimals}}" if decimals else "1")
+    whole, rest = divmod(units, factor)
+    return f"{sign}{whole:,}" + (f".{rest:0{decimals}}" if decimals else "")
+
+
+def count(value: int | float) -> str:
+    """A number of things, with one decimal where it has a fraction.
+
+    >>> count(3412), count(2.25), count(4.0)
+    ('3,412', '2.3', '4')
+    """
+    return format_scaled(value, decimals=0 if value == int(value) else 1)
+
+
+def format_count(number: int, noun: str) -> str:
+    """A number and what is counted; the noun is given in the plural.
+
+    >>> format_count(3652, "instructions"), format_count(1, "copies"), format_count(1, "branches")
+    ('3,652 instructions', '1 copy', '1 branch')
+    """
+    return f"{number:,} {singular(noun) if number == 1 else noun}"
+
+
+def singular(noun: str) -> str:
+    """One of what a plural noun names.
+
+    >>> [singular(noun) for noun in ("shapes", "copies", "branches", "losses", "bytes", "S")]
+    ['shape', 'copy', 'branch', 'loss', 'byte', 'S']
+    """
+    if noun.endswith("ies"):
+        return noun[:-3] + "y"
+    if noun.endswith(("ches", "shes", "sses", "xes")):
+        return noun[:-2]
+    return noun.removesuffix("s")
+
+
+def plural(noun: str) -> str:
+    """Several of what a noun names; `singular` undoes it.
+
+    >>> [plural(noun) for noun in ("fusion", "copy", "batch")]
+    ['fusions', 'copies', 'batches']
+    """
+    if noun.endswith("y"):
+        return noun[:-1] + "ies"
+    return f"{noun}es" if noun.endswith(("ch", "sh", "ss", "x")) else f"{noun}s"
+
+
+def byte_unit(largest: int | float) -> int:
+    """Which of BYTE_UNITS a column takes, so that its largest value has at most four digits before the point.
+
+    >>> BYTE_UNITS[byte_unit(9804 * 1024)], BYTE_UNITS[byte_unit(9999)], BYTE_UNITS[byte_unit(16 * 1024**3)]
+    ('KiB', 'B', 'GiB')
+    >>> BYTE_UNITS[byte_unit(9999.97 * 1024)]
+    'MiB'
+    """
+    return _unit(largest, 9999.95)
+
+
+def axis_unit(largest: int | float) -> int:
+    """Which of BYTE_UNITS an axis or a sentence takes, so that there are at most three digits before the point.
+
+    >>> BYTE_UNITS[axis_unit(3594 * 1024)], BYTE_UNITS[axis_unit(1023)]
+    ('MiB', 'B')
+    """
+    return _unit(largest, 1023.95)
+
+
+def format_bytes(value: int | float) -> str:
+    """A size for a sentence: the unit follows the number, one decimal unless it is whole.
+
+    >>> format_bytes(10039296), format_bytes(360448), format_bytes(512), format_bytes(3)
+    ('9.6 MiB', '352 KiB', '512 B', '3 B')
+    """
+    unit = axis_unit(value)
+    divisor = 1024**unit
+    return f"{format_scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
+
+
+def second_unit(largest: float) -> int:
+    """Which of SECOND_UNITS a column takes, so that its largest value has at most four digits before the point.
+
+    >>> SECOND_UNITS[second_unit(2e-6)], SECOND_UNITS[second_unit(0.2)], SECOND_UNITS[second_unit(12_000)]
+    ('ns', 'ms', 's')
+    """
+    return next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(largest), at) < 9999.95), 3)
+
+
+def in_second_unit(seconds: float, unit: int) -> float:
+    """A time in one of SECOND_UNITS.
+
+    >>> in_second_unit(0.25, 2)
+    250.0
+    """
+    return seconds * _IN_A_SECOND[unit]
+
+
+def format_seconds(value: float) -> str:
+    """A time for a sentence: the unit follows the number, with one decimal.
+
+    >>> format_seconds(0.000_012_34), format_seconds(0.5), format_seconds(0), format_seconds(1e-12)
+    ('12.3 µs', '500.0 ms', '0 s', '<0.1 ns')
+    """
+    unit = next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(value), at) < 999.95), 3)
+    return f"{format_scaled(in_second_unit(value, unit), decimals=1)} {SECOND_UNITS[unit if value else 3]}"
+
+
+def format_rate(per_second: float, noun: str) -> str:
+    """How much of something a second, in thousands, millions … as vendors say it; `noun` is short.
+
+    >>> format_rate(989.4e12, "flop"), format_rate(819e9, "B"), format_rate(7, "B")
+    ('989.4 Tflop/s', '819 GB/s', '7 B/s')
+    """
+    thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
+    value = round(per_second / 1000**thousands, 1)
+    return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {('', 'k', 'M', 'G', 'T', 'P')[thousands]}{noun}/s"
+
+
+def format_percent(fraction: float) -> str:
+    """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
+
+    >>> format_percent(0.9346), format_percent(0.001), format_percent(0.999), format_percent(1), format_percent(0), format_percent(sum([0.1] * 10))
+    ('93', '<1', '>99', '100', '0', '100')
+    """
+    if 0.995 <= fraction < 1 - ROUNDING:
+        return ">99"
+    return format_scaled(fraction * 100)
+
+
+def format_ratio(factor: float) -> str:
+    """How many times as much, with the sign.
+
+    >>> format_ratio(9.166), format_ratio(1000)
+    ('× 9.2', '× 1,000.0')
+    """
+    return f"× {format_scaled(factor, decimals=1)}"
+
+
+def _unit(value: int | float, limit: float) -> int:
+    for unit in range(len(BYTE_UNITS)):
+        if abs(value) / 1024**unit < limit:
+            return unit
+    return len(BYTE_UNITS) - 1

@@ -1,0 +1,159 @@
+"""The values of attributes as drafts of the messages that protos hold them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.annotations import FrontendAttributes, StatisticsViz
+from hlo_cli.ir.attributes.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    RaggedDotDimensionNumbers,
+    ScatterDimensionNumbers,
+)
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.syntax.proto.builder import MessageBuilder
+from hlo_cli.syntax.proto.fields import fields_of
+
+Fieldwise = (
+    ConvolutionDimensionNumbers
+    | DebugAttributes
+    | DotDimensionNumbers
+    | GatherDimensionNumbers
+    | Metadata
+    | OutputOperandAlias
+    | ScatterDimensionNumbers
+    | TensorSparsity
+    | Tolerance
+    | WindowDimension
+)
+"""Values whose fields are those of a message, name by name."""
+
+
+def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
+    """A message whose fields have the names and values of those of a value.
+
+    >>> fieldwise_draft("WindowDimension", WindowDimension(3)).to_bytes().hex()
+    '0803100128013001'
+    """
+    draft = MessageBuilder(kind)
+    for name in fields_of(kind):
+        if said := getattr(value, name, None):
+            draft.add(name, said)
+    return draft
+
+
+def window_draft(window: Window) -> MessageBuilder:
+    """A window."""
+    return MessageBuilder("Window").add(
+        "dimensions", [fieldwise_draft("WindowDimension", d) for d in window.dimensions]
+    )
+
+
+def padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
+    """A padding."""
+    dimensions = [
+        MessageBuilder("PaddingConfigDimension")
+        .add("edge_padding_low", d.edge_padding_low)
+        .add("edge_padding_high", d.edge_padding_high)
+        .add("interior_padding", d.interior_padding)
+        for d in padding.dimensions
+    ]
+    return MessageBuilder("PaddingConfig").add("dimensions", dimensions)
+
+
+def slice_drafts(taken: Slice) -> list[MessageBuilder]:
+    """What a slice takes of each dimension."""
+    return [
+        MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
+        for d in taken.dimensions
+    ]
+
+
+def ragged_dot_dimension_numbers_draft(numbers: RaggedDotDimensionNumbers) -> MessageBuilder:
+    """The dimensions of a ragged dot."""
+    dot = fieldwise_draft("DotDimensionNumbers", numbers.dot_dimension_numbers)
+    return (
+        MessageBuilder("RaggedDotDimensionNumbers")
+        .add("dot_dimension_numbers", dot)
+        .add("lhs_ragged_dimensions", numbers.lhs_ragged_dimensions)
+        .add("rhs_group_dimensions", numbers.rhs_group_dimensions)
+    )
+
+
+def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
+    """How sparse the operands of a convolution are."""
+    draft = MessageBuilder("SparsityConfig")
+    for side, sparsity in (("lhs", config.lhs), ("rhs", config.rhs)):
+        draft.add(side, fieldwise_draft("TensorSparsityConfig", sparsity) if sparsity is not None else None)
+    return draft
+
+
+def output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
+    """One element of the result that lies where an operand lay."""
+    return (
+        MessageBuilder("OutputOperandAliasing")
+        .add("output_shape_index", alias.output_index)
+        .add("operand_index", alias.operand_number)
+        .add("operand_shape_index", alias.operand_index)
+    )
+
+
+def frontend_attributes_draft(attributes: FrontendAttributes) -> MessageBuilder:
+    """Texts by name."""
+    entries = [
+        MessageBuilder("MapEntry").add("key", key).add("value", text) for key, text in sorted(attributes.entries)
+    ]
+    return MessageBuilder("FrontendAttributes").add("map", entries)
+
+
+def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
+    """What tools measured."""
+    listed = [
+        MessageBuilder("Statistic").add("stat_name", s.name).add("stat_val", s.value) for s in statistics.statistics
+    ]
+    draft = MessageBuilder("StatisticsViz").add("stat_index_to_visualize", statistics.stat_index_to_visualize)
+    return draft.add("statistics", listed)
+
+
+def result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
+    """How exact a result is to be."""
+    if isinstance(accuracy.wanted, Tolerance):
+        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.wanted))
+    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.wanted))
+
+
+def original_array_draft(array: OriginalArray) -> MessageBuilder:
+    """An array of the original program."""
+    return (
+        MessageBuilder("OriginalArrayProto")
+        .add("instruction_name", array.instruction_name)
+        .add("shape_index", array.shape_index)
+    )
+
+
+def original_value_draft(value: OriginalValue) -> MessageBuilder:
+    """What a value is of the original program, leaf by leaf."""
+    if value.tree is None:
+        return MessageBuilder("OriginalValueProto").add("is_synthetic_call", True)
+    elements = []
+    for index, leaf in _leaves(value.tree, ()):
+        array = original_array_draft(leaf) if leaf.instruction_name else None
+        elements.append(
+            MessageBuilder("OriginalValueElementProto").add("shape_index", index).add("original_array", array)
+        )
+    return MessageBuilder("OriginalValueProto").add("elements", elements)
+
+
+def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tuple[ShapeIndex, OriginalArray]]:
+    if isinstance(tree, OriginalArray):
+        yield at, tree
+        return
+    for i, element in enumerate(tree.elements):
+        yield from _leaves(element, (*at, i))
