@@ -154,8 +154,10 @@ def not_found_error(kind: str, wanted: str, known: Iterable[str | None], place: 
 def is_auxiliary_file(file_name: str) -> bool:
     """Whether a name is that of a file which XLA writes beside its modules, rather than a module's own.
 
-    >>> is_auxiliary_file("module_0004.jit_f.thunk_sequence.txt"), is_auxiliary_file("module_0004.jit_f.before_optimizations.txt")
-    (True, False)
+    >>> is_auxiliary_file("module_0004.jit_f.thunk_sequence.txt")
+    True
+    >>> is_auxiliary_file("module_0004.jit_f.before_optimizations.txt")
+    False
     """
     stem, extension = split_extension(file_name)
     if extension:

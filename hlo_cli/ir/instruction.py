@@ -164,7 +164,7 @@ class Instruction:
     def value(self, name: str) -> AttributeValue | None:
         """What an attribute says, or None if the instruction does not have it.
 
-        `UnparsedText` is what is not read or known; `hlo_cli.ir.attributes.values` lists the rest, and `value_text` there prints.
+        `UnparsedText` is what is not read; `hlo_cli.ir.attributes.values` lists the other types and prints them.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root

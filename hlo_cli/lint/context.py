@@ -40,7 +40,8 @@ class LintContext:
     `rejections` are what XLA's own parser would not take, `verdicts` what became of a team's own expectations.
 
     >>> from hlo_cli import parse_module
-    >>> subject = LintContext(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"), LintSettings())
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> subject = LintContext(module, LintSettings())
     >>> list(subject.of("negate")), subject.is_layout_sensitive
     ([<negate n>], False)
     """

@@ -15,8 +15,10 @@ ROUNDING: Final = 1e-9
 def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
     """A number divided, rounded half up, with thousands commas; what rounds to nothing is not `0`.
 
-    >>> format_scaled(9804 * 1024, 1024), format_scaled(3676160, 1024, 1), format_scaled(8, 1024, 1), format_scaled(0, 1024, 1)
-    ('9,804', '3,590.0', '<0.1', '0')
+    >>> format_scaled(9804 * 1024, 1024), format_scaled(3676160, 1024, 1)
+    ('9,804', '3,590.0')
+    >>> format_scaled(8, 1024, 1), format_scaled(0, 1024, 1)
+    ('<0.1', '0')
     >>> format_scaled(-1536, 1024, 1), format_scaled(-8, 1024, 1)
     ('-1.5', '>-0.1')
     """
@@ -143,14 +145,15 @@ def format_rate(per_second: float, noun: str) -> str:
     """
     thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
     value = round(per_second / 1000**thousands, 1)
-    return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {('', 'k', 'M', 'G', 'T', 'P')[thousands]}{noun}/s"
+    prefix = ("", "k", "M", "G", "T", "P")[thousands]
+    return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {prefix}{noun}/s"
 
 
 def format_percent(fraction: float) -> str:
     """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
 
-    >>> format_percent(0.9346), format_percent(0.001), format_percent(0.999), format_percent(1), format_percent(0), format_percent(sum([0.1] * 10))
-    ('93', '<1', '>99', '100', '0', '100')
+    >>> [format_percent(fraction) for fraction in (0.9346, 0.001, 0.999, 1, 0, sum([0.1] * 10))]
+    ['93', '<1', '>99', '100', '0', '100']
     """
     if 0.995 <= fraction < 1 - ROUNDING:
         return ">99"

@@ -44,10 +44,9 @@ from hlo_cli.syntax.values import read_attributes
 def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
     """The module that an HLO text holds, or a single instruction as a module of its own.
 
-    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
-    as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Text in
-    which there is no instruction at all raises HloError either way. `infer` gives instructions the shapes that the text
-    leaves out, which stay unknown without it.
+    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept as
+    text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError; text without an
+    instruction always does. `infer` gives instructions shapes that the text leaves out; without it they are unknown.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors

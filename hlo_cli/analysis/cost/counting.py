@@ -106,7 +106,8 @@ class CostCounter:
 
         >>> from hlo_cli import parse_module
         >>> constant = parse_module("c = s4[3]{0:E(4)} constant({1, 2, 3})").entry.root
-        >>> CostCounter(CostOptions()).value(constant).bytes, CostCounter(CostOptions(packed_constants=True)).value(constant).bytes
+        >>> packed = CostCounter(CostOptions(packed_constants=True))
+        >>> CostCounter(CostOptions()).value(constant).bytes, packed.value(constant).bytes
         (3, 2)
         """
         shape = instruction.shape

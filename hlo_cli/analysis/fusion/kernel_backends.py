@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.fusion.kernel_details import format_cycles, format_tiles, gpu_fusion_path, triton_gemm_in_words
+from hlo_cli.analysis.fusion.kernel_details import (
+    format_cycles,
+    format_tiles,
+    gpu_fusion_path,
+    triton_gemm_in_words,
+)
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction

@@ -17,7 +17,7 @@ from hlo_cli.analysis.hardware.gpu_rates import GPUS
 from hlo_cli.analysis.hardware.rates import ChipSpec, Rate
 from hlo_cli.analysis.hardware.tpu_rates import TPUS
 
-__all__ = ["THROUGHPUTS", "Rate", "ChipSpec", "chip_spec"]
+__all__ = ["THROUGHPUTS", "ChipSpec", "Rate", "chip_spec"]
 
 THROUGHPUTS: Final[Mapping[str, ChipSpec]] = MappingProxyType(
     {each.chip: replace(each, cache_bytes=find_chip(each.chip).fast_bytes) for each in (*TPUS, *GPUS)}

@@ -4,11 +4,11 @@ Pairs are found from what is known at the time, one after the other; what is rig
 where equal chains lie side by side. So in the end, around every difference, other pairs are tried: what is gained
 decides, as in Kernighan and Lin's "An efficient heuristic procedure for partitioning graphs" (1970).
 
-A place is what differs: a node that is added or removed, or a pair that changed. `CandidatePairs` offers other pairs there;
-`IncrementalDiffCost.pair` makes one on trial, compares again what depends on it, and says how much heavier all is then, by
-`Weights`. What that brings out of step beside it is tried next, though it may get worse on the way; the steps up to the
-lightest are kept and the rest is undone. Links are followed as they are written (`pairs.plain`) and, where some of what
-differs is fused, also as if nothing were (`pairs.one` and `pairs.two`).
+A place is what differs: a node that is added or removed, or a pair that changed. `CandidatePairs` offers other pairs
+there; `IncrementalDiffCost.pair` makes one on trial, compares again what depends on it, and says how much heavier all
+is then, by `ChangeWeights`. What that brings out of step beside it is tried next, though it may get worse on the way;
+the steps up to the lightest are kept and the rest is undone. Links are followed as they are written (`pairs.plain`)
+and, where some of what differs is fused, also as if nothing were (`pairs.one` and `pairs.two`).
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class LiveValue:
     It lives from `start` to `end`, both included; both are -1 in applied computations, which keep their values to
     themselves. `logical_bytes` are its elements alone, `padded_bytes` what it takes on the target. Values of one
     `buffer` are the same memory and must be; values of one `slot` lie at the same place, as they do not live together.
-    `allocation` is the place of that in `MemoryAnalysis.allocations`, `offset` the distance from its start, None where the text
-    cannot tell. `is_phi` marks values that come from several places, such as those that a loop carries.
+    `allocation` is the place of that in `MemoryAnalysis.allocations`, `offset` the distance from its start, None where
+    the text cannot tell. `is_phi` marks values that come from several places, such as those that a loop carries.
     """
 
     instruction: Instruction

@@ -137,8 +137,8 @@ def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
         return f"None of {format_count(len(steps), 'passes')} changed anything"
     first, last = steps[0].comparison.before.instruction_count, steps[-1].comparison.after.instruction_count
     most = max(changing, key=lambda step: _size(step.comparison))
-    words = f"{len(changing):,} of {format_count(len(steps), 'passes')} changed something: {first:,} instructions → {last:,}"
-    return f"{words}; most {_named(most)[1]}: {answer_of(most.comparison)}"
+    words = f"{len(changing):,} of {format_count(len(steps), 'passes')} changed something"
+    return f"{words}: {first:,} instructions → {last:,}; most {_named(most)[1]}: {answer_of(most.comparison)}"
 
 
 def _size(comparison: ModuleDiff) -> int:

@@ -195,8 +195,8 @@ def _on_negative(fusions: Sequence[Fusion]) -> str:
         return ""
     verb = "saves" if number == 1 else "save"
     return (
-        f"{number:,} of {format_count(len(fusions), 'fusions')} {verb} less than 0: where a gather or slice takes a part,"
-        " XLA counts the part if it stands alone, the whole operand in a fusion"
+        f"{number:,} of {format_count(len(fusions), 'fusions')} {verb} less than 0:"
+        " where a gather or slice takes a part, XLA counts the part if it stands alone, the whole operand in a fusion"
     )
 
 

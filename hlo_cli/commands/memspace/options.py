@@ -43,7 +43,8 @@ class MemspaceOptions:
     def is_verdict(self, stage: ProgramStage) -> bool:
         """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
 
-        >>> MemspaceOptions(chip="v5e").is_verdict("before optimization"), MemspaceOptions(limit_bytes=1).is_verdict("before optimization")
+        >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit_bytes=1)
+        >>> on_chip.is_verdict("before optimization"), limited.is_verdict("before optimization")
         (False, True)
         """
         return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized

@@ -71,7 +71,8 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
 def _answer(module: Module, target: str | None) -> str:
     name = f"{module.name} for {target.upper()}" if target else module.name
     order = "scheduled" if module.is_scheduled else "not scheduled"
-    size = f"{format_count(module.instruction_count, 'instructions')} in {format_count(len(module.computations), 'computations')}"
+    computations = format_count(len(module.computations), "computations")
+    size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
     return f"{name}, {order}: {size}"
 
 

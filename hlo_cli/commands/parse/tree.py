@@ -54,7 +54,8 @@ def report_of_tree(loaded: Loaded) -> Report:
 def _answer(module: Module, loops: int, branches: int, calls: int) -> str:
     parts = [(loops, "loops"), (branches, "branches"), (calls, "calls")]
     words = " and ".join(format_count(number, noun) for number, noun in parts if number)
-    size = f"{format_count(module.instruction_count, 'instructions')} in {format_count(len(module.computations), 'computations')}"
+    computations = format_count(len(module.computations), "computations")
+    size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
     return f"{module.entry.name} runs {words or 'no loop, branch or call'}: {size}"
 
 

@@ -98,4 +98,5 @@ def _part_in_words(part: int, whole: int) -> str:
     if 0 < part * 20 < 1024**unit:
         return f"{format_bytes(part)} of {format_bytes(whole)}"
     decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
-    return f"{format_scaled(part, 1024**unit, decimals)} of {format_scaled(whole, 1024**unit, decimals)} {BYTE_UNITS[unit]}"
+    amounts = (format_scaled(amount, 1024**unit, decimals) for amount in (part, whole))
+    return f"{' of '.join(amounts)} {BYTE_UNITS[unit]}"

@@ -21,7 +21,8 @@ def check_conflicts(
 
     >>> sorted(check_conflicts({"--text": True, "--jobs": False}, OutputOptions(sort="line"), {}, {}))
     ['--sort', '--text']
-    >>> check_conflicts({"--text": True}, OutputOptions(sort="line"), {"--text": ("--sort",)}, {"--text": "lines have an order"})
+    >>> against, why = {"--text": ("--sort",)}, {"--text": "lines have an order"}
+    >>> check_conflicts({"--text": True}, OutputOptions(sort="line"), against, why)
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --text and --sort do not go together

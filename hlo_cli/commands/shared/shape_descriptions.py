@@ -83,7 +83,8 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
         case "splits":
             return _splits(shape, names)
         case "prefix":
-            return f"{format_count(layout.dynamic_shape_metadata_prefix_bytes, 'bytes')} before the data hold dynamic sizes"
+            prefix = format_count(layout.dynamic_shape_metadata_prefix_bytes, "bytes")
+            return f"{prefix} before the data hold dynamic sizes"
         case _:
             return ""
 
