@@ -16,9 +16,9 @@ from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
 from hlo_cli.lint.concurrency import Pair, independent_kernels
-from hlo_cli.lint.format import size
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
+from hlo_cli.report.numbers import format_bytes
 from strategies import dump_text, dumps, name_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -86,7 +86,7 @@ def test_what_a_module_takes_is_what_the_compiler_says(path: Path, capsys: pytes
     found = ALLOCATION.findall(path.read_text())
     taken = sum(int(count) for count, color, more in found if color in ("", "0") and "thread-local" not in more)
     [message] = messages(path.parent, capsys)
-    assert message.endswith(f" takes {size(taken)} of 1 B, by the compiler's buffer assignment")
+    assert message.endswith(f" takes {format_bytes(taken)} of 1 B, by the compiler's buffer assignment")
 
 
 def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(

@@ -12,11 +12,11 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import MOVES, Use, origin_of, transitive_uses
-from hlo_cli.lint.format import size
 from hlo_cli.lint.loop_invariants import is_loop_invariant
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 from hlo_cli.source import HloError
 
 _SLICES: Final = frozenset(("slice", "dynamic-slice"))
@@ -52,7 +52,7 @@ def gathered_then_sliced(subject: LintContext) -> Iterator[Finding]:
             if kept <= given:
                 names = uses[0].instruction.name
                 yield subject.finding(
-                    f"{gather.name} gathers {size(moved)} of which {names} takes {size(kept)}", gather
+                    f"{gather.name} gathers {format_bytes(moved)} of which {names} takes {format_bytes(kept)}", gather
                 )
 
 
@@ -81,7 +81,8 @@ def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
         if uses and all(_is_share(use, members) for use in uses):
             first = uses[0].instruction
             yield subject.finding(
-                f"{reduce.name} sums {size(moved)} of which {first.name} takes {size(first.shape.padded_bytes)}",
+                f"{reduce.name} sums {format_bytes(moved)} of which {first.name} takes "
+                f"{format_bytes(first.shape.padded_bytes)}",
                 reduce,
             )
 
@@ -107,7 +108,7 @@ def resharded_twice(subject: LintContext) -> Iterator[Finding]:
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
             yield subject.finding(
-                f"{last.name} exchanges {size(_moved(last))} that {first.name} has just exchanged",
+                f"{last.name} exchanges {format_bytes(_moved(last))} that {first.name} has just exchanged",
                 last,
             )
 
@@ -139,7 +140,7 @@ def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
                 times = f" in {rounds:,} rounds" if rounds > 1 else " each time"
                 yield subject.finding(
                     f"{collective.name} moves the same in every round of {loop.name}, "
-                    f"{size(_moved(collective) * rounds)}{times}",
+                    f"{format_bytes(_moved(collective) * rounds)}{times}",
                     collective,
                 )
 
@@ -197,8 +198,8 @@ def moved_wide(subject: LintContext) -> Iterator[Finding]:
             continue
         if narrow.element_type.bits < wide.element_type.bits:
             yield subject.finding(
-                f"{collective.name} moves {size(_moved(collective))} of {wide.element_type} that {made.name} made "
-                f"of {narrow.element_type}",
+                f"{collective.name} moves {format_bytes(_moved(collective))} of {wide.element_type} that {made.name} "
+                f"made of {narrow.element_type}",
                 collective,
             )
 

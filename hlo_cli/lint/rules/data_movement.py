@@ -15,10 +15,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes, format_percent
 
 _REARRANGING: Final = ("copy", "reshape", "transpose")
 
@@ -46,7 +46,7 @@ def rearranging_kernel(subject: LintContext) -> Iterator[Finding]:
         if shape.padded_bytes >= subject.settings.copy_bytes and _only_rearranges(subject, kernel):
             opcodes = dict.fromkeys(each.opcode for each in subject.analyses.operations(kernel))
             yield subject.finding(
-                f"{kernel.name} does nothing but {' and '.join(opcodes)} {size(shape.padded_bytes)}",
+                f"{kernel.name} does nothing but {' and '.join(opcodes)} {format_bytes(shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
                 hint=f"{producer_of(kernel.operands[0]).name} could be made in the layout that is wanted",
@@ -83,8 +83,8 @@ def small_dimensions(subject: LintContext) -> Iterator[Finding]:
             is_much = padding > subject.settings.padding_fraction * taken
             if is_much and padding >= subject.settings.padding_bytes:
                 yield subject.finding(
-                    f"{padding / taken:.0%} of {parameter.name} will be padding on {subject.settings.chip}, "
-                    f"{size(padding)} of {size(taken)}",
+                    f"{format_percent(padding / taken)}% of {parameter.name} will be padding on "
+                    f"{subject.settings.chip}, {format_bytes(padding)} of {format_bytes(taken)}",
                     parameter,
                     shape_span(subject.module, parameter),
                     hint=f"its layout will be {layout}",
@@ -115,7 +115,8 @@ def there_and_back(subject: LintContext) -> Iterator[Finding]:
             continue
         if _placing(begun) == _placing(ended) != _placing(between):
             yield subject.finding(
-                f"{last.name} turns {size(ended.padded_bytes)} back into the layout that {first.name} turned it from",
+                f"{last.name} turns {format_bytes(ended.padded_bytes)} back into the layout that {first.name} "
+                "turned it from",
                 last,
                 shape_span(subject.module, last),
                 hint=f"read {producer_of(first.operands[0]).name}",

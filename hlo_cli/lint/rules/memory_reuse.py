@@ -15,11 +15,11 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import derives_from
-from hlo_cli.lint.format import size
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
 """Where a value goes on under other names, so that its last use is not easily told."""
@@ -79,8 +79,8 @@ def spilled(subject: LintContext) -> Iterator[Finding]:
             continue
         told.add(out.instruction)
         yield subject.finding(
-            f"{out.instruction.name} moves {size(out.shape.padded_bytes)} out of {space_name(out.from_space, 'tpu')}, "
-            f"and {transfer.instruction.name} fetches it back",
+            f"{out.instruction.name} moves {format_bytes(out.shape.padded_bytes)} "
+            f"out of {space_name(out.from_space, 'tpu')}, and {transfer.instruction.name} fetches it back",
             out.instruction,
         )
 
@@ -107,7 +107,7 @@ def fetched_again(subject: LintContext) -> Iterator[Finding]:
         if earlier is not transfer and _is_worth(subject, transfer):
             yield subject.finding(
                 f"{transfer.instruction.name} fetches {transfer.source.name} again, "
-                f"{size(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
+                f"{format_bytes(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
                 transfer.instruction,
             )
 
@@ -142,7 +142,8 @@ def never_fetched(subject: LintContext) -> Iterator[Finding]:
                 read = _read_bytes(element, uses_of(element, subject.users))
                 if read * rounds >= subject.settings.prefetch_bytes:
                     yield subject.finding(
-                        f"{loop.name} reads {element.name} in each of {rounds:,} rounds, {size(read * rounds)} in all",
+                        f"{loop.name} reads {element.name} in each of {rounds:,} rounds, "
+                        f"{format_bytes(read * rounds)} in all",
                         element,
                     )
 
@@ -173,7 +174,7 @@ def _donations(subject: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
         result = next((each for each in fitting if _updates(each, given.instruction)), None)
         if result is not None:
             written.remove(result)
-            made, taken = _behind_copies(result.instruction), size(allocation.size)
+            made, taken = _behind_copies(result.instruction), format_bytes(allocation.size)
             kernel = result.instruction if made is given.instruction else made
             yield (
                 allocation.size,

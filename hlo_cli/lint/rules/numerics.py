@@ -13,10 +13,10 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, shape_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _DOUBLE: Final = ("f64", "c128")
 _NARROW_BITS: Final = 16
@@ -188,7 +188,7 @@ def rounded_between(subject: LintContext) -> Iterator[Finding]:
     """
     for trip in round_trips(subject, subject.settings.kernel_bytes):
         if trip.inner.bits < trip.outer.bits:
-            taken, last = size(trip.last.shape.padded_bytes), trip.last
+            taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last
             message = f"{last.name} takes {taken} of {trip.outer} from what {trip.first.name} rounded to {trip.inner}"
             yield subject.finding(message, last)
 

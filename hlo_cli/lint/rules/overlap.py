@@ -11,9 +11,9 @@ from hlo_cli.analysis.schedule.transfers import HOST
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _AHEAD: Final = "cross_program_prefetch_index"
 """What says that a copy is made once, and left in place for the next run."""
@@ -103,7 +103,7 @@ def blocking(subject: LintContext) -> Iterator[Finding]:
     for collective, moved in large.items():
         if work := beside[collective, collective]:
             yield subject.finding(
-                f"{collective.name} blocks the device: {collective.opcode} of {size(moved)}",
+                f"{collective.name} blocks the device: {collective.opcode} of {format_bytes(moved)}",
                 collective,
                 hint=_beside(work),
             )
@@ -129,7 +129,7 @@ def _least(subject: LintContext, pair: AsyncPair) -> int:
 
 def _bytes(flight: AsyncInterval) -> str:
     times = f" in {flight.times:,} rounds" if flight.times not in (1, None) else ""
-    return f"{size(flight.total_bytes)}{times}"
+    return f"{format_bytes(flight.total_bytes)}{times}"
 
 
 def _beside(work: int) -> str:

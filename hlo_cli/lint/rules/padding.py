@@ -8,11 +8,11 @@ from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes, format_percent
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
@@ -41,10 +41,11 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
         better = orders.better(value.shape)
         order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}" if better is not None else ""
         yield subject.finding(
-            f"{padding / taken:.0%} of {value} is padding, {size(padding)} of {size(taken)}",
+            f"{format_percent(padding / taken)}% of {value} is padding, "
+            f"{format_bytes(padding)} of {format_bytes(taken)}",
             value.instruction,
             shape_span(module, value.instruction),
-            hint=f"order {order} takes {size(better.padded_bytes)}" if better is not None else None,
+            hint=f"order {order} takes {format_bytes(better.padded_bytes)}" if better is not None else None,
         )
 
 
@@ -77,7 +78,7 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
         else:
             continue
         yield subject.finding(
-            f"{copy.name} copies {size(written.padded_bytes)} to change {change}",
+            f"{copy.name} copies {format_bytes(written.padded_bytes)} to change {change}",
             copy,
             shape_span(subject.module, copy),
             hint=f"{copy.operands[0].name} could be written in that layout",

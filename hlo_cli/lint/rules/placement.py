@@ -14,10 +14,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _WHOLE: Final = (ShardingType.TILED, ShardingType.REPLICATED)
 _FULL: Final = ("", "replicated")
@@ -47,10 +47,10 @@ def replicated(subject: LintContext) -> Iterator[Finding]:
             continue
         devices, taken = subject.num_partitions, parameter.shape.padded_bytes
         yield subject.finding(
-            f"{parameter.name} takes {size(taken)} on each of {devices} devices",
+            f"{parameter.name} takes {format_bytes(taken)} on each of {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
-            hint=f"spread over all of them it takes {size(-(-taken // devices))}",
+            hint=f"spread over all of them it takes {format_bytes(-(-taken // devices))}",
         )
 
 
