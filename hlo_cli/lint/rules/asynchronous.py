@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.schedule.async_deadlock import deadlocks
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.deadlock import deadlocks
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
@@ -117,9 +117,8 @@ def deadlock(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyNoCollectiveDeadlocks in xla/service/hlo_verifier.cc
     """
-    if subject.module.is_scheduled:
-        for instruction, message in deadlocks(subject.module):
-            yield subject.finding(message, instruction)
+    for problem in deadlocks(subject.module):
+        yield subject.finding(problem.message, problem.at, hint=problem.hint)
 
 
 def _says(transfer: Instruction) -> tuple[str, frozenset[str]]:
