@@ -13,6 +13,8 @@ from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
+from lint_cases import CASES, Case
+from lint_cost_cases import COST_CASES, ROUNDS
 
 
 def codes(text: str, **settings: int) -> set[str]:
@@ -160,3 +162,58 @@ def test_a_buffer_may_be_made_of_nothing() -> None:
       ROOT a = f32[4]{0} custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }"""
     told = [found.message for found in lint_module(parse_module(text), LintSettings(select=("HLO0",)))]
     assert not [message for message in told if "CreateBuffer" in message]
+
+
+BOUNDS = (
+    ("HLO102", "copy_bytes", 512 * 512),
+    ("HLO103", "copy_bytes", 512 * 1024),
+    ("HLO104", "padding_bytes", 550 * 1024),
+    ("HLO105", "copy_bytes", 512 * 1024),
+    ("HLO106", "copy_bytes", 512 * 1024),
+    ("HLO202", "value_bytes", 512 * 1024),
+    ("HLO203", "donation_bytes", 1 << 20),
+    ("HLO204", "copy_bytes", 512 * 1024),
+    ("HLO205", "constant_bytes", 1 << 20),
+    ("HLO206", "argument_bytes", 1 << 20),
+    ("HLO207", "prefetch_bytes", 4096),
+    ("HLO208", "prefetch_bytes", 4096),
+    ("HLO209", "prefetch_bytes", 10 * 4096),
+    ("HLO301", "kernel_bytes", 256 * 1024),
+    ("HLO302", "kernel_bytes", 512 * 1024),
+    ("HLO303", "kernel_bytes", 512 * 1024),
+    ("HLO304", "kernel_bytes", 1 << 20),
+    ("HLO305", "kernel_bytes", 512 * 1024),
+    ("HLO403", "transfer_bytes", 256 * 1024),
+    ("HLO501", "transfer_bytes", 1 << 20),
+    ("HLO502", "transfer_bytes", 1 << 20),
+    ("HLO503", "transfer_bytes", 256 * 1024),
+    ("HLO504", "replicated_bytes", 64 << 20),
+    ("HLO505", "transfer_bytes", 10 * 16 * 1024),
+    ("HLO507", "transfer_bytes", 1 << 20),
+    ("HLO508", "combined_count", 2),
+    ("HLO703", "summed_elements", 256),
+    ("HLO707", "kernel_bytes", 1 << 20),
+)
+"""Rules, the setting from which on each speaks, and how much there is of it in the first of its cases that says so."""
+
+
+@pytest.mark.parametrize(("code", "setting", "bound"), BOUNDS)
+def test_a_rule_speaks_from_its_bound_on(code: str, setting: str, bound: int) -> None:
+    def speaks(case: Case, least: int) -> bool:
+        module = parse_module(case.bad.replace("«", "").replace("»", ""))
+        chosen = replace(case.settings, select=(code,), **{setting: least})  # type: ignore[arg-type]
+        return code in {found.code for found in lint_module(module, chosen)}
+
+    cases = [case for case in (*COST_CASES, *CASES) if case.code == code]
+    case = next(case for case in cases if not speaks(case, 2**60))
+    assert speaks(case, bound)
+    assert not speaks(case, bound + 1)
+
+
+def test_what_is_moved_out_and_back_counts_in_every_round() -> None:
+    main, fast = ("f32[8,128]{1,0:T(8,128)}", "f32[8,128]{1,0:T(8,128)S(1)}")
+    steps = f"n = {fast} negate(w)  a = {main} copy(n)  b = {fast} copy(a)  y = {main} add(b, x)"
+    text = ROUNDS.format("", "", steps, "w, y", "")
+    for least, number in ((10 * 4096, 1), (10 * 4096 + 1, 0)):
+        found = lint_module(parse_module(text), LintSettings(select=("HLO207",), prefetch_bytes=least))
+        assert len(found) == number

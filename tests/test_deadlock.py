@@ -59,6 +59,7 @@ GROUPED = (
 
 FINE = {
     "a send and its recv": module(f"send {FORWARD}", f"recv {FORWARD}"),
+    "round all but one": module("send {{0,1},{1,2},{2,3}}", "recv {{0,1},{1,2},{2,3}}"),
     "the recv first": module(f"recv {FORWARD}", f"send {FORWARD}"),
     "one after the other": module(f"send {FORWARD}", f"recv {FORWARD}", f"recv {BACK}", f"send {BACK}"),
     "apart from each other": module(f"send {FORWARD}", f"send {FURTHER}", f"recv {FURTHER}", f"recv {FORWARD}"),
@@ -122,6 +123,14 @@ STUCK = {
     "a circle": (
         module("send {{0,1},{1,0}}", "recv {{0,1},{1,0}}"),
         ["send.0 goes in a circle: from 0 to 1, from 1 to 0", "recv.1 goes in a circle: from 0 to 1, from 1 to 0"],
+    ),
+    "two targets": (
+        module("send {{0,1},{0,2}}", "recv {{0,1},{0,2}}"),
+        [f"{name} goes twice from one device: from 0 to 1, from 0 to 2" for name in ("send.0", "recv.1")],
+    ),
+    "a circle that leaves a line": (
+        module("send {{4,5},{1,2},{2,3},{3,1}}", "recv {{4,5},{1,2},{2,3},{3,1}}"),
+        [f"{name} goes in a circle: from 4 to 5, from 1 to 2, from 2 to 3, …" for name in ("send.0", "recv.1")],
     ),
     "two sources": (
         module("send {{0,1},{2,1}}", "recv {{0,1},{2,1}}"),
