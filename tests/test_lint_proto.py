@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import module_to_bytes, parse_module
+from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import rule_of
@@ -33,6 +36,12 @@ body {
 ENTRY e {
   x = f32[2] parameter(0)
   ROOT y = f32[2] fusion(x), kind=kLoop, calls=body
+}
+"""
+UNFINISHED = """HloModule m
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT s = (f32[4], f32[4], u32[]) copy-start(x)
 }
 """
 SUGARED = """HloModule m, is_scheduled=true
@@ -170,6 +179,20 @@ def test_a_baseline_of_either_knows_the_other(path: Path, tmp_path: Path, capsys
         capsys.readouterr()
         assert main([*lint, str(second), "--baseline", known, "--format", "concise"], standalone=False) == 0
         assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("command", "text"), [("schedule", UNFINISHED), ("fuse", FUSED)])
+def test_broken_rules_have_names_in_a_proto(command: str, text: str, tmp_path: Path, capsys: Capture) -> None:
+    """Other commands tell of the same problems: by place in a text, by name in a proto."""
+    proto = tmp_path / "m.hlo.pb"
+    proto.write_bytes(module_to_bytes(parse_module(text)))
+    [*_, told] = (*verify_async(parse_module(text)), *verify_fusions(parse_module(text)))
+    for format_ in ("table", "json"):
+        main([command, str(proto), "--format", format_], standalone=False)
+        found = capsys.readouterr()
+        assert told.message in found.err
+        assert f"{proto}:{told.name}\n" in found.err
+        assert format_ == "table" or json.loads(found.out)["errors"][-1]["instruction"] == told.instruction
 
 
 @pytest.mark.parametrize("format_", "full concise github gitlab junit sarif json jsonl csv tsv md html screen".split())

@@ -21,11 +21,22 @@ class Problem(NamedTuple):
     code: str = ""
 
     def diagnostic(self, source: Source) -> Diagnostic:
-        """The same to be shown: a place in the module's text in place of the instruction.
+        """The same to be shown: the instruction by its name and its place in the module's text.
 
         >>> from hlo_cli import parse_module
         >>> module = parse_module("s = (f32[4], f32[4], u32[]) copy-start(f32[4] p)")
-        >>> print(Problem(module.entry.root, "no done").diagnostic(module.source))
-        text:1:1: error: no done
+        >>> diagnostic = Problem(module.entry.root, "no done").diagnostic(module.source)
+        >>> print(diagnostic, diagnostic.instruction)
+        text:1:1: error: no done s
         """
-        return Diagnostic(self.severity, self.message, source, self.at.span, self.hint, self.code)
+        at = self.at
+        return Diagnostic(
+            self.severity,
+            self.message,
+            source,
+            at.span,
+            self.hint,
+            self.code,
+            instruction=at.name,
+            computation=at.computation.name,
+        )

@@ -14,7 +14,7 @@ _LENGTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Finding(Diagnostic):
-    """A diagnostic of a rule that names its instruction or computation: a proto has no lines to point to.
+    """A diagnostic of a rule, with what is known of its instruction, or of its computation.
 
     Names, and what the metadata says of the user's program, are read once, when a rule makes it: with an excerpt of its
     text it outlives the module, and goes from one process to another. `structure` is what stays the same when
@@ -27,8 +27,6 @@ class Finding(Diagnostic):
     """
 
     _: KW_ONLY
-    instruction: str | None = None
-    computation: str | None = None
     op_name: str | None = None
     location: str | None = None
     expectation: str | None = None
@@ -39,11 +37,6 @@ class Finding(Diagnostic):
     def path(self) -> str:
         """The file as the user named it."""
         return self.source.name if self.source is not None and self.source.name else "-"
-
-    @property
-    def name(self) -> str:
-        """The computation and the instruction, as `e/add.3`; nothing for what is about the module."""
-        return "/".join(name for name in (self.computation, self.instruction) if name)
 
     @property
     def where(self) -> str:

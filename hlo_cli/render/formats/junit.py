@@ -92,7 +92,8 @@ def _finding(each: Finding) -> Iterator[str]:
     """A case that fails, unless it is a note; an expectation has the name that it has where it is met."""
     place = each.position
     at = f":{place.line}:{place.column}" if place else ""
-    case = f"{each.code}{at} {each.instruction or each.computation or ''}".rstrip()
+    name = (each.instruction or each.computation or "") if place else each.name
+    case = f"{each.code}{at} {name}".rstrip()
     if each.expectation is not None:
         case = f"expected {each.expectation}"
     yield f"    <testcase classname={_quoted(each.path)} name={_quoted(case)}>\n"
