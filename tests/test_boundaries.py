@@ -8,9 +8,11 @@ from io import BytesIO
 import pytest
 
 from hlo_cli import HloError, memory_analysis, parse_module, parse_shape
+from hlo_cli.analysis.dataflow.users import users_among
 from hlo_cli.analysis.memory.peak_reduction import _lowered
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
+from hlo_cli.lint.dataflow import transitive_uses
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from lint_cases import CASES, Case
@@ -217,3 +219,64 @@ def test_what_is_moved_out_and_back_counts_in_every_round() -> None:
     for least, number in ((10 * 4096, 1), (10 * 4096 + 1, 0)):
         found = lint_module(parse_module(text), LintSettings(select=("HLO207",), prefetch_bytes=least))
         assert len(found) == number
+
+
+@pytest.mark.parametrize(
+    ("sharding", "is_found"),
+    [
+        ("{replicated}", True),
+        ("{{replicated}}", True),
+        ("{devices=[1,1,4]<=[4] last_tile_dim_replicate}", True),
+        ("{devices=[1,2,2]<=[4] last_tile_dim_replicate}", False),
+        ("{{devices=[4,1]<=[4]}}", False),
+        ("{maximal device=0}", False),
+        ("{manual}", False),
+    ],
+)
+def test_what_every_device_holds(sharding: str, is_found: bool) -> None:
+    text = f"HloModule m, num_partitions=4  ENTRY e {{ ROOT p = f32[8,8] parameter(0), sharding={sharding} }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO504",), replicated_bytes=1))
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(("header", "is_found"), [(", is_scheduled=true", True), ("", False)])
+def test_donations_are_missed_in_what_is_scheduled(header: str, is_found: bool) -> None:
+    """Before, nobody knows which value is written where."""
+    text = f"HloModule m{header}  ENTRY e {{ x = f32[8]{{0}} parameter(0)  ROOT y = f32[8]{{0}} negate(x) }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO203",), donation_bytes=1))
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "change"),
+    [
+        ("{1,0}", "{1,0:T(8,128)}", "tiles none to (8,128)"),
+        ("{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}", "tiles (8,128) to (8,128)(2,1)"),
+        ("{1,0:T(8,128)}", "{0,1}", "order {1,0} to {0,1}"),
+        ("{1,0:T(8,128)}", "{1,0:T(8,128)S(1)}", None),
+    ],
+)
+def test_a_copy_changes_the_order_or_the_tiles(read: str, written: str, change: str | None) -> None:
+    text = f"HloModule m  ENTRY e {{ x = bf16[8,128]{read} parameter(0)  ROOT y = bf16[8,128]{written} copy(x) }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO102",), copy_bytes=1))
+    assert [each.message for each in found] == ([f"y copies 2 KiB to change {change}"] if change else [])
+
+
+def test_what_else_a_kernel_takes_is_not_used_by_it() -> None:
+    """Inside of a fusion a value is known by the parameter that it is handed over as."""
+    module = parse_module("""HloModule m
+    f { a = f32[2] parameter(0)  b = f32[2] parameter(1)  n = f32[2] negate(a)  ROOT t = (f32[2], f32[2]) tuple(n, b) }
+    ENTRY e { p = f32[2] parameter(0)  q = f32[2] parameter(1)
+      ROOT r = (f32[2], f32[2]) fusion(p, q), kind=kLoop, calls=f }""")
+    first, second = module.entry.parameters
+    users = users_among(list(module.instructions))
+    assert [use.instruction.name for use in transitive_uses(first, users)] == ["n"]
+    assert [use.instruction.name for use in transitive_uses(second, users)] == ["t"]
+
+
+@pytest.mark.parametrize(("number", "is_found"), [("0", False), ("1", True), ("9" * 30, True)])
+def test_numbers_of_parameters_are_those_of_their_places(number: str, is_found: bool) -> None:
+    found = lint_module(
+        parse_module(f"HloModule m  ENTRY e {{ ROOT p = f32[2] parameter({number}) }}"), LintSettings(("HLO0",))
+    )
+    assert bool(found) == is_found
