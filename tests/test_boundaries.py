@@ -280,3 +280,20 @@ def test_numbers_of_parameters_are_those_of_their_places(number: str, is_found: 
         parse_module(f"HloModule m  ENTRY e {{ ROOT p = f32[2] parameter({number}) }}"), LintSettings(("HLO0",))
     )
     assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(("terms", "is_found"), [(2, True), (1, False)])
+def test_one_product_of_narrow_integers_is_no_sum(terms: int, is_found: bool) -> None:
+    given = f"a = s8[8,{terms}] parameter(0)  b = s8[{terms},8] parameter(1)"
+    product = "dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text = f"HloModule m  ENTRY e {{ {given}  ROOT y = s8[8,8] {product} }}"
+    assert ("HLO704" in {found.code for found in lint_module(parse_module(text))}) == is_found
+
+
+@pytest.mark.parametrize(("offset", "is_found"), [("s32[]", False), ("s32[1]", True), ("(s32[])", True)])
+def test_offsets_into_a_buffer_are_scalars(offset: str, is_found: bool) -> None:
+    at = f"n = {offset} parameter(2)  at = ({offset}, {offset}) tuple(n, n)"
+    given = f"x = f32[8,8] parameter(0)  out = f32[8,8] parameter(1)  {at}"
+    exchange = "collective-permute(x, out, at, at), source_target_pairs={{0,1}}, slice_sizes={{4,8}}"
+    text = f"HloModule m, replica_count=2  ENTRY e {{ {given}  ROOT y = f32[8,8] {exchange} }}"
+    assert ("HLO055" in {found.code for found in lint_module(parse_module(text))}) == is_found

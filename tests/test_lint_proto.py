@@ -138,6 +138,17 @@ def test_fingerprints_of_the_example_of_a_page_agree(code: str) -> None:
     agree(module, by_proto(module), LOW)
 
 
+def test_a_finding_says_where_in_the_users_program_it_is() -> None:
+    text = """HloModule m
+    ENTRY e { p = f32[2] parameter(0)
+      ROOT n = f32[3] negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=7} }"""
+    for module in (parse_module(text), by_proto(parse_module(text))):
+        [found] = lint_module(module)
+        assert (found.name, found.op_name, found.location) == ("e/n", "jit(f)/neg", "f.py:7")
+    [found] = lint_module(parse_module(text.replace(text[text.index(", meta") : -2], "")))
+    assert (found.name, found.op_name, found.location) == ("e/n", None, None)
+
+
 @pytest.mark.parametrize("code", OF_TEXT_ALONE)
 def test_what_only_text_says_is_not_in_a_proto(code: str) -> None:
     case = next(each for each in FORM_CASES if each.code == code)
