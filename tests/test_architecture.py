@@ -28,7 +28,7 @@ ARROWS: dict[str, set[str]] = {
     "inputs": {"source"},
     "analysis": {"source", "alignment", "ir"},
     "transform": {"source", "alignment", "ir", "analysis"},
-    "lint": {"source", "ir", "analysis"},
+    "lint": {"source", "ir", "analysis", "report"},
     "scan_modules": {"source", "ir", "syntax", "inputs", "analysis"},
     "report": {"source", "alignment"},
     "render": {"source", "report"},
