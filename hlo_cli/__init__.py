@@ -87,7 +87,7 @@ _HOMES = {
     "normalize": "transform.normalize",
     "padding_mask": "analysis.layout.inverse_map",
     "parse_module": "library",
-    "parse_shape": "syntax.shapes",
+    "parse_shape": "syntax.scanning.shapes",
     "reorder": "transform.reorder",
     "scan": "scan_modules",
     "sugar": "transform.sugar",
@@ -157,7 +157,7 @@ if TYPE_CHECKING:  # the same for type checkers, which know no other way; a test
     from hlo_cli.lint.settings import LintSettings as LintSettings
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan
     from hlo_cli.source import Diagnostic as Diagnostic, HloError as HloError, Source as Source, Span as Span
-    from hlo_cli.syntax.shapes import parse_shape as parse_shape
+    from hlo_cli.syntax.scanning.shapes import parse_shape as parse_shape
     from hlo_cli.transform.desugar import desugar as desugar
     from hlo_cli.transform.extract import extract as extract
     from hlo_cli.transform.fuse import FusionResult as FusionResult, fuse as fuse

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import (
     Footprint,
     Grouping,
-    LayoutAlternative,
     Orders,
     by,
     data_values,
@@ -23,6 +23,7 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
@@ -176,7 +177,7 @@ def _advice(footprint: Footprint, orders: Orders) -> Text | None:
     better = orders.better(value.shape)
     if better is None:
         return None
-    order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"
+    order = index_text(better.layout.minor_to_major)
     each = " each" if len(footprint.values) > 1 else ""
     line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {format_bytes(better.padded_bytes)}"]
     line.append(f"{each}, not {format_bytes(value.shape.padded_bytes)}")

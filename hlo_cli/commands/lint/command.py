@@ -120,7 +120,7 @@ def _lint(
 
         report = by_module(report, looked, found)
     code = write_report(statistics_of(report) if options.statistics else report, output, looked.errors)
-    fails = any(each.diagnostic.severity != "note" for each in found)
+    fails = any(each.severity != "note" for each in found)
     return code or int(fails)
 
 
