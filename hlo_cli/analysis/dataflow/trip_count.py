@@ -45,7 +45,7 @@ def trip_count(loop: Instruction) -> int | None:
     """
     if (known := _KNOWN.search(loop.attribute("backend_config") or "")) is not None:
         return int(known[1])
-    if len(loop.called_computations) != 2:
+    if len(loop.called_computations) != 2 or len(loop.operands) != 1:
         return None
     body, condition = loop.called_computations
     test = _test_of(condition)
@@ -72,7 +72,7 @@ def _test_of(condition: Computation) -> _Test | None:
     outer: Instruction | None = None
     if root is not None and root.opcode == "fusion" and root.called_computations:
         outer, root = root, root.called_computations[0].root
-    if root is None or root.opcode != "compare":
+    if root is None or root.opcode != "compare" or len(root.operands) != 2:
         return None
     direction = root.attribute("direction") or ""
     left, right = (_outside(_operand(root, position), outer) for position in (0, 1))
@@ -91,7 +91,7 @@ def _step_of(body: Computation, index: int) -> int | None:
     outer: Instruction | None = None
     if added.opcode == "fusion" and added.called_computations and added.called_computations[0].root is not None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
-    if rest or added.opcode not in ("add", "subtract"):
+    if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
         return None
     left, right = (_outside(_operand(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:

@@ -160,7 +160,7 @@ def changed_space(subject: LintContext) -> Iterator[Finding]:
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
     for instruction in subject.of("dynamic-slice", "dynamic-update-slice"):
-        result, given = instruction.shape, instruction.operand_shape(0)
+        result, given = instruction.shape, instruction.operand_shape(0) if instruction.operands else None
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
@@ -184,7 +184,7 @@ def moving_reshape(subject: LintContext) -> Iterator[Finding]:
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
     for reshape in subject.of("reshape"):
-        given, result = reshape.operand_shape(0), reshape.shape
+        given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"
             yield subject.finding(message, reshape, shape_span(subject.module, reshape))

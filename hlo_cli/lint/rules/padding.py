@@ -87,6 +87,8 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
 
 
 def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape | None]:
+    if not copy.operands:
+        return None, None
     read = copy.operand_shape(0)
     parts = dict(copy.shape.leaves)
     written = parts.get(() if copy.opcode == "copy" else (0,))
