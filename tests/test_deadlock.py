@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hlo_cli import module_from_bytes, module_to_bytes
 from hlo_cli.analysis.schedule.async_deadlock import Transfer, Unmet, Ways, conflict, deadlocks
 from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, verify_async
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 from timing import is_linear
 
 _PAIR = st.tuples(st.integers(0, 7), st.integers(0, 7))

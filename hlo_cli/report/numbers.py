@@ -111,6 +111,20 @@ def format_bytes(value: int | float) -> str:
     return f"{format_scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
 
 
+def format_part(part: int, whole: int) -> str:
+    """A number of bytes out of another, in one unit unless it is too little for that.
+
+    >>> format_part(1052672, 3141636), format_part(100, 200), format_part(100, 1 << 20)
+    ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
+    """
+    unit = axis_unit(whole)
+    if 0 < part * 20 < 1024**unit:
+        return f"{format_bytes(part)} of {format_bytes(whole)}"
+    decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
+    amounts = (format_scaled(amount, 1024**unit, decimals) for amount in (part, whole))
+    return f"{' of '.join(amounts)} {BYTE_UNITS[unit]}"
+
+
 def second_unit(largest: float) -> int:
     """Which of SECOND_UNITS a column takes, so that its largest value has at most four digits before the point.
 

@@ -6,7 +6,6 @@ and receives that say between which devices they go, in the order of a schedule 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,11 +22,12 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.lazy_regex import lazy_regex
 
 _WAYS: Final = "_xla_send_recv_source_target_pairs"
 _PIPELINE: Final = "_xla_send_recv_pipeline"
 """XLA leaves out what says this: it has rules of its own, which the check does not know."""
-_WAY: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+_WAY: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _ENTERED: Final = frozenset(("async-start", "call", "conditional", "while"))
 _MOST_STEPS: Final = 1_000_000
 """What calls twice what calls twice … is gone through no further: it would take for ever."""

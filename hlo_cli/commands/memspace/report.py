@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chips import Chip, find_chip
+from hlo_cli.analysis.hardware.chip import Chip
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, fits_of
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage
@@ -18,6 +19,7 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -190,7 +192,7 @@ def _advice(memory: MemoryAnalysis, space: SpaceUsage) -> Passage | None:
 def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
     first = suggestion.reordered[0]
     same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
-    order = "{" + ",".join(map(str, first.better.layout.minor_to_major)) + "}"
+    order = index_text(first.better.layout.minor_to_major)
     line: list[str | Run] = [] if is_first else ["and "]
     for at, other in enumerate(same[:_NAMED]):
         line += [", "] if at else []

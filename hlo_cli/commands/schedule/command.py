@@ -167,7 +167,7 @@ def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -
 
 def _reordered(asked: _Asked, how: How) -> Reordered:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.syntax.sizes import parse_size
+    from hlo_cli.syntax.queries.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 
@@ -202,9 +202,8 @@ def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
 
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.in_place import remarks_on
 
-    write(module_chunks(module), output.path)
+    write(module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in remarks_on(copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
@@ -21,7 +21,11 @@ _MAY_CHANGE: Final = frozenset(
 )
 _ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
 _BYTE: Final = 8
-_FAST_MEMORY: Final = 1
+_FAST_MEMORY: Final = TpuMemorySpace.VMEM
+_CROSSING: Final = (
+    ("dynamic-slice", MemorySpace.MAIN, MemorySpace.HOST),
+    ("dynamic-update-slice", MemorySpace.HOST, MemorySpace.MAIN),
+)
 _ROUNDED: Final = frozenset(
     """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic
     rsqrt sine sinh sqrt tan tanh""".split()
@@ -156,14 +160,11 @@ def changed_space(subject: LintContext) -> Iterator[Finding]:
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
     for instruction in subject.of("dynamic-slice", "dynamic-update-slice"):
-        result, given = instruction.shape, instruction.operand_shape(0) if instruction.operands else None
+        result, given = instruction.shape, instruction.operand_shape(0)
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
-        is_wrong = before == _FAST_MEMORY != after
-        is_wrong |= instruction.opcode == "dynamic-slice" and before == 0 and after == HOST_MEMORY
-        is_wrong |= instruction.opcode == "dynamic-update-slice" and before == HOST_MEMORY and after == 0
-        if is_wrong:
+        if before == _FAST_MEMORY != after or (instruction.opcode, before, after) in _CROSSING:
             place = shape_span(subject.module, instruction)
             yield subject.finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
 
@@ -183,7 +184,7 @@ def moving_reshape(subject: LintContext) -> Iterator[Finding]:
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
     for reshape in subject.of("reshape"):
-        given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
+        given, result = reshape.operand_shape(0), reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"
             yield subject.finding(message, reshape, shape_span(subject.module, reshape))
@@ -231,7 +232,7 @@ def _is_unbounded(shape: Shape) -> bool:
 
 
 def _is_on_host(shape: Shape) -> bool:
-    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == HOST_MEMORY for _, leaf in shape.leaves)
+    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == MemorySpace.HOST for _, leaf in shape.leaves)
 
 
 def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:

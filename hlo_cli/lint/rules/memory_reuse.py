@@ -7,11 +7,11 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
-from hlo_cli.analysis.schedule.transfers import HOST, Transfer
+from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import derives_from
@@ -25,8 +25,7 @@ _CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "wh
 """Where a value goes on under other names, so that its last use is not easily told."""
 _MOVING: Final = ("copy", "slice")
 _JOINING: Final = "ConcatBitcast"
-_FAST: Final = (1, 3)
-"""The memory spaces of a TPU that values are fetched into ahead of their use."""
+_FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
 
 @rule("HLO203", "argument could be donated", severity="warning")
@@ -243,7 +242,9 @@ def _moved(made: Instruction) -> Instruction | None:
 
 def _is_worth(subject: LintContext, transfer: Transfer) -> bool:
     times = subject.analyses.times.get(transfer.instruction.computation) or 1
-    return transfer.from_space != HOST and transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
+    if transfer.from_space == MemorySpace.HOST:
+        return False
+    return transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
 
 
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:
