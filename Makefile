@@ -46,7 +46,7 @@ golden: $(VENV)/.test ## write the golden outputs anew; review them with git dif
 fuzz: $(VENV)/.test ## feed damaged dumps to the readers and to whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
 
-mutate: $(VENV)/.test ## plant bugs and name those that no test notices (ARGS="hlo_cli/analysis/heap.py")
+mutate: $(VENV)/.test ## plant bugs and name those that no test notices (ARGS="hlo_cli/analysis/placing/heap.py")
 	@$(PY) tests/mutate.py $(ARGS)
 
 clean: ## remove the environments, caches and builds

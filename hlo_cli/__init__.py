@@ -21,32 +21,31 @@ from hlo_cli._version import __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
-    from hlo_cli.analysis.address_map import address_map
-    from hlo_cli.analysis.addresses import (
+    from hlo_cli.analysis.cost.cost import Cost, Rules
+    from hlo_cli.analysis.cost.cost_analysis import costs_of, module_cost
+    from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
+    from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
+    from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer
+    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+    from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
+    from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
+    from hlo_cli.analysis.hardware.chip_specs import Throughput, throughput_of
+    from hlo_cli.analysis.layout.address_map import address_map
+    from hlo_cli.analysis.layout.addresses import (
         element_at,
         linear_index,
         linear_index_to_multidimensional_index,
         multidimensional_index_to_linear_index,
     )
-    from hlo_cli.analysis.async_overlap import Flight, Overlap, overlap_of
-    from hlo_cli.analysis.async_pairs import AsyncPair
-    from hlo_cli.analysis.async_rules import broken_rules
-    from hlo_cli.analysis.cost import costs_of, module_cost
-    from hlo_cli.analysis.costs.figures import Cost, Rules
-    from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
-    from hlo_cli.analysis.custom_calls.convention import CallBuffer
-    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-    from hlo_cli.analysis.fusions import Fusion, fusions_of
-    from hlo_cli.analysis.inverse_map import inverse_map, padding_mask
-    from hlo_cli.analysis.kernels import Kernel, kernels_of
-    from hlo_cli.analysis.matching.comparison import Comparison, compare
-    from hlo_cli.analysis.matmul import Matmul, matmuls_of
-    from hlo_cli.analysis.memory import Allocation, LiveValue, Memory, Space
-    from hlo_cli.analysis.memory_of import memory_of
-    from hlo_cli.analysis.shape_inference import inferred_shape
-    from hlo_cli.analysis.step_time import StepTime, step_time_of
-    from hlo_cli.analysis.throughput import Throughput, throughput_of
-    from hlo_cli.fleet import Record, scan
+    from hlo_cli.analysis.layout.inverse_map import inverse_map, padding_mask
+    from hlo_cli.analysis.matching.module_diff import Comparison, compare
+    from hlo_cli.analysis.memory.memory_analysis import memory_of
+    from hlo_cli.analysis.memory.memory_model import Allocation, LiveValue, Memory, Space
+    from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap, overlap_of
+    from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+    from hlo_cli.analysis.schedule.async_verifier import broken_rules
+    from hlo_cli.analysis.schedule.step_time import StepTime, step_time_of
+    from hlo_cli.analysis.shapes.inference import inferred_shape
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
@@ -55,13 +54,14 @@ if TYPE_CHECKING:
     from hlo_cli.library import load, module_from_bytes, module_to_bytes, parse_module
     from hlo_cli.lint.run import findings_in
     from hlo_cli.lint.settings import Settings
+    from hlo_cli.scan_modules import Record, scan
     from hlo_cli.source import Diagnostic, HloError, Source, Span
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
     from hlo_cli.transform.fuse import Fused, fuse
     from hlo_cli.transform.fuse_pair import fuse_pair
-    from hlo_cli.transform.normalized import normalized
+    from hlo_cli.transform.normalize import normalized
     from hlo_cli.transform.reorder import reorder
     from hlo_cli.transform.sugar import sugar
     from hlo_cli.transform.unfuse import unfuse
@@ -143,32 +143,32 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hlo_cli.analysis.address_map": ("address_map",),
-    "hlo_cli.analysis.addresses": (
+    "hlo_cli.analysis.layout.address_map": ("address_map",),
+    "hlo_cli.analysis.layout.addresses": (
         "element_at",
         "linear_index",
         "linear_index_to_multidimensional_index",
         "multidimensional_index_to_linear_index",
     ),
-    "hlo_cli.analysis.async_overlap": ("Flight", "Overlap", "overlap_of"),
-    "hlo_cli.analysis.async_pairs": ("AsyncPair",),
-    "hlo_cli.analysis.async_rules": ("broken_rules",),
-    "hlo_cli.analysis.cost": ("costs_of", "module_cost"),
-    "hlo_cli.analysis.costs.figures": ("Cost", "Rules"),
+    "hlo_cli.analysis.schedule.async_overlap": ("Flight", "Overlap", "overlap_of"),
+    "hlo_cli.analysis.schedule.async_pairs": ("AsyncPair",),
+    "hlo_cli.analysis.schedule.async_verifier": ("broken_rules",),
+    "hlo_cli.analysis.cost.cost_analysis": ("costs_of", "module_cost"),
+    "hlo_cli.analysis.cost.cost": ("Cost", "Rules"),
     "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
-    "hlo_cli.analysis.custom_calls.convention": ("CallBuffer",),
-    "hlo_cli.analysis.fusion_rules": ("broken_fusion_rules",),
-    "hlo_cli.analysis.fusions": ("Fusion", "fusions_of"),
-    "hlo_cli.analysis.inverse_map": ("inverse_map", "padding_mask"),
-    "hlo_cli.analysis.kernels": ("Kernel", "kernels_of"),
-    "hlo_cli.analysis.matching.comparison": ("Comparison", "compare"),
-    "hlo_cli.analysis.matmul": ("Matmul", "matmuls_of"),
-    "hlo_cli.analysis.memory": ("Allocation", "LiveValue", "Memory", "Space"),
-    "hlo_cli.analysis.memory_of": ("memory_of",),
-    "hlo_cli.analysis.shape_inference": ("inferred_shape",),
-    "hlo_cli.analysis.step_time": ("StepTime", "step_time_of"),
-    "hlo_cli.analysis.throughput": ("Throughput", "throughput_of"),
-    "hlo_cli.fleet": ("Record", "scan"),
+    "hlo_cli.analysis.custom_calls.calling_convention": ("CallBuffer",),
+    "hlo_cli.analysis.fusion.fusion_verifier": ("broken_fusion_rules",),
+    "hlo_cli.analysis.fusion.fusions": ("Fusion", "fusions_of"),
+    "hlo_cli.analysis.layout.inverse_map": ("inverse_map", "padding_mask"),
+    "hlo_cli.analysis.fusion.kernels": ("Kernel", "kernels_of"),
+    "hlo_cli.analysis.matching.module_diff": ("Comparison", "compare"),
+    "hlo_cli.analysis.cost.matmuls": ("Matmul", "matmuls_of"),
+    "hlo_cli.analysis.memory.memory_model": ("Allocation", "LiveValue", "Memory", "Space"),
+    "hlo_cli.analysis.memory.memory_analysis": ("memory_of",),
+    "hlo_cli.analysis.shapes.inference": ("inferred_shape",),
+    "hlo_cli.analysis.schedule.step_time": ("StepTime", "step_time_of"),
+    "hlo_cli.analysis.hardware.chip_specs": ("Throughput", "throughput_of"),
+    "hlo_cli.scan_modules": ("Record", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),
@@ -192,7 +192,7 @@ _HOMES = {
     "hlo_cli.transform.reorder": ("reorder",),
     "hlo_cli.transform.fuse": ("Fused", "fuse"),
     "hlo_cli.transform.fuse_pair": ("fuse_pair",),
-    "hlo_cli.transform.normalized": ("normalized",),
+    "hlo_cli.transform.normalize": ("normalized",),
     "hlo_cli.transform.sugar": ("sugar",),
     "hlo_cli.transform.unfuse": ("unfuse",),
 }

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from typing import Final
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "parse": ("hlo_cli.commands.parse", "what is in a dump; one instruction taken apart"),
-    "layout": ("hlo_cli.commands.layout", "what a layout means; what padding costs"),
-    "tile-index": ("hlo_cli.commands.tile_index", "where an element lies, and what lies at an address"),
-    "memspace": ("hlo_cli.commands.memspace", "what fills each memory, and when"),
-    "schedule": ("hlo_cli.commands.schedule", "what overlaps, what waits"),
-    "fuse": ("hlo_cli.commands.fuse", "what is fused, what it saves; costs"),
-    "diff": ("hlo_cli.commands.diff", "what changed between two dumps, whatever the names"),
-    "lint": ("hlo_cli.commands.lint", "what is wrong, and what costs too much"),
-    "help": ("hlo_cli.commands.help", "how to make a dump; the language of --where"),
+    "parse": ("hlo_cli.commands.parse.command", "what is in a dump; one instruction taken apart"),
+    "layout": ("hlo_cli.commands.layout.command", "what a layout means; what padding costs"),
+    "tile-index": ("hlo_cli.commands.tile_index.command", "where an element lies, and what lies at an address"),
+    "memspace": ("hlo_cli.commands.memspace.command", "what fills each memory, and when"),
+    "schedule": ("hlo_cli.commands.schedule.command", "what overlaps, what waits"),
+    "fuse": ("hlo_cli.commands.fuse.command", "what is fused, what it saves; costs"),
+    "diff": ("hlo_cli.commands.diff.command", "what changed between two dumps, whatever the names"),
+    "lint": ("hlo_cli.commands.lint.command", "what is wrong, and what costs too much"),
+    "help": ("hlo_cli.commands.help.command", "how to make a dump; the language of --where"),
 }
 """Every command: the module whose `command` it is, and what it answers."""
 
@@ -118,7 +118,7 @@ def _answer(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     import click
 
-    from hlo_cli.commands.group import CommandTable, error_of, show
+    from hlo_cli.commands.shared.group import CommandTable, error_of, show
     from hlo_cli.source import HloError
 
     table = CommandTable(COMMANDS)
@@ -148,7 +148,7 @@ def _written_whole(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 def _complete(instruction: str) -> int:
     from click.shell_completion import shell_complete
 
-    from hlo_cli.commands.group import CommandTable
+    from hlo_cli.commands.shared.group import CommandTable
 
     return shell_complete(CommandTable(COMMANDS), {}, "hlo", COMPLETION_VARIABLE, instruction)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hlo_cli.analysis.omitted_shape import omitted_shape
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
 from hlo_cli.syntax import parser

@@ -8,15 +8,20 @@ from random import Random
 from typing import TypeVar
 
 from hlo_cli.ir import words
-from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
-from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout, OutputOperandAlias
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, Statistic, StatisticsViz
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList, ReplicaGroups
-from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
-from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
-from hlo_cli.ir.origin import (
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout, OutputOperandAlias
+from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, Statistic, StatisticsViz
+from hlo_cli.ir.attributes.devices import (
+    CollectiveDeviceList,
+    IotaReplicaGroupList,
+    MeshAxesReplicaGroupList,
+    ReplicaGroups,
+)
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.origin import (
     DebugAttributes,
     DebuggedArray,
     OriginalArray,
@@ -25,10 +30,18 @@ from hlo_cli.ir.origin import (
     Recovery,
     RecoveryTable,
 )
+from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    Domain,
+    ShardGroup,
+    Sharding,
+    ShardingType,
+    TileAssignment,
+    TupleSharding,
+)
+from hlo_cli.ir.attributes.values import AttributeValue, Name
+from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.ir.shape import Shape, TokenShape, TupleShape
-from hlo_cli.ir.sharding import AnySharding, Domain, ShardGroup, Sharding, ShardingType, TileAssignment, TupleSharding
-from hlo_cli.ir.values import AttributeValue, Name
-from hlo_cli.ir.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.literals import parse_literal
 from hlo_cli.syntax.shapes import parse_shape

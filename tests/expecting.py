@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hlo_cli import memory_of, parse_module
-from hlo_cli.analysis.expectations import Verdict, check_expectation, verdicts
-from hlo_cli.ir.expectation import Expectation
+from hlo_cli.analysis.query.assertions import Verdict, check_expectation, verdicts
+from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
 from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
-from hlo_cli.syntax.expectations import read_expectations
+from hlo_cli.syntax.queries.assertions import read_expectations
 
 _MODULE = """HloModule jit_step, is_scheduled=true
 {computations}

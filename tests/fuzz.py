@@ -19,11 +19,11 @@ from pathlib import Path
 from random import Random
 
 from damaging import PROTO_MARK, Damager
-from hlo_cli.analysis.footprint import data_values, orders_of
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.peak_advice import suggestions
-from hlo_cli.analysis.shape_inference import inferred_shape
-from hlo_cli.analysis.transfers import transfers_of
+from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.analysis.schedule.transfers import transfers_of
+from hlo_cli.analysis.shapes.inference import inferred_shape
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
@@ -33,7 +33,7 @@ from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.syntax.shapes import parse_shape
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fuse import fuse
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.sugar import sugar
 from hlo_cli.transform.unfuse import unfuse

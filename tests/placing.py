@@ -15,9 +15,9 @@ from typing import cast
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump
-from hlo_cli.analysis.buffer_sizes import Generation
-from hlo_cli.analysis.memory import Allocation, Memory
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.hardware.buffer_sizes import Generation
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_model import Allocation, Memory
 from hlo_cli.syntax.parser import parse_module
 
 _GENERATION = re.compile(r"(?:^|_)(v2|v3|v4|v5e|v5p|v6e|7x)(?:_|$)")

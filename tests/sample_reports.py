@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.render.screen import render
+from hlo_cli.render.formats.screen import render
 from hlo_cli.render.style import Style
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 import hlo_cli
-from hlo_cli.analysis.address_map import address_blocks
-from hlo_cli.analysis.addresses import place_of
-from hlo_cli.analysis.brute_force import in_memory
-from hlo_cli.analysis.inverse_map import inverse_blocks
+from hlo_cli.analysis.layout.address_map import address_blocks
+from hlo_cli.analysis.layout.addresses import place_of
+from hlo_cli.analysis.layout.inverse_map import inverse_blocks
+from hlo_cli.analysis.layout.reference_tiling import in_memory
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.calls import Node, call_tree, kinds_of
-from hlo_cli.analysis.default_tiles import default_layout
-from hlo_cli.analysis.footprint import Grouping, better_order, by, data_values, footprints, orders_of
-from hlo_cli.analysis.target import target_of
-from hlo_cli.analysis.trip_count import trip_count
-from hlo_cli.analysis.values import sequential_computations, values_of
+from hlo_cli.analysis.dataflow.call_tree import Node, call_tree, kinds_of
+from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.values import sequential_computations, values_of
+from hlo_cli.analysis.hardware.default_tiles import default_layout
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.padding import Grouping, better_order, by, data_values, footprints, orders_of
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape

@@ -25,10 +25,10 @@ ARROWS: dict[str, set[str]] = {
     "analysis": {"source", "alignment", "ir"},
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis"},
-    "fleet": {"source", "ir", "syntax", "inputs", "analysis"},
+    "scan_modules": {"source", "ir", "syntax", "inputs", "analysis"},
     "report": {"source", "alignment"},
     "render": {"source", "report"},
-    "commands": {"source", "ir", "syntax", "inputs", "analysis", "transform", "lint", "fleet", "report", "render"},
+    "commands": {"source", "ir", "syntax", "inputs", "analysis", "transform", "lint", "scan_modules", "report", "render"},
     "cli": {"source", "commands"},
 }
 FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need

@@ -10,19 +10,19 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.contexts import contexts_of
-from hlo_cli.analysis.places import places_of
-from hlo_cli.analysis.shape_comparison import shape_difference
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.analysis.dataflow.positions import places_of
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.shapes.comparison import shape_difference
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.shape_problems import Strictness, shape_problems
 from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.attribute_values import read_value_text
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.strict.grammars import read_replica_groups
 from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.typed import read_value_text
 
 DUMPS = compiled_dumps()
 

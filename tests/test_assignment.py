@@ -11,9 +11,9 @@ import pytest
 from assigned_programs import assigned_program
 from assigning import Answer, assigned
 from compiler_memory import Key, compiler_assignment, compiler_positions, compiler_ranges
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.dataflow import Dataflow
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.order_independent import any_order
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 

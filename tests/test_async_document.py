@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from async_document import EXAMPLES
-from hlo_cli.analysis.async_chains import async_chains
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.async_rules import broken_rules
-from hlo_cli.analysis.dataflow import dataflow_of
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.places import places_of
+from hlo_cli.analysis.dataflow.async_chains import async_chains
+from hlo_cli.analysis.dataflow.positions import places_of
+from hlo_cli.analysis.dataflow.value_sets import dataflow_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.async_verifier import broken_rules
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, subshape

@@ -13,25 +13,25 @@ import pytest
 from hypothesis import given, settings
 
 from attribute_values import MAKERS, a_mesh, a_single_sharding, a_transform, some_axes
-from hlo_cli.ir.annotations import BackendConfig
-from hlo_cli.ir.custom_call import custom_call
-from hlo_cli.ir.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.dimension_numbers import (
+from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.custom_call import custom_call
+from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.dimension_numbers import (
     dot_dimension_numbers,
     gather_dimension_numbers,
     ragged_dot_dimension_numbers,
     scatter_dimension_numbers,
 )
+from hlo_cli.ir.attributes.mesh import MOST_DEVICES, AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import Sharding
+from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.mesh import MOST_DEVICES, AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.sharding import Sharding
 from hlo_cli.ir.strings import UnreadText, quoted
-from hlo_cli.ir.values import value_text
 from hlo_cli.source import HloError
+from hlo_cli.syntax.attribute_values import read_value_text
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.split import split_attributes
-from hlo_cli.syntax.typed import read_value_text
+from hlo_cli.syntax.split_attributes import split_attributes
 from share import examples
 from strategies import dump_text, dumps, name_of, seeds
 from test_strict import ACCEPTED, with_line

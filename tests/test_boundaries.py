@@ -8,8 +8,8 @@ from io import BytesIO
 import pytest
 
 from hlo_cli import HloError, memory_of, parse_module, parse_shape
-from hlo_cli.analysis.peak_advice import _lowered
-from hlo_cli.analysis.shape_inference import inferred_shape
+from hlo_cli.analysis.memory.peak_reduction import _lowered
+from hlo_cli.analysis.shapes.inference import inferred_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.lint.run import findings_in
 from hlo_cli.lint.settings import Settings

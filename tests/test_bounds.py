@@ -14,12 +14,12 @@ from statistics import median
 import pytest
 
 from hlo_cli import HloError, Instruction, parse_module
-from hlo_cli.analysis.async_overlap import blocking_pair
-from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.roofline import calculating_type, roofline
-from hlo_cli.analysis.throughput import throughput_of
-from hlo_cli.analysis.transfer_time import transfer_time
-from hlo_cli.analysis.work import costs_of_kernels
+from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.cost.roofline import calculating_type, roofline
+from hlo_cli.analysis.hardware.chip_specs import throughput_of
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.schedule.async_overlap import blocking_pair
+from hlo_cli.analysis.schedule.transfer_time import transfer_time
 
 DATA = Path(__file__).parent / "data"
 CHIPS = {"sm_90": "h100", "sm_100_B200": "b200", "sm_100_GB200": "gb200", "sm_103": "gb300"}
@@ -217,7 +217,7 @@ def test_sources_are_those_of_vendors_and_compilers() -> None:
         "https://www.intel.com/",
         "libtpu",
     )
-    from hlo_cli.analysis.chips import CHIPS as every
+    from hlo_cli.analysis.hardware.chips import CHIPS as every
 
     for chip in every:
         known = throughput_of(chip.name)

@@ -11,9 +11,9 @@ import pytest
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.buffer_sizes import Generation, buffer_bytes, prefetched_space
-from hlo_cli.analysis.memory import Allocation, Memory
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, prefetched_space
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_model import Allocation, Memory
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_cli.analysis.chips import CHIPS, Chip, find_chip
+from hlo_cli.analysis.hardware.chips import CHIPS, Chip, find_chip
 from hlo_cli.source import HloError
 
 each_chip = pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost import module_cost
-from hlo_cli.analysis.costs.figures import XLA, Number, Rules
-from hlo_cli.analysis.costs.tpu import tpu_rules
+from hlo_cli.analysis.cost.cost import XLA, Number, Rules
+from hlo_cli.analysis.cost.cost_analysis import module_cost
+from hlo_cli.analysis.cost.tpu import tpu_rules
 from hlo_cli.ir.module import Module
 from test_witness import CORPUS, platform_of, text_of, truths
 

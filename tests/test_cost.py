@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost import cost_of, costs_of, module_cost
-from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
-from hlo_cli.analysis.costs.figures import EXACT, RUN, XLA, Cost, Number, Rules
-from hlo_cli.analysis.costs.products import valid_taps
+from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, Number, Rules
+from hlo_cli.analysis.cost.cost_analysis import cost_of, costs_of, module_cost
+from hlo_cli.analysis.cost.dots_and_convs import valid_taps
+from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
+from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.opcode import OPCODE_ARITY
-from hlo_cli.ir.window import WindowDimension
 from judge import ask_xla
 from odd_instructions import odd_text
 from random_instructions import Writer

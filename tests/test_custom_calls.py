@@ -18,12 +18,12 @@ from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.custom_calls.body import body_of
 from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
-from hlo_cli.analysis.custom_calls.convention import cpu_place, gpu_place
+from hlo_cli.analysis.custom_calls.calling_convention import cpu_place, gpu_place
+from hlo_cli.analysis.custom_calls.config import payload_of
 from hlo_cli.analysis.custom_calls.ffi import attribute_type
 from hlo_cli.analysis.custom_calls.mlir_bytecode import read_bytecode
 from hlo_cli.analysis.custom_calls.mlir_text import MlirArray, MlirDictionary, MlirScalar, MlirText, read_dictionary
-from hlo_cli.analysis.custom_calls.payload import payload_of
-from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.attributes.annotations import BackendConfig
 from timing import is_linear
 
 # The call that XLA's page on custom calls has under "Passing tuples to custom-calls".

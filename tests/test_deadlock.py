@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_cli.analysis.async_rules import DEADLOCK, broken_rules
+from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, broken_rules
 from hlo_cli.syntax.parser import parse_module
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from edits import Draft
 from hlo_cli import parse_module
-from hlo_cli.analysis.matching.building import graph_of
-from hlo_cli.analysis.matching.comparison import Comparison, compare
-from hlo_cli.analysis.matching.ends import pair_by_arguments
+from hlo_cli.analysis.matching.boundaries import pair_by_arguments
+from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.graph import Keys
+from hlo_cli.analysis.matching.module_diff import Comparison, compare
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 from judge import ask_xla
 from share import every
 from strategies import FIXTURES, dump_text, dumps, name_of

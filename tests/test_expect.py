@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from expecting import SPELLINGS, judged, stated
 from hlo_cli import HloError, Source, load, memory_of, parse_module
-from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.expectations import verdicts
-from hlo_cli.analysis.operations import operations_of
+from hlo_cli.analysis.query.assertions import verdicts
+from hlo_cli.analysis.query.logical_operations import operations_of
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
-from hlo_cli.commands.help import EXPECT
-from hlo_cli.commands.lint_expect import expectations_in
+from hlo_cli.commands.help.command import EXPECT
+from hlo_cli.commands.lint.assertions import expectations_in
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.expectations import Toml, read_expectations
-from hlo_cli.syntax.toml_places import place_in_string, toml_places
+from hlo_cli.syntax.queries.assertions import Toml, read_expectations
+from hlo_cli.syntax.queries.toml_spans import place_in_string, toml_places
 from hlo_cli.transform.desugar import desugar
 from strategies import dumps, name_of
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_cli import cli
-from hlo_cli.commands.attribute_words import attribute_label, attribute_meaning
-from hlo_cli.commands.explain import explain_instruction, explain_text
-from hlo_cli.commands.opcode_words import OPCODES, words_of
+from hlo_cli.commands.parse.attribute_descriptions import attribute_label, attribute_meaning
+from hlo_cli.commands.parse.explain import explain_instruction, explain_text
+from hlo_cli.commands.parse.opcode_descriptions import OPCODES, words_of
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.library import load
-from hlo_cli.render.formats import renderer
+from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.analysis.corner import plane_of, shown
-from hlo_cli.commands.layout_of_shape import report_of_shape
-from hlo_cli.commands.shape_figure import LINES, figure_of, grid_for
+from hlo_cli.analysis.layout.drawing_window import plane_of, shown
+from hlo_cli.commands.layout.shape import report_of_shape
+from hlo_cli.commands.shared.shape_figure import LINES, figure_of, grid_for
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.render.formats import renderer
+from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.report.text import plain_text
 from hlo_cli.syntax.shapes import parse_shape

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hlo_cli import HloError, Module, load, scan
-from hlo_cli.analysis.overview import Figure, overview
+from hlo_cli.analysis.query.module_summary import Figure, overview
 from hlo_cli.cli import main
 from hlo_cli.inputs.each import pieces_of
 

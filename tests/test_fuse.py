@@ -12,28 +12,28 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.cost import computation_cost, cost_of, costs_of
-from hlo_cli.analysis.costs.figures import EXACT
-from hlo_cli.analysis.fusion_heroes import all_fused, heroes_of
-from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-from hlo_cli.analysis.fusions import Fusion, fusion_of, fusions_of
-from hlo_cli.analysis.kernels import kernels_of, times_run_of
-from hlo_cli.analysis.matmul import matmuls_of
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.throughput import throughput_of
-from hlo_cli.analysis.where_fields import instruction_fields
-from hlo_cli.analysis.work import times_run
-from hlo_cli.commands.fuse_chip import Timing
-from hlo_cli.commands.fuse_cost import report_of_costs
-from hlo_cli.commands.fuse_dots import report_of_dots
-from hlo_cli.commands.fuse_list import report_of_fusions
-from hlo_cli.commands.fuse_one import report_of_fusion
-from hlo_cli.commands.layout_of_dump import report_of_dump
-from hlo_cli.commands.loading import Loaded, load_one
-from hlo_cli.commands.options import Reading
-from hlo_cli.commands.parse_instructions import report_of_instructions
-from hlo_cli.commands.schedule_steps import report_of_steps
+from hlo_cli.analysis.cost.cost import EXACT
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_of, costs_of
+from hlo_cli.analysis.cost.kernel_costs import times_run
+from hlo_cli.analysis.cost.matmuls import matmuls_of
+from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of, fusions_of
+from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
+from hlo_cli.analysis.fusion.kernels import kernels_of, times_run_of
+from hlo_cli.analysis.hardware.chip_specs import throughput_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.query.where_fields import instruction_fields
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.commands.fuse.cost import report_of_costs
+from hlo_cli.commands.fuse.dots import report_of_dots
+from hlo_cli.commands.fuse.fusion_table import report_of_fusions
+from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
+from hlo_cli.commands.fuse.roofline_columns import Timing
+from hlo_cli.commands.layout.dump import report_of_dump
+from hlo_cli.commands.parse.instructions import report_of_instructions
+from hlo_cli.commands.schedule.sequence import report_of_steps
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, number_of

@@ -12,10 +12,10 @@ from compiled_programs import compiled
 from dumps import FIXTURES, Dump, compiled_dumps
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
+from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.kernels import kernels_of as launched
 from hlo_cli.analysis.fusion.rules import ALL, FusionRules
-from hlo_cli.analysis.fusion.why_not import why_not_fused
-from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-from hlo_cli.analysis.kernels import kernels_of as launched
+from hlo_cli.analysis.fusion.unfused_pairs import why_not_fused
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.fuse import Fused, fuse
 from hlo_cli.transform.unfuse import unfuse

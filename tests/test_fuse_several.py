@@ -11,8 +11,8 @@ from compiled_programs import compiled
 from dumps import FIXTURES
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
+from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
 from hlo_cli.analysis.fusion.rules import FusionRules
-from hlo_cli.analysis.fusion_rules import broken_fusion_rules
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError

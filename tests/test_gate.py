@@ -10,8 +10,8 @@ import pytest
 
 from damaging import PROTO_MARK, Damager
 from fuzz import bytes_of
+from hlo_cli.ir.attributes.metadata import StackFrame, StackFrames
 from hlo_cli.ir.literal import ArrayLiteral
-from hlo_cli.ir.metadata import StackFrame, StackFrames
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPAQUE
 from hlo_cli.library import module_from_bytes, parse_module
@@ -21,7 +21,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.gate import is_printed_without_operands
 from hlo_cli.syntax.opaque import problem_with
 from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.transform.normalized import normalized
+from hlo_cli.transform.normalize import normalized
 from strategies import dump_text, dumps
 from whole_commands import SELECTIONS, command_line, failure_of
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo_cli.analysis import fast_merge as merging
-from hlo_cli.analysis.fast_merge import fast_merge, fast_split
-from hlo_cli.analysis.gaps import Gaps
-from hlo_cli.analysis.heap import Heap, HeapGroup, joined, place
-from hlo_cli.analysis.placed import Placed
-from hlo_cli.analysis.placed_runs import PlacedRuns
+from hlo_cli.analysis.placing import fast_merge as merging
+from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
+from hlo_cli.analysis.placing.free_intervals import Gaps
+from hlo_cli.analysis.placing.heap import Heap, HeapGroup, joined, place
+from hlo_cli.analysis.placing.heap_layout import Placed
+from hlo_cli.analysis.placing.heap_layout_runs import PlacedRuns
 from timing import is_linear
 
 ALIGNMENT = 16

@@ -8,8 +8,8 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.overwritten import overwritten_values
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.overwritten import overwritten_values
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.extract import extracted

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.kernel_ways import Way, way_of
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.fusion.kernel_backends import Way, way_of
+from hlo_cli.analysis.hardware.target import target_of
 
 GEMM = (
     '"triton_gemm_config":{"block_m":"64","block_n":"32","block_k":"16","split_k":"1","num_stages":"2","num_warps":"4"}'

@@ -8,11 +8,11 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout_steps import true_rank
-from hlo_cli.commands.layout_of_shape import explained_of, report_of_shape, report_of_shapes
-from hlo_cli.commands.shape_argument import is_written
+from hlo_cli.analysis.layout.steps import true_rank
+from hlo_cli.commands.layout.shape import explained_of, report_of_shape, report_of_shapes
+from hlo_cli.commands.shared.shape_argument import is_written
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.render.formats import renderer
+from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.report import Report

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout_steps import layout_steps
-from hlo_cli.analysis.pieces import piece_spans, shape_pieces
-from hlo_cli.analysis.strides import logical_strides, physical_strides
+from hlo_cli.analysis.layout.shape_tokens import piece_spans, shape_pieces
+from hlo_cli.analysis.layout.steps import layout_steps
+from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import memory_of, parse_module
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.kernels import is_launched
-from hlo_cli.analysis.neighbours import reached, users_of
+from hlo_cli.analysis.dataflow.users import reached, users_of
+from hlo_cli.analysis.fusion.kernels import is_launched
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.beside import Pair, kernels_beside
+from hlo_cli.lint.concurrency import Pair, kernels_beside
+from hlo_cli.lint.format import size
 from hlo_cli.lint.run import findings_in
 from hlo_cli.lint.settings import MEANINGS, Settings
-from hlo_cli.lint.words import size
 from strategies import dump_text, dumps, name_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.commands.lint_pages import report_of_rule
+from hlo_cli.commands.lint.rule_pages import report_of_rule
 from hlo_cli.lint.catalog import RULES, chosen_rules, rule_of
 from hlo_cli.lint.registry import Rule
 from hlo_cli.lint.run import Found, findings_in

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from compiler_memory import Key, compiler_positions, compiler_ranges
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.alias_sets import alias_sets
-from hlo_cli.analysis.async_chains import async_chains
-from hlo_cli.analysis.dataflow import Dataflow, dataflow_of
-from hlo_cli.analysis.flat_schedule import flat_schedule
-from hlo_cli.analysis.in_place import InPlace
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.phi_graph import simplified
-from hlo_cli.analysis.places import Places, places_of
-from hlo_cli.analysis.target import Target
+from hlo_cli.analysis.dataflow.alias_sets import alias_sets
+from hlo_cli.analysis.dataflow.async_chains import async_chains
+from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
+from hlo_cli.analysis.dataflow.in_place import InPlace
+from hlo_cli.analysis.dataflow.phi_graph import simplified
+from hlo_cli.analysis.dataflow.positions import Places, places_of
+from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
+from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 

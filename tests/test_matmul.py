@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost import costs_of
-from hlo_cli.analysis.matmul import Matmul, matmuls_of
-from hlo_cli.ir.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.analysis.cost.cost_analysis import costs_of
+from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from strategies import dump_text, dumps, name_of
 
 each_dump = pytest.mark.parametrize("text", [dump_text(p) for p in dumps()], ids=[name_of(p) for p in dumps()])

@@ -14,27 +14,27 @@ from hypothesis import strategies as st
 
 import oom_messages
 from dumps import FIXTURES
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.buffer_sizes import table_bytes
-from hlo_cli.analysis.chips import find_chip
-from hlo_cli.analysis.compiled_memory import assigned_generation, compiled_memory
-from hlo_cli.analysis.fitting import arena_bytes, fits_of
-from hlo_cli.analysis.footprint import data_values, orders_of
-from hlo_cli.analysis.memory import Memory, Space
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.peak_advice import suggestions
-from hlo_cli.analysis.transfers import HOST, transfers_of
-from hlo_cli.analysis.turns import timeline, turns
-from hlo_cli.analysis.value_uses import uses_of_value, value_at
+from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
+from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_limits import arena_bytes, fits_of
+from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.analysis.memory.turns import timeline, turns
+from hlo_cli.analysis.schedule.transfers import HOST, transfers_of
 from hlo_cli.cli import main
-from hlo_cli.commands.loading import Loaded, load_one
-from hlo_cli.commands.memory_timeline import memory_timeline
-from hlo_cli.commands.memspace_compiler import assignment_beside
-from hlo_cli.commands.options import Reading
+from hlo_cli.commands.memspace.compiler import assignment_beside
+from hlo_cli.commands.memspace.timeline import memory_timeline
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.inputs.input import choose_one, read_inputs
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
-from hlo_cli.syntax.oom.read import parse_out_of_memory
+from hlo_cli.syntax.compiler_files.oom import parse_out_of_memory
 
 FOLDERS = sorted({path.parent for path in FIXTURES.glob("*/*/*after_optimizations.txt*")})
 dumps = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")

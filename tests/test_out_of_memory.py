@@ -11,10 +11,10 @@ import pytest
 
 import oom_messages as messages
 from hlo_cli import parse_module
-from hlo_cli.analysis.oom_instructions import instructions_behind
-from hlo_cli.ir.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
+from hlo_cli.analysis.memory.oom_instructions import instructions_behind
+from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.oom.read import newest, parse_out_of_memory
+from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
 from timing import is_linear
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -112,7 +112,7 @@ def numbers_often(times: int) -> None:
 
 def scans_often(times: int) -> None:
     """Run as a program: so many times a few dumps in two processes."""
-    from hlo_cli.fleet import scan
+    from hlo_cli.scan_modules import scan
 
     paths = [SMALL] * 3
     expected = list(scan(paths))

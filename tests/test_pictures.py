@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from hlo_cli import cli
 from hlo_cli.render.bins import highest_steps
-from hlo_cli.render.numbers import seconds_in_words
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.page import SCRIPT
 from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH
 from hlo_cli.render.web.stack import stack_of
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import seconds_in_words
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.timeline import Band, Timeline, Track, totals_of

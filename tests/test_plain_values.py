@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 
 from attribute_values import MAKERS
+from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue, value_text
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.plain_values import plain_groups, plain_sharding

@@ -12,8 +12,8 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.source import HloError
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.proto.damage import find_damage
-from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.corruption import find_damage
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.wire import field, varint
 from hlo_cli.syntax.proto.write import module_to_bytes

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 
 import hlo_cli
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.relayout import Moves, corresponding, moves_of
-from hlo_cli.analysis.relayout_steps import RelayoutStep, relayout_steps
-from hlo_cli.analysis.renaming import renaming_of
+from hlo_cli.analysis.layout.bitcast_steps import renaming_of
+from hlo_cli.analysis.layout.relayout import Moves, corresponding, moves_of
+from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 from share import examples

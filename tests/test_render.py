@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.render.formats import FORMATS, renderer
-from hlo_cli.render.screen import render, screen_lines
+from hlo_cli.render.formats.screen import render, screen_lines
+from hlo_cli.render.registry import FORMATS, renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.render.formats import FORMATS, renderer
+from hlo_cli.render.registry import FORMATS, renderer
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.lazy_rows import Lazy
 from hlo_cli.report.report import Report
-from hlo_cli.report.rows import Lazy
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.report.tree import Branch, Tree

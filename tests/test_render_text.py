@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hlo_cli.render.clean import clean
 from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.glyphs import ASCII, figure_to_ascii, to_ascii
-from hlo_cli.render.numbers import BYTE_UNITS, ROUNDING, byte_unit, bytes_in_words, counted, percent, scaled
-from hlo_cli.render.shorten import SHORTENERS, elements_of, shorten_name, shorten_shape, shorten_text
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.truncate import SHORTENERS, elements_of, shorten_name, shorten_shape, shorten_text
 from hlo_cli.render.width import _ONE_CELL_EACH, cell_width, take, take_last
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import BYTE_UNITS, ROUNDING, byte_unit, bytes_in_words, counted, percent, scaled
 from hlo_cli.report.text import Run, plain_text
 
 text = st.text(max_size=80)

@@ -14,20 +14,20 @@ import pytest
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import load, parse_module
 from hlo_cli.alignment import longest_increasing
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.memory_of import memory_of, timeline_of
-from hlo_cli.analysis.peaks import peaks_of
-from hlo_cli.analysis.post_order import control_predecessors
-from hlo_cli.analysis.step_time import step_time_of
-from hlo_cli.analysis.throughput import throughput_of
+from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.hardware.chip_specs import throughput_of
+from hlo_cli.analysis.memory.memory_analysis import memory_of, timeline_of
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.peaks import peaks_of
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.step_time import step_time_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.moved import moved_blocks
+from hlo_cli.transform.moved_blocks import moved_blocks
 from hlo_cli.transform.reorder import How, reorder, reordered
-from hlo_cli.transform.scheduling.flights import Times
-from hlo_cli.transform.scheduling.on_chip import times_on_chip
+from hlo_cli.transform.scheduling.async_latencies import Times
+from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 from judge import ask_xla
 from running import same_results
 from scheduled_programs import scheduled_program

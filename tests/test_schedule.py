@@ -14,12 +14,12 @@ import pytest
 from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import BLOCKING, Flight, Overlap, overlap_of
-from hlo_cli.analysis.async_pairs import async_pairs, is_end, is_start
-from hlo_cli.analysis.async_rules import ORPHAN, RULES, broken_rules
-from hlo_cli.analysis.critical_path import critical_path
-from hlo_cli.analysis.memory_of import memory_of
-from hlo_cli.analysis.work import Work, works_of, works_of_all
+from hlo_cli.analysis.cost.kernel_costs import Work, works_of, works_of_all
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.schedule.async_overlap import BLOCKING, Flight, Overlap, overlap_of
+from hlo_cli.analysis.schedule.async_pairs import async_pairs, is_end, is_start
+from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, broken_rules
+from hlo_cli.analysis.schedule.critical_path import critical_path
 from hlo_cli.cli import main
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -8,16 +8,16 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.inference import elementwise
-from hlo_cli.analysis.shape_comparison import precision_difference, shape_difference
-from hlo_cli.analysis.shape_inference import GROUP_RULES, RULES, inferred_shape
+from hlo_cli.analysis.shapes import elementwise
+from hlo_cli.analysis.shapes.comparison import precision_difference, shape_difference
+from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, inferred_shape
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.strict.rules import NEEDS_SHAPE
+from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE
 from judge import STABLEHLO, ask_xla
 from random_instructions import Writer
 from strategies import dump_text, dumps, name_of

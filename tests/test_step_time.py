@@ -9,10 +9,10 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import Overlap, overlap_of
-from hlo_cli.analysis.critical_path import critical_path
-from hlo_cli.analysis.step_time import StepTime, known_part, path_seconds, step_time_of
-from hlo_cli.analysis.throughput import THROUGHPUTS, Rate, Throughput, throughput_of
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Rate, Throughput, throughput_of
+from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.schedule.critical_path import critical_path
+from hlo_cli.analysis.schedule.step_time import StepTime, known_part, path_seconds, step_time_of
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.error_recovery import MAX_ERRORS
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.strict.module import check_strictly
 from judge import ask_xla
 from strategies import dump_text, dumps, name_of

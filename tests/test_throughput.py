@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import HloError
-from hlo_cli.analysis.chips import CHIPS
-from hlo_cli.analysis.own_throughputs import read_throughputs
-from hlo_cli.analysis.throughput import THROUGHPUTS, throughput_of
+from hlo_cli.analysis.hardware.chip_file import read_throughputs
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, throughput_of
+from hlo_cli.analysis.hardware.chips import CHIPS
 
 _JAX_NAMES = {
     "v2": "TPU_V2",

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hlo_cli
-from hlo_cli.analysis.buffer_sizes import buffer_bytes
-from hlo_cli.analysis.indices import addressable
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.cli import main
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
@@ -207,7 +207,7 @@ def test_lines_of_files_are_named_in_errors(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_map_of_a_thousand_million_elements_begins_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    from hlo_cli.commands.tile_index_rows import addresses_table
+    from hlo_cli.commands.tile_index.tables import addresses_table
     from test_tiling import array
 
     shape = array("s8[1000000000]{0:T(1024)}")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hlo_cli.render.bins import Axis, first_step
 from hlo_cli.render.draw.loops import loop_levels
 from hlo_cli.render.draw.timeline import EIGHTHS, ROWS
-from hlo_cli.render.formats import renderer
+from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.cell import UNKNOWN

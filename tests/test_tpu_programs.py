@@ -12,8 +12,8 @@ from typing import cast
 import pytest
 
 from compiler_memory import compiler_assignment
-from hlo_cli.analysis.buffer_sizes import Generation, prefetched_space
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, prefetched_space
+from hlo_cli.analysis.memory.memory_analysis import memory_of
 from hlo_cli.syntax.parser import parse_module
 from placing import tpu_dumps, verdicts
 

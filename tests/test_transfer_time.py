@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import blocking_pair
-from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.throughput import Rate, Throughput
-from hlo_cli.analysis.transfer_time import TransferTime, transfer_time
+from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+from hlo_cli.analysis.schedule.async_overlap import blocking_pair
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
 
 CHIP = Throughput("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))
 BLIND = Throughput("blind", {}, Rate(1.0, ""))

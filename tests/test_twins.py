@@ -9,11 +9,11 @@ import pytest
 
 from edits import Draft
 from hlo_cli import parse_module
-from hlo_cli.analysis.figures import figures_of
-from hlo_cli.analysis.matching.building import graph_of
-from hlo_cli.analysis.matching.comparison import compare
+from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.graph import Graph, Keys
-from hlo_cli.analysis.memory_of import memory_of
+from hlo_cli.analysis.matching.module_diff import compare
+from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.query.module_metrics import figures_of
 from strategies import dump_text, dumps, name_of
 
 PARTS = ("keys", "metadata", "controlled", "operands", "users", "value", "expression", "comparable", "roots")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.async_overlap import overlap_of
-from hlo_cli.analysis.roofline import calculating_type, roofline
-from hlo_cli.analysis.step_time import step_time_of
-from hlo_cli.analysis.throughput import THROUGHPUTS, Throughput
-from hlo_cli.analysis.work import costs_of_kernels
+from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
+from hlo_cli.analysis.cost.roofline import calculating_type, roofline
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Throughput
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.step_time import step_time_of
 from hlo_cli.cli import main
 
 TEXT = """HloModule m, is_scheduled=true, replica_count=4

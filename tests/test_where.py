@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import FIXTURES, Dump, compiled_dumps
-from hlo_cli.analysis.footprint import data_values
-from hlo_cli.analysis.where import predicate
-from hlo_cli.analysis.where_fields import instruction_fields, value_fields
-from hlo_cli.commands.help import WHERE
-from hlo_cli.commands.loading import load_one
-from hlo_cli.commands.options import Reading
-from hlo_cli.commands.parse_instructions import report_of_instructions
-from hlo_cli.commands.where import instructions_where, rows_where, values_where
+from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.analysis.query.where import predicate
+from hlo_cli.analysis.query.where_fields import instruction_fields, value_fields
+from hlo_cli.commands.help.command import WHERE
+from hlo_cli.commands.parse.instructions import report_of_instructions
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.load import load_one
+from hlo_cli.commands.shared.where import instructions_where, rows_where, values_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Condition, Either, Flag, Not, Text
@@ -29,7 +29,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.where import LONGEST, MOST_NESTED, parse_where
+from hlo_cli.syntax.queries.where import LONGEST, MOST_NESTED, parse_where
 from share import every
 from timing import soon
 

@@ -14,9 +14,9 @@ from typing import IO
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.commands.each import short_paths
-from hlo_cli.commands.options import Output
-from hlo_cli.render.formats import BY_NAME, FOREIGN
+from hlo_cli.commands.shared.io_options import Output
+from hlo_cli.commands.shared.per_module import short_paths
+from hlo_cli.render.registry import BY_NAME, FOREIGN
 
 DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv"
 BROKEN = "HloModule m\nENTRY e {\n  x = f32[2]{0} parameter(0)\n  ROOT y = f32[3]{0} negate(x)\n}\n"

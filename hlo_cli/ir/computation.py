@@ -6,15 +6,15 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Instruction, InstructionText, Pairs, TextReader
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.literal import Literal
-    from hlo_cli.ir.values import AttributeValue
 
 
 class NoText:

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.opcode import OPAQUE
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Span
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
+    from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes
+    from hlo_cli.ir.attributes.devices import ReplicaGroups
+    from hlo_cli.ir.attributes.sharding import AnySharding
+    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.attributes.window import Window
     from hlo_cli.ir.computation import Computation
-    from hlo_cli.ir.devices import ReplicaGroups
     from hlo_cli.ir.literal import Literal
-    from hlo_cli.ir.sharding import AnySharding
-    from hlo_cli.ir.values import AttributeValue
-    from hlo_cli.ir.window import Window
 
 _T = TypeVar("_T")
 Pairs: TypeAlias = Sequence[tuple[str, str]]
@@ -164,7 +164,7 @@ class Instruction:
     def value(self, name: str) -> AttributeValue | None:
         """What an attribute says, or None if the instruction does not have it.
 
-        `UnreadText` is what is not read or known; `hlo_cli.ir.values` lists the rest, and `value_text` there prints.
+        `UnreadText` is what is not read or known; `hlo_cli.ir.attributes.values` lists the rest, and `value_text` there prints.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root
@@ -207,15 +207,15 @@ class Instruction:
     @property
     def window(self) -> Window | None:
         """The window of a convolution, reduce-window or select-and-scatter."""
-        from hlo_cli.ir.window import Window
+        from hlo_cli.ir.attributes.window import Window
 
         return self.value_of("window", Window)
 
     @property
     def sharding(self) -> AnySharding | None:
         """Which devices hold which part of the value."""
-        from hlo_cli.ir.named_sharding import NamedSharding
-        from hlo_cli.ir.sharding import Sharding, TupleSharding
+        from hlo_cli.ir.attributes.named_sharding import NamedSharding
+        from hlo_cli.ir.attributes.sharding import Sharding, TupleSharding
 
         value = self.value("sharding")
         return value if isinstance(value, Sharding | NamedSharding | TupleSharding) else None
@@ -229,7 +229,7 @@ class Instruction:
         >>> parse_module(text).entry.root.replica_groups.groups(4)
         ((0, 2), (1, 3))
         """
-        from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+        from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 
         value = self.value("replica_groups")
         kinds = CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList
@@ -238,21 +238,21 @@ class Instruction:
     @property
     def backend_config(self) -> BackendConfig | None:
         """The configuration that the backend gave the instruction."""
-        from hlo_cli.ir.annotations import BackendConfig
+        from hlo_cli.ir.attributes.annotations import BackendConfig
 
         return self.value_of("backend_config", BackendConfig)
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
         """Texts that XLA hands on; none where the text does not say."""
-        from hlo_cli.ir.annotations import FrontendAttributes
+        from hlo_cli.ir.attributes.annotations import FrontendAttributes
 
         return self.value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
     @property
     def control_predecessors(self) -> tuple[str, ...]:
         """The names of instructions that must have run before."""
-        from hlo_cli.ir.values import Name
+        from hlo_cli.ir.attributes.values import Name
 
         return tuple(name.name for name in self.items_of("control-predecessors", Name))
 

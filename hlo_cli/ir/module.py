@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
-from hlo_cli.ir.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Diagnostic, HloError, Source, nearest
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
-    from hlo_cli.ir.annotations import FrontendAttributes
-    from hlo_cli.ir.buffers import BufferAssignment
-    from hlo_cli.ir.origin import DebuggedArray, RecoveryTable
-    from hlo_cli.ir.values import AttributeValue
+    from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
+    from hlo_cli.ir.attributes.annotations import FrontendAttributes
+    from hlo_cli.ir.attributes.origin import DebuggedArray, RecoveryTable
+    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 
 _T = TypeVar("_T")
 
@@ -107,7 +107,7 @@ class Module:
     @cached_property
     def input_output_alias(self) -> tuple[Alias, ...]:
         """Which elements of the result overwrite which elements of parameters; of the header those that are there."""
-        from hlo_cli.ir.aliasing import Alias
+        from hlo_cli.ir.attributes.aliasing import Alias
 
         aliases, root = self.header_items("input_output_alias", Alias), self.entry.root
         return tuple(
@@ -122,7 +122,7 @@ class Module:
     @cached_property
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
         """Elements of parameters whose buffers any result may use; of the header those that are there."""
-        from hlo_cli.ir.aliasing import BufferDonor
+        from hlo_cli.ir.attributes.aliasing import BufferDonor
 
         donors = self.header_items("buffer_donor", BufferDonor)
         return tuple([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
@@ -140,14 +140,14 @@ class Module:
         >>> str(parse_module(header + " ENTRY e { ROOT p = f32[2] parameter(0) }").entry_computation_layout.result)
         'f32[2]{0}'
         """
-        from hlo_cli.ir.aliasing import ComputationLayout
+        from hlo_cli.ir.attributes.aliasing import ComputationLayout
 
         return self._header_value_of("entry_computation_layout", ComputationLayout)
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
         """Texts that XLA hands on; none where the header does not say."""
-        from hlo_cli.ir.annotations import FrontendAttributes
+        from hlo_cli.ir.attributes.annotations import FrontendAttributes
 
         return self._header_value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
@@ -164,14 +164,14 @@ class Module:
     @property
     def origin_recovery_table(self) -> RecoveryTable | None:
         """How lost arrays of the original program are computed."""
-        from hlo_cli.ir.origin import RecoveryTable
+        from hlo_cli.ir.attributes.origin import RecoveryTable
 
         return self._header_value_of("origin_recovery_table", RecoveryTable)
 
     @property
     def debug_attributes(self) -> tuple[DebuggedArray, ...]:
         """What is to be logged while the program runs."""
-        from hlo_cli.ir.origin import DebuggedArray
+        from hlo_cli.ir.attributes.origin import DebuggedArray
 
         return self.header_items("debug_attributes", DebuggedArray)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hlo_cli.analysis.async_overlap import Overlap, overlap_of
-from hlo_cli.analysis.fusion_heroes import all_fused
-from hlo_cli.analysis.kernels import is_launched, times_run_of
-from hlo_cli.analysis.memory import Memory
-from hlo_cli.analysis.transfers import Transfer, transfers_of
-from hlo_cli.analysis.work import NO_KERNELS
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.fusion.heroes import all_fused
+from hlo_cli.analysis.fusion.kernels import is_launched, times_run_of
+from hlo_cli.analysis.memory.memory_model import Memory
+from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -33,7 +33,9 @@ class Analyses:
     @cached_property
     def memory(self) -> Memory:
         """What fills memory while the module runs."""
-        from hlo_cli.analysis.memory_of import memory_of  # loads much, which pages and lists of rules do without
+        from hlo_cli.analysis.memory.memory_analysis import (
+            memory_of,  # loads much, which pages and lists of rules do without
+        )
 
         return memory_of(self.module)
 

@@ -6,38 +6,38 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from hlo_cli.lint.families import (
+from hlo_cli.lint.registry import Rule
+from hlo_cli.lint.rules import (
     asynchronous,
     buffers,
-    calls,
+    collective_combining,
+    collective_traffic,
     collectives,
-    combining,
+    computations,
+    data_movement,
     entry,
-    exchanges,
     expectations,
+    fusion_opportunities,
     fusions,
-    kernels,
     layouts,
     memory,
+    memory_reuse,
     numerics,
+    overlap,
     padding,
+    parse_errors,
     placement,
-    reading,
-    rearranging,
-    reuse,
     shapes,
     shardings,
-    unsettled,
-    waiting,
+    unscheduled_layouts,
 )
-from hlo_cli.lint.registry import Rule
 from hlo_cli.lint.settings import Settings
 from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
-    reading, shapes, layouts, calls, fusions, buffers, collectives, asynchronous, entry, shardings,
-    unsettled, padding, rearranging, memory, reuse, kernels, waiting, exchanges, combining, placement, numerics,
-    expectations,
+    parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
+    unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
+    collective_traffic, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
 """The files that hold rules; one that is added here is part of everything."""
 

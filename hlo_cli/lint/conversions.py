@@ -8,8 +8,8 @@ from typing import NamedTuple
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.subject import Subject
-from hlo_cli.lint.through import MOVES, origin_of
+from hlo_cli.lint.context import Subject
+from hlo_cli.lint.dataflow import MOVES, origin_of
 
 
 class RoundTrip(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from hlo_cli.analysis.async_pairs import COLLECTIVES
-from hlo_cli.analysis.contexts import contexts_of
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

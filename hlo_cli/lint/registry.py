@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.subject import Subject
 from hlo_cli.source import Severity
 
 Check: TypeAlias = Callable[[Subject], Iterator[Finding]]

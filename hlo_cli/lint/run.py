@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import Needs, Rule
 from hlo_cli.lint.settings import Settings
-from hlo_cli.lint.subject import Subject
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.expectations import Verdict
+    from hlo_cli.analysis.query.assertions import Verdict
 
 
 @dataclass(frozen=True, slots=True)

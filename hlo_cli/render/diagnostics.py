@@ -8,10 +8,10 @@ from itertools import islice
 
 from hlo_cli.render.draw.paint import painter
 from hlo_cli.render.draw.prose import fill
-from hlo_cli.render.draw.quotation import quotation
-from hlo_cli.render.numbers import counted
-from hlo_cli.render.shorten import shorten_text
+from hlo_cli.render.draw.source_excerpt import quotation
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_text
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.text import Line, Role, Run
 from hlo_cli.source import Diagnostic, Severity
 

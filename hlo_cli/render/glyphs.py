@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.render.clean import escape
+from hlo_cli.render.sanitize import escape
 
 ASCII: Final[dict[str, str]] = {
     **dict.fromkeys("┌┬┐├┼┤└┴┘", "+"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.render.clean import clean
 from hlo_cli.render.glyphs import figure_to_ascii, to_ascii
+from hlo_cli.render.sanitize import clean
 
 PROSE_WIDTH = 80
 NARROWEST = 20

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
-from hlo_cli.report.choice import not_among
 from hlo_cli.report.column import Column, Share
+from hlo_cli.report.unknown_choice import not_among
 from hlo_cli.source import Diagnostic
 
 ROWS_FOR_A_PERSON = 20

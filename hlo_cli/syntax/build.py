@@ -13,16 +13,16 @@ from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
+from hlo_cli.syntax.error_recovery import MAX_ERRORS
+from hlo_cli.syntax.instruction_parser import OperandText, Statement, read_operands
 from hlo_cli.syntax.kinds import CALLER, FREE, KIND_OF, PARAMETER, holds
 from hlo_cli.syntax.lines import Row, RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.opaque import oversized
-from hlo_cli.syntax.recover import MAX_ERRORS
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import plain_shape, read_shape
-from hlo_cli.syntax.statements import OperandText, Statement, read_operands
-from hlo_cli.syntax.suggest import ONE_RESULT, defined_below
-from hlo_cli.syntax.written import WrittenReader
+from hlo_cli.syntax.suggestions import ONE_RESULT, defined_below
+from hlo_cli.syntax.text_reader import WrittenReader
 
 _CALLING: Final = "|".join(CALLING_ATTRIBUTES)
 _CALLS = re.compile(rf"(?:,|\*/)\s*+({_CALLING})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")

@@ -14,15 +14,15 @@ from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.attribute_values import read_header_value, read_value_text, why_unread
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.check_instructions import note_instructions, place_of
+from hlo_cli.syntax.error_recovery import MAX_ERRORS
 from hlo_cli.syntax.lines import RowReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.opaque import CALLED
-from hlo_cli.syntax.recover import MAX_ERRORS
-from hlo_cli.syntax.split import split_attributes, split_tail
-from hlo_cli.syntax.suggest import did_you_mean, like, opcode_like, type_like
-from hlo_cli.syntax.typed import read_header_value, read_value_text, why_unread
+from hlo_cli.syntax.split_attributes import split_attributes, split_tail
+from hlo_cli.syntax.suggestions import did_you_mean, like, opcode_like, type_like
 from hlo_cli.syntax.values import expect_no_attribute, read_attributes
 
 _LONGEST: Final = 60

@@ -10,21 +10,21 @@ from functools import partial
 from string import ascii_letters, digits
 from typing import Final
 
-from hlo_cli.ir.aliasing import index_text
+from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
 from hlo_cli.source import HloError, Source, Span
+from hlo_cli.syntax.instruction_parser import Statement, read_operands
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.statements import Statement, read_operands
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.literals import read_literal
-from hlo_cli.syntax.strict.rules import ARITY
+from hlo_cli.syntax.strict.op_checks import ARITY
 from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.suggest import are, counted_operands, like
+from hlo_cli.syntax.suggestions import are, counted_operands, like
 
 _LONGEST_LITERAL: Final = 300
 """Longer ones come from compilers, not from hands."""

@@ -9,14 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.ir.attributes.metadata import FileLocation, StackFrame, StackFrames
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.ir.metadata import FileLocation, StackFrame, StackFrames
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.syntax.scanner import STRING, Scanner
 from hlo_cli.syntax.values import expect_no_attribute, read_attributes
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.values import AttributeValue
+    from hlo_cli.ir.attributes.values import AttributeValue
 
 SECTIONS: Final = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _TABLES = re.compile(
@@ -47,7 +47,7 @@ class Header:
 
 def typed_header_value(attribute: str, text: str) -> AttributeValue:
     """What a header attribute's value says; the grammars are loaded when the first value is asked for."""
-    from hlo_cli.syntax.typed import read_header_value
+    from hlo_cli.syntax.attribute_values import read_header_value
 
     return read_header_value(attribute, text)
 

@@ -11,21 +11,21 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.source import Source, Span
+from hlo_cli.syntax.instruction_parser import ARGUMENT_OPCODES
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.split import split_attributes, split_tail
-from hlo_cli.syntax.statements import ARGUMENT_OPCODES
+from hlo_cli.syntax.split_attributes import split_attributes, split_tail
+from hlo_cli.syntax.text_reader import typed_value
 from hlo_cli.syntax.values import readable_attributes
-from hlo_cli.syntax.written import typed_value
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.module import Module
-    from hlo_cli.ir.values import AttributeValue
 
 Row = tuple[str, str, str, str, str, str]
 """ROOT or nothing, name, shape, opcode, operands, and the attributes with their leading comma."""

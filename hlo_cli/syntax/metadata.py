@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.syntax.scanner import STRING
 

@@ -17,14 +17,8 @@ from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.build import Builder, NotRows
-from hlo_cli.syntax.gate import close_gate
-from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
-from hlo_cli.syntax.heads import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
-from hlo_cli.syntax.lines import is_cut_apart, read_rows
-from hlo_cli.syntax.link import link_calls
-from hlo_cli.syntax.notes import Notes
-from hlo_cli.syntax.omitted import Infer, infer_shapes
-from hlo_cli.syntax.recover import (
+from hlo_cli.syntax.computation_header import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
+from hlo_cli.syntax.error_recovery import (
     MAX_ERRORS,
     head_name,
     is_closed,
@@ -34,10 +28,16 @@ from hlo_cli.syntax.recover import (
     unclosed,
     within,
 )
+from hlo_cli.syntax.gate import close_gate
+from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
+from hlo_cli.syntax.instruction_parser import Block, Statement, read_statement
+from hlo_cli.syntax.lines import is_cut_apart, read_rows
+from hlo_cli.syntax.link import link_calls
+from hlo_cli.syntax.notes import Notes
+from hlo_cli.syntax.omitted_shapes import Infer, infer_shapes
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.shapes import MAX_NESTING
-from hlo_cli.syntax.single import read_single_instruction
-from hlo_cli.syntax.statements import Block, Statement, read_statement
+from hlo_cli.syntax.single_instruction import read_single_instruction
 from hlo_cli.syntax.values import read_attributes
 
 

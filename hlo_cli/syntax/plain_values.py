@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hlo_cli.ir.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.sharding import Sharding, ShardingType, TileAssignment
+from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
 
 _SIZE: Final = "[1-9][0-9]{0,8}+"
 _SIZES: Final = rf"{_SIZE}(?:,{_SIZE})*+"

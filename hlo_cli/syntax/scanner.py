@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.suggest import STRAY
+from hlo_cli.syntax.suggestions import STRAY
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
-from hlo_cli.transform.copying import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
-from hlo_cli.transform.wrapping import (
+from hlo_cli.transform.async_wrapping import (
     OF_BOTH,
     OF_THE_START,
     THREAD,
@@ -25,6 +24,7 @@ from hlo_cli.transform.wrapping import (
     shared_attributes,
     wrapped_shapes,
 )
+from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
 _ALIASING = "output_to_operand_aliasing"
 _ALIASES_ITSELF = ("custom-call", "fusion")

@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.neighbours import Users, reached, users_of
+from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation, NoText
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place import Kept, in_place_kept
 
 if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.literal import Literal
-    from hlo_cli.ir.values import AttributeValue
 
 KEPT_OF_OPERANDS: Final = ("sharding", "metadata")
 """The attributes of an instruction that also hold for the parameter in its place."""

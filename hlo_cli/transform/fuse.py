@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.contexts import contexts_of
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.fusion.graph import Graph, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
 from hlo_cli.ir.computation import Computation
@@ -16,16 +16,16 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.dead import without_dead, without_uncalled
+from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled
+from hlo_cli.transform.fusing.in_place_hazards import Overwriting
 from hlo_cli.transform.fusing.instruction_fusion import Pass
 from hlo_cli.transform.fusing.multi_output_fusion import MultiOutputPass
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.overwriting import Overwriting
+from hlo_cli.transform.fusing.rebuild import written
 from hlo_cli.transform.fusing.wrapping import wrap
-from hlo_cli.transform.fusing.written import written
 from hlo_cli.transform.in_place import in_place_kept
 from hlo_cli.transform.rewritable import check_rewritable
-from hlo_cli.transform.scheduling.effects import effects_of
+from hlo_cli.transform.scheduling.side_effects import effects_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
+from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.decide import Decider
-from hlo_cli.analysis.fusion.duplication import users_first
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.by_hand import Refusals
-from hlo_cli.transform.fusing.joining import begin_fusion, join, take_in
+from hlo_cli.transform.fusing.manual import Refusals
+from hlo_cli.transform.fusing.merge import begin_fusion, join, take_in
+from hlo_cli.transform.fusing.multi_output_results import make_together
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.results import make_together
-from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.fusing.rebuild import written
 from hlo_cli.transform.in_place import Kept, in_place_kept
 from hlo_cli.transform.rewritable import check_rewritable
 

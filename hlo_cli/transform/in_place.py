@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.alias_sets import aliased_places
-from hlo_cli.analysis.any_order import AnyOrder, any_order
-from hlo_cli.analysis.overwritten import Access, Overwritten, Walk, overwritten_values
+from hlo_cli.analysis.dataflow.alias_sets import aliased_places
+from hlo_cli.analysis.memory.order_independent import AnyOrder, any_order
+from hlo_cli.analysis.memory.overwritten import Access, Overwritten, Walk, overwritten_values
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

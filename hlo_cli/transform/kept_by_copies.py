@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.memory.order_independent import AnyOrder
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.source import HloError
-from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.fusing.names import Names
 
 _PASSES_ON = frozenset(("bitcast", "opt-barrier", "add-dependency", "domain"))

@@ -9,23 +9,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hlo_cli.analysis.any_order import AnyOrder
-from hlo_cli.analysis.overwritten import Access, Walk
-from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.overwritten import Access, Walk
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.copying import begin_copies, copied_calls, with_computations
-from hlo_cli.transform.scheduling.effects import Effects, effects_of
+from hlo_cli.transform.clone import begin_copies, copied_calls, with_computations
 from hlo_cli.transform.scheduling.graph import stable_order
+from hlo_cli.transform.scheduling.side_effects import Effects, effects_of
 
 
 def with_readers_first(facts: AnyOrder, walk: Walk) -> Module | None:
     """The module with readers before what overwrites what they read, as far as that can be; None if it cannot.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.any_order import any_order
-    >>> from hlo_cli.analysis.overwritten import overwritten_values
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.overwritten import overwritten_values
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] negate(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = (f32[9], f32[9]) tuple(n, d) }'''

@@ -11,22 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hlo_cli.analysis.any_order import any_order
-from hlo_cli.analysis.async_pairs import async_pairs
-from hlo_cli.analysis.peaks import Orders, Peaks, peaks_of
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.copying import ComputationCopy, begin_copies, copied_calls, with_computations
+from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.in_place import in_place_kept
+from hlo_cli.transform.scheduling.async_latencies import Times, exposed_bytes
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
-from hlo_cli.transform.scheduling.by_latency import Limits
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
-from hlo_cli.transform.scheduling.flights import Times, exposed_bytes
-from hlo_cli.transform.scheduling.least_memory import is_no_worse, measured, memory_orders
-from hlo_cli.transform.scheduling.least_waiting import latency_orders, rounds_of
-from hlo_cli.transform.scheduling.running import Running
+from hlo_cli.transform.scheduling.executed_computations import Running
+from hlo_cli.transform.scheduling.latency_hiding_scheduler import latency_orders, rounds_of
+from hlo_cli.transform.scheduling.list_scheduler_latency import Limits
+from hlo_cli.transform.scheduling.memory_scheduler import is_no_worse, measured, memory_orders
 
 How = Literal["memory", "dfs", "bfs", "latency", "postorder"]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from hlo_cli.analysis.neighbours import Users, users_of
+from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
-from hlo_cli.transform.copying import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
-from hlo_cli.transform.wrapping import OF_BOTH, OF_THE_START, THREAD, chain_of, shared_attributes, wrapped_shapes
+from hlo_cli.transform.async_wrapping import OF_BOTH, OF_THE_START, THREAD, chain_of, shared_attributes, wrapped_shapes
+from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
 _MEANT: Final = "frontend_attributes"
 """What a wrapped operation shares with those outside and may not lose."""

@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from hlo_cli.analysis.fusion.graph import Body, Graph, Node, fusible_computations, graph_of
-from hlo_cli.analysis.target import target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.joining import begin_fusion
+from hlo_cli.transform.fusing.merge import begin_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, Names
-from hlo_cli.transform.fusing.written import written
+from hlo_cli.transform.fusing.rebuild import written
 from hlo_cli.transform.in_place import Kept, in_place_kept
 from hlo_cli.transform.rewritable import check_rewritable
 

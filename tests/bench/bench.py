@@ -137,7 +137,7 @@ def memory(rounds: int) -> Iterator[Measured]:
 
 def analyses(rounds: int) -> Iterator[Measured]:
     """Time to find what fills memory, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.memory_of import memory_of
+    from hlo_cli.analysis.memory.memory_analysis import memory_of
 
     for what, text in (
         *((f"synthetic, {size} MB", _large(size)) for size in (4, 40)),
@@ -157,10 +157,10 @@ def analyses(rounds: int) -> Iterator[Measured]:
 
 def fuse(rounds: int) -> Iterator[Measured]:
     """Time to find what is fused, and what everything costs, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.cost import costs_of
-    from hlo_cli.analysis.fusion_rules import broken_fusion_rules
-    from hlo_cli.analysis.fusions import fusions_of
-    from hlo_cli.analysis.kernels import kernels_of
+    from hlo_cli.analysis.cost.cost_analysis import costs_of
+    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+    from hlo_cli.analysis.fusion.fusions import fusions_of
+    from hlo_cli.analysis.fusion.kernels import kernels_of
 
     for size in (4, 40):
         text = _large(size)

@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.custom_calls.c_names import commented, element_name, element_type
 from hlo_cli.analysis.custom_calls.call import DecodedCall
-from hlo_cli.analysis.custom_calls.convention import CallBuffer
+from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hlo_cli.analysis.buffer_sizes import buffer_bytes, generation_of
-from hlo_cli.analysis.custom_calls.convention import CallBuffer, call_buffers, has_nested_tuples
-from hlo_cli.analysis.custom_calls.payload import Payload, payload_of
-from hlo_cli.analysis.custom_calls.reading import unread_elements
+from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer, call_buffers, has_nested_tuples
+from hlo_cli.analysis.custom_calls.config import Payload, payload_of
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
-from hlo_cli.analysis.neighbours import Users, users_of
-from hlo_cli.analysis.target import target_of
-from hlo_cli.ir.aliasing import OutputOperandAlias
-from hlo_cli.ir.custom_call import CustomCall, custom_call
+from hlo_cli.analysis.custom_calls.unused_results import unread_elements
+from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape

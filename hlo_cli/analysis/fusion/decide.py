@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.duplication import Emissions
+from hlo_cli.analysis.fusion.code_duplication import Emissions
 from hlo_cli.analysis.fusion.elements import ELEMENTWISE, is_effective_scalar, is_elementwise, reused_operands, sizes_of
-from hlo_cli.analysis.fusion.expense import is_expensive
+from hlo_cli.analysis.fusion.expensive_ops import is_expensive
 from hlo_cli.analysis.fusion.graph import Body, Node
 from hlo_cli.analysis.fusion.in_place import in_place_rule
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
+from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.fusion.graph import Body, Node
 from hlo_cli.ir.shape import ArrayShape, Shape
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from hlo_cli.analysis.dataflow.post_order import control_predecessors, instruction_post_order
 from hlo_cli.analysis.fusion.users import Users
-from hlo_cli.analysis.post_order import control_predecessors, instruction_post_order
-from hlo_cli.ir.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

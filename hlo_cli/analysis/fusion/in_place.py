@@ -146,7 +146,7 @@ def _number(node: Node) -> int | None:
 
 
 def _cuts(node: Node) -> list[tuple[int, int]]:
-    from hlo_cli.ir.window import Slice
+    from hlo_cli.ir.attributes.window import Slice
 
     cut = node.instruction.value_of("slice", Slice)
     return [] if cut is None else [(dimension.start, dimension.stride) for dimension in cut.dimensions]

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.matching.said import NAMING
-from hlo_cli.ir.annotations import Json
+from hlo_cli.analysis.matching.content import NAMING
+from hlo_cli.ir.attributes.annotations import Json
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.metadata import Metadata
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape
 

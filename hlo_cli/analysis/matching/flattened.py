@@ -22,7 +22,7 @@ def flattened(graph: Graph) -> Graph:
     What hands on is the fusion itself, the parameters of what it runs, and the elements of its tuple.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text = '''f { a = s8[] parameter(0)  ROOT n = s8[] not(a) }
     ... ENTRY e { p = s8[] parameter(0)  ROOT r = s8[] fusion(p), kind=kLoop, calls=f }'''

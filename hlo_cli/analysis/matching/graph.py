@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.costs.order import callees_first
+from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

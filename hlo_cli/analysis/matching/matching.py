@@ -13,13 +13,13 @@ from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.matching.anchors import anchor
-from hlo_cli.analysis.matching.building import graph_of
-from hlo_cli.analysis.matching.ends import pair_by_arguments, pair_by_number, pair_by_path, pair_results
+from hlo_cli.analysis.matching.boundaries import pair_by_arguments, pair_by_number, pair_by_path, pair_results
+from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
 from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
 from hlo_cli.analysis.matching.pairs import Pairs
-from hlo_cli.analysis.matching.spreading import Spreading
+from hlo_cli.analysis.matching.propagation import Spreading
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
-from hlo_cli.analysis.matching.said import op_name_in
 
 _T = TypeVar("_T")
 
@@ -38,7 +38,7 @@ def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> 
     Where several come from one place, they are taken in order if there are as many on both sides.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.matching.building import graph_of
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))

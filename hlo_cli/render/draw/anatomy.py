@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hlo_cli.render.draw.cells import Entry, in_words
-from hlo_cli.render.draw.fit import GAP, fit, lane_of
+from hlo_cli.render.draw.column_widths import GAP, fit, lane_of
 from hlo_cli.render.draw.grid import row_line
 from hlo_cli.render.draw.prose import fill
-from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.width import cell_width, pad
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment, letter
 from hlo_cli.report.column import Column

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from hlo_cli.render import numbers
 from hlo_cli.render.style import Style
+from hlo_cli.report import numbers
 from hlo_cli.report.cell import Cell, is_missing, number_of
 from hlo_cli.report.column import Column
 from hlo_cli.report.text import Role

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.render.draw.changed import changed_line
-from hlo_cli.render.draw.hunks import shown_lines
+from hlo_cli.render.draw.changed_line import changed_line
+from hlo_cli.render.draw.diff_hunks import shown_lines
 from hlo_cli.render.draw.paint import cut_line
 from hlo_cli.render.draw.prose import text_lines
-from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
 from hlo_cli.report.diff import SIGNS, Diff, DiffLine, Sign
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.text import Line, Role, Run
 
 ROLES: Final[dict[Sign, Role]] = {" ": "quiet", "~": "waste", "+": "saving", "-": "alarm", ">": "name"}

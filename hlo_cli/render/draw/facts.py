@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hlo_cli.render.draw.cells import in_words
 from hlo_cli.render.draw.paint import cut_line
 from hlo_cli.render.draw.prose import text_lines
-from hlo_cli.render.shorten import shorten_text
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_text
 from hlo_cli.render.width import cell_width, pad
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts

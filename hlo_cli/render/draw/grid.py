@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.render.draw.cells import Entry
-from hlo_cli.render.draw.fit import GAP, Lane
-from hlo_cli.render.shorten import SHORTENERS, shorten_text
+from hlo_cli.render.draw.column_widths import GAP, Lane
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import SHORTENERS, shorten_text
 from hlo_cli.render.width import cell_width, pad
 from hlo_cli.report.text import Line, Role, Run
 

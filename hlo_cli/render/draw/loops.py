@@ -7,12 +7,12 @@ from typing import Final
 
 from hlo_cli.render.bins import Axis
 from hlo_cli.render.draw.strip import Strip
-from hlo_cli.render.numbers import counted
-from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.loop import Loop
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.text import Line
 
 MOST_LINES: Final = 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from hlo_cli.render.draw.bars import span_lane
 from hlo_cli.render.draw.cells import Entry, Writing, cell_text, entries_of, writing_of
-from hlo_cli.render.draw.fit import Lane, fit, lane_of
+from hlo_cli.render.draw.column_widths import Lane, fit, lane_of
 from hlo_cli.render.draw.grid import header_lines, row_line
 from hlo_cli.render.draw.prose import text_lines
-from hlo_cli.render.draw.span import span_lane
-from hlo_cli.render.numbers import counted, singular
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted, singular
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Role
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from hlo_cli.render import numbers
 from hlo_cli.render.bins import Axis, Scale, highest_steps, scale_of, tick_interval
 from hlo_cli.render.draw.loops import loop_lines
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.strip import Strip
-from hlo_cli.render.shorten import shorten_text
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_text
 from hlo_cli.render.width import cell_width
+from hlo_cli.report import numbers
 from hlo_cli.report.text import Line, Role, Run
 from hlo_cli.report.timeline import Mark, Timeline, Track
 

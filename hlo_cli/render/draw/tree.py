@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hlo_cli.render.draw.cells import Entry, entries_of, writing_of
-from hlo_cli.render.draw.fit import Lane, fit, lane_of
+from hlo_cli.render.draw.column_widths import Lane, fit, lane_of
 from hlo_cli.render.draw.grid import header_lines, row_line
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.table import column_header
-from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.text import Line
 from hlo_cli.report.tree import Branch, Tree, walk
 

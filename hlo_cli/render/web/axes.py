@@ -7,7 +7,11 @@ from typing import Final
 
 from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
-from hlo_cli.render.numbers import (
+from hlo_cli.render.truncate import shorten_name
+from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
+from hlo_cli.report.loop import Loop
+from hlo_cli.report.numbers import (
     BYTE_UNITS,
     SECOND_UNITS,
     axis_unit,
@@ -16,10 +20,6 @@ from hlo_cli.render.numbers import (
     scaled,
     seconds_in_words,
 )
-from hlo_cli.render.shorten import shorten_name
-from hlo_cli.render.web.markup import safe, short
-from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
-from hlo_cli.report.loop import Loop
 from hlo_cli.report.timeline import Mark
 
 BETWEEN_TICKS: Final = 40

@@ -8,10 +8,10 @@ from typing import Final
 
 from hlo_cli.render.draw.diff import ROLES, footer
 from hlo_cli.render.draw.prose import BETWEEN
-from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.markup import safe
 from hlo_cli.report.diff import Diff, DiffLine, Piece
+from hlo_cli.report.numbers import counted
 
 MOST_LINES: Final = 10_000
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.render.draw.bars import stretch_of
 from hlo_cli.render.draw.cells import in_words
-from hlo_cli.render.draw.span import stretch_of
-from hlo_cli.render.numbers import counted
-from hlo_cli.render.shorten import shorten_name
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, step_axis, time_axis
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.table import Table
 
 ROW: Final = 18

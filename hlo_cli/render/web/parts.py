@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.render.draw.cells import in_words
+from hlo_cli.render.formats.svg import document
 from hlo_cli.render.style import Style
-from hlo_cli.render.svg import document
 from hlo_cli.render.web.diff import diff_css, diff_lines
 from hlo_cli.render.web.gantt import gantt, span_column
 from hlo_cli.render.web.markup import safe, spans

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hlo_cli.render.numbers import bytes_in_words, percent
-from hlo_cli.render.shorten import shorten_name, shorten_text
+from hlo_cli.render.truncate import shorten_name, shorten_text
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.stack import Layer, Stack
+from hlo_cli.report.numbers import bytes_in_words, percent
 from hlo_cli.report.timeline import Band
 
 LEFT: Final = 70

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hlo_cli.render.draw.bars import stretch_of
 from hlo_cli.render.draw.cells import Entry, Writing, entries_of, writing_of
-from hlo_cli.render.draw.span import stretch_of
 from hlo_cli.render.draw.table import ending_of, sums_of
-from hlo_cli.render.numbers import counted
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
 from hlo_cli.report.table import Table
 from hlo_cli.report.tree import Tree, walk
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.render.clean import clean
-from hlo_cli.render.numbers import bytes_in_words
-from hlo_cli.render.shorten import shorten_name
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH, Frame, areas, legend, limit_line
 from hlo_cli.render.web.stack import Stack, stack_of
+from hlo_cli.report.numbers import bytes_in_words
 from hlo_cli.report.timeline import Mark, Timeline, Track
 
 HEADING: Final = 20

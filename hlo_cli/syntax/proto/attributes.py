@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue, value_text
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.multi_field_attributes import SEVERAL, SPECIAL
 from hlo_cli.syntax.proto.shardings import sharding_of
-from hlo_cli.syntax.proto.special import SEVERAL, SPECIAL
 from hlo_cli.syntax.proto.values import (
     frontend_attributes_of,
     original_value_of,

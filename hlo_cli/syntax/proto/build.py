@@ -14,11 +14,11 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
 from hlo_cli.syntax.opaque import suspects_among
+from hlo_cli.syntax.proto.field_scan import scan_instruction
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.reader import ProtoReader
-from hlo_cli.syntax.proto.scan import scan_instruction
 from hlo_cli.syntax.proto.shapes import ShapeReader
-from hlo_cli.syntax.proto.texts import Memo, Texts
+from hlo_cli.syntax.proto.text_cache import Memo, Texts
 from hlo_cli.syntax.proto.wire import all_bytes, bytes_in, number_in, read_fields, read_numbers
 
 Schedule = Mapping[int, Sequence[int]]

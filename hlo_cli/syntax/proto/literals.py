@@ -18,7 +18,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.literal_text import nested
-from hlo_cli.syntax.proto.draft import Draft
+from hlo_cli.syntax.proto.builder import Draft
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_draft, shape_of
 from hlo_cli.syntax.shapes import MAX_NESTING

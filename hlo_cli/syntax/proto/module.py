@@ -11,14 +11,14 @@ from functools import partial
 from textwrap import indent
 from typing import Final
 
-from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
-from hlo_cli.ir.annotations import BackendConfig
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
+from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
+from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
-from hlo_cli.ir.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.ir.strings import quoted
-from hlo_cli.ir.values import value_text
 from hlo_cli.ir.words import DebugLogMode
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
@@ -27,7 +27,7 @@ from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, p
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
-from hlo_cli.syntax.proto.texts import Texts
+from hlo_cli.syntax.proto.text_cache import Texts
 from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
 from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
 from hlo_cli.syntax.shapes import MAX_NESTING

@@ -20,11 +20,11 @@ from typing import Final
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.proto.buffers import buffer_assignment_of
-from hlo_cli.syntax.proto.damage import NO_MODULE, with_place
+from hlo_cli.syntax.proto.corruption import NO_MODULE, with_place
+from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
-from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.wire import WireError, all_bytes, read_fields
 
 AS_PROTO: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes one"

@@ -5,11 +5,23 @@ Mirrors `HloSharding::FromProto` of xla/hlo/ir/hlo_sharding.cc and the messages 
 
 from __future__ import annotations
 
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList, ReplicaGroups
-from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
-from hlo_cli.ir.sharding import AnySharding, ShardGroup, Sharding, ShardingType, TileAssignment, TupleSharding
+from hlo_cli.ir.attributes.devices import (
+    CollectiveDeviceList,
+    IotaReplicaGroupList,
+    MeshAxesReplicaGroupList,
+    ReplicaGroups,
+)
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    ShardGroup,
+    Sharding,
+    ShardingType,
+    TileAssignment,
+    TupleSharding,
+)
 from hlo_cli.ir.words import ReductionKind
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
-from hlo_cli.ir.aliasing import OutputOperandAlias
-from hlo_cli.ir.annotations import FrontendAttributes, Statistic, StatisticsViz
-from hlo_cli.ir.dimension_numbers import (
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.annotations import FrontendAttributes, Statistic, StatisticsViz
+from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     GatherDimensionNumbers,
     RaggedDotDimensionNumbers,
     ScatterDimensionNumbers,
 )
-from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.origin import OriginalArray, OriginalTuple, OriginalValue
-from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.window import (
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.window import (
     PaddingConfig,
     PaddingDimension,
     Slice,
@@ -25,6 +24,7 @@ from hlo_cli.ir.window import (
     Window,
     WindowDimension,
 )
+from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.words import ResultAccuracyMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.ir.aliasing import Alias, BufferDonor, ComputationLayout
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
+from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes
+from hlo_cli.ir.attributes.metadata import StackFrames
+from hlo_cli.ir.attributes.origin import DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.metadata import StackFrames
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.origin import DebuggedArray, Recovery, RecoveryTable
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.build_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.proto.builder import Draft
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations

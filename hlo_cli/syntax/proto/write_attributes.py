@@ -8,32 +8,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hlo_cli.ir.accuracy import ResultAccuracy, SparsityConfig
-from hlo_cli.ir.aliasing import OutputOperandAlias
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes, StatisticsViz
-from hlo_cli.ir.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.dimension_numbers import (
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
+from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
     dot_dimension_numbers,
     gather_dimension_numbers,
     ragged_dot_dimension_numbers,
     scatter_dimension_numbers,
 )
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.origin import OriginalValue
+from hlo_cli.ir.attributes.sharding import Domain, Sharding, TupleSharding
+from hlo_cli.ir.attributes.values import AttributeValue
+from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
-from hlo_cli.ir.named_sharding import NamedSharding
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
-from hlo_cli.ir.origin import OriginalValue
 from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.sharding import Domain, Sharding, TupleSharding
 from hlo_cli.ir.strings import UnreadText
-from hlo_cli.ir.values import AttributeValue
-from hlo_cli.ir.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_shardings import add_replica_groups, sharding_draft
-from hlo_cli.syntax.proto.draft_values import (
+from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
+from hlo_cli.syntax.proto.build_values import (
     fieldwise_draft,
     frontend_attributes_draft,
     original_value_draft,
@@ -46,9 +45,10 @@ from hlo_cli.syntax.proto.draft_values import (
     statistics_draft,
     window_draft,
 )
+from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.literals import literal_draft
-from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_draft
 
 _FIELDS: Final = {

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.metadata import parse_metadata
-from hlo_cli.syntax.proto.draft import Draft
-from hlo_cli.syntax.proto.draft_values import fieldwise_draft
+from hlo_cli.syntax.proto.build_values import fieldwise_draft
+from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.literals import literal_draft
 from hlo_cli.syntax.proto.numbers import Numbers
-from hlo_cli.syntax.proto.scan import KIND
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.write_attributes import add_attributes
-from hlo_cli.syntax.split import without_metadata
+from hlo_cli.syntax.split_attributes import without_metadata
 
 
 @dataclass(frozen=True, slots=True)

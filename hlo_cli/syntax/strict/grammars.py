@@ -9,19 +9,19 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.sharding import Domain
-from hlo_cli.ir.values import AttributeValue
+from hlo_cli.ir.attributes.sharding import Domain
+from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.literals import read_shaped_literal
-from hlo_cli.syntax.strict import metadata, values, words
+from hlo_cli.syntax.strict import metadata, operation_values, values
 from hlo_cli.syntax.strict.tokens import Tokens
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.accuracy import ResultAccuracy
-    from hlo_cli.ir.annotations import StatisticsViz
-    from hlo_cli.ir.devices import ReplicaGroups
-    from hlo_cli.ir.origin import DebuggedArray, OriginalValue, RecoveryTable
-    from hlo_cli.ir.sharding import AnySharding
+    from hlo_cli.ir.attributes.accuracy import ResultAccuracy
+    from hlo_cli.ir.attributes.annotations import StatisticsViz
+    from hlo_cli.ir.attributes.devices import ReplicaGroups
+    from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue, RecoveryTable
+    from hlo_cli.ir.attributes.sharding import AnySharding
 
 ValueReader = Callable[[Tokens], AttributeValue]
 
@@ -36,7 +36,7 @@ def read_sharding(tokens: Tokens) -> AnySharding:
 def read_replica_groups(tokens: Tokens) -> ReplicaGroups:
     """`{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""
     if tokens.kind == "{":
-        return words.read_device_list(tokens)
+        return operation_values.read_device_list(tokens)
     from hlo_cli.syntax.strict import mesh
 
     return mesh.read_group_list(tokens)
@@ -109,40 +109,40 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
         Kind.SHAPE: values.take_shape,
         Kind.SHAPES: values.read_shapes,
         Kind.LITERAL: read_shaped_literal,
-        Kind.ALGORITHM: words.ALGORITHM,
-        Kind.ALIASING: words.read_aliasing,
-        Kind.API_VERSION: words.API_VERSION,
-        Kind.BUFFER_DONORS: words.read_buffer_donors,
+        Kind.ALGORITHM: operation_values.ALGORITHM,
+        Kind.ALIASING: operation_values.read_aliasing,
+        Kind.API_VERSION: operation_values.API_VERSION,
+        Kind.BUFFER_DONORS: operation_values.read_buffer_donors,
         Kind.COMPUTATION_LAYOUT: metadata.read_computation_layout,
-        Kind.CONVOLUTION_KIND: words.CONVOLUTION_KIND,
+        Kind.CONVOLUTION_KIND: operation_values.CONVOLUTION_KIND,
         Kind.DEBUG_ATTRIBUTES: read_debug_attributes,
-        Kind.DIM_LABELS: words.read_dim_labels,
-        Kind.DIRECTION: words.DIRECTION,
-        Kind.DISTRIBUTION: words.DISTRIBUTION,
+        Kind.DIM_LABELS: operation_values.read_dim_labels,
+        Kind.DIRECTION: operation_values.DIRECTION,
+        Kind.DISTRIBUTION: operation_values.DISTRIBUTION,
         Kind.DOMAIN: read_domain,
-        Kind.FFT_TYPE: words.FFT_TYPE,
+        Kind.FFT_TYPE: operation_values.FFT_TYPE,
         Kind.FRONTEND_ATTRIBUTES: metadata.read_frontend_attributes,
-        Kind.FUSION_KIND: words.FUSION_KIND,
-        Kind.GROUP_MODE: words.GROUP_MODE,
+        Kind.FUSION_KIND: operation_values.FUSION_KIND,
+        Kind.GROUP_MODE: operation_values.GROUP_MODE,
         Kind.METADATA: metadata.read_metadata,
-        Kind.OPERAND_ALIASING: words.read_operand_aliasing,
-        Kind.ORDER: words.ORDER,
+        Kind.OPERAND_ALIASING: operation_values.read_operand_aliasing,
+        Kind.ORDER: operation_values.ORDER,
         Kind.ORIGIN: read_origin,
-        Kind.PADDING: words.read_padding,
-        Kind.PADDING_TYPE: words.PADDING_TYPE,
-        Kind.PRECISIONS: words.read_precisions,
-        Kind.RANDOM_ALGORITHM: words.RANDOM_ALGORITHM,
+        Kind.PADDING: operation_values.read_padding,
+        Kind.PADDING_TYPE: operation_values.PADDING_TYPE,
+        Kind.PRECISIONS: operation_values.read_precisions,
+        Kind.RANDOM_ALGORITHM: operation_values.RANDOM_ALGORITHM,
         Kind.RECOVERY_TABLE: read_recovery_table,
         Kind.REPLICA_GROUPS: read_replica_groups,
         Kind.RESULT_ACCURACY: read_result_accuracy,
-        Kind.SCHEDULE: words.SCHEDULE,
+        Kind.SCHEDULE: operation_values.SCHEDULE,
         Kind.SHARDING: read_sharding,
-        Kind.SLICE: words.read_slice,
-        Kind.SPARSITY: words.read_sparsity,
+        Kind.SLICE: operation_values.read_slice,
+        Kind.SPARSITY: operation_values.read_sparsity,
         Kind.STATISTICS: read_statistics,
-        Kind.TRANSPOSE: words.TRANSPOSE,
-        Kind.TYPE: words.TYPE,
-        Kind.WINDOW: words.read_window,
+        Kind.TRANSPOSE: operation_values.TRANSPOSE,
+        Kind.TYPE: operation_values.TYPE,
+        Kind.WINDOW: operation_values.read_window,
     }
 )
 """Names of computations and instructions are read where it is known which ones there are."""

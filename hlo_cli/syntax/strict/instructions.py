@@ -13,19 +13,19 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
 from hlo_cli.syntax.attributes import Kind, attributes_of
-from hlo_cli.syntax.recover import begins_computation, lost_names, next_statement, unclosed, within
+from hlo_cli.syntax.error_recovery import begins_computation, lost_names, next_statement, unclosed, within
 from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import check_required, read_rules
-from hlo_cli.syntax.strict.complaints import check_comma, check_stray, no_computation, no_instruction, no_opcode
 from hlo_cli.syntax.strict.grammars import GRAMMARS
+from hlo_cli.syntax.strict.hints import check_comma, check_stray, no_computation, no_instruction, no_opcode
 from hlo_cli.syntax.strict.literals import read_literal
-from hlo_cli.syntax.strict.operation import Body, Known, Operation
-from hlo_cli.syntax.strict.rules import NEEDS_SHAPE, check_operation
+from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE, check_operation
+from hlo_cli.syntax.strict.op_context import Body, Known, Operation
 from hlo_cli.syntax.strict.shapes import fixed_shape
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, read_list, read_name, take_shape
-from hlo_cli.syntax.suggest import FORM, ONE_RESULT
+from hlo_cli.syntax.suggestions import FORM, ONE_RESULT
 
 _TYPE_NAMES = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 

@@ -19,7 +19,7 @@ from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import layout_problem, read_number, take_shape
-from hlo_cli.syntax.suggest import are
+from hlo_cli.syntax.suggestions import are
 
 _SATURATES: Final = float("inf")
 LIMITS: Final = {

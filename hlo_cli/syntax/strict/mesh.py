@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 import pyparsing as pp
 
-from hlo_cli.ir.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
-from hlo_cli.ir.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
 from hlo_cli.ir.words import ReductionKind
-from hlo_cli.syntax.strict.prose import (
+from hlo_cli.syntax.strict.grammar_tools import (
     ATTRIBUTE,
     INT,
     INTS,

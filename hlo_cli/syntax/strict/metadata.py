@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import fields as fields_of
 from typing import Final
 
-from hlo_cli.ir.aliasing import ComputationLayout
-from hlo_cli.ir.annotations import BackendConfig, FrontendAttributes
-from hlo_cli.ir.metadata import Metadata
+from hlo_cli.ir.attributes.aliasing import ComputationLayout
+from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes
+from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import (

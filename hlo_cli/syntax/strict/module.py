@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.aliasing import ComputationLayout, index_text
+from hlo_cli.ir.attributes.aliasing import ComputationLayout, index_text
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
-from hlo_cli.syntax.recover import MAX_ERRORS, head_name, next_computation, within
+from hlo_cli.syntax.error_recovery import MAX_ERRORS, head_name, next_computation, within
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import Values, read_rules
-from hlo_cli.syntax.strict.complaints import check_comma, check_stray
 from hlo_cli.syntax.strict.grammars import GRAMMARS, read_recovery_table
+from hlo_cli.syntax.strict.hints import check_comma, check_stray
 from hlo_cli.syntax.strict.instructions import InstructionReader
-from hlo_cli.syntax.strict.operation import Body
+from hlo_cli.syntax.strict.op_context import Body
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 

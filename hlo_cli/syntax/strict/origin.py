@@ -10,9 +10,9 @@ from typing import Final
 
 import pyparsing as pp
 
-from hlo_cli.ir.accuracy import ResultAccuracy, Tolerance
-from hlo_cli.ir.annotations import Statistic, StatisticsViz
-from hlo_cli.ir.origin import (
+from hlo_cli.ir.attributes.accuracy import ResultAccuracy, Tolerance
+from hlo_cli.ir.attributes.annotations import Statistic, StatisticsViz
+from hlo_cli.ir.attributes.origin import (
     DebugAttributes,
     DebuggedArray,
     OriginalArray,
@@ -22,7 +22,7 @@ from hlo_cli.ir.origin import (
     RecoveryTable,
 )
 from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
-from hlo_cli.syntax.strict.prose import (
+from hlo_cli.syntax.strict.grammar_tools import (
     ATTRIBUTE,
     INDEX,
     INT,

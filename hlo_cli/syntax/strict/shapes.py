@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
-from hlo_cli.syntax.strict.operation import Operation
+from hlo_cli.syntax.strict.op_context import Operation
 
 _LIKE_FIRST: Final = frozenset(
     """acos acosh add-dependency asin asinh atanh cbrt ceil cholesky clamp copy cosine cosh count-leading-zeros domain

@@ -10,12 +10,18 @@ from typing import Final, NamedTuple
 
 import pyparsing as pp
 
-from hlo_cli.ir.mesh import IotaTransform
-from hlo_cli.ir.metadata import Metadata
-from hlo_cli.ir.sharding import AnySharding, ShardGroup, Sharding, ShardingType, TileAssignment, TupleSharding
+from hlo_cli.ir.attributes.mesh import IotaTransform
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.attributes.sharding import (
+    AnySharding,
+    ShardGroup,
+    Sharding,
+    ShardingType,
+    TileAssignment,
+    TupleSharding,
+)
 from hlo_cli.ir.words import ReductionKind
-from hlo_cli.syntax.strict.mesh import IOTA, NAMED_SHARDING
-from hlo_cli.syntax.strict.prose import (
+from hlo_cli.syntax.strict.grammar_tools import (
     INT,
     INTS,
     METADATA,
@@ -29,6 +35,7 @@ from hlo_cli.syntax.strict.prose import (
     sign,
     word,
 )
+from hlo_cli.syntax.strict.mesh import IOTA, NAMED_SHARDING
 from hlo_cli.syntax.strict.tokens import Tokens
 
 

@@ -13,7 +13,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.strings import end_of_dictionary
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.suggest import STRAY
+from hlo_cli.syntax.suggestions import STRAY
 
 NAME: Final = "a name"
 ATTRIBUTE: Final = "an attribute name"

@@ -17,7 +17,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
 from hlo_cli.syntax.shapes import read_shape
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.suggest import did_you_mean, like
+from hlo_cli.syntax.suggestions import did_you_mean, like
 
 Reader = Callable[[Tokens], object]
 _T = TypeVar("_T")

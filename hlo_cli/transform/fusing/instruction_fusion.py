@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.all_paths import kept_whole
 from hlo_cli.analysis.fusion.decide import Decider
 from hlo_cli.analysis.fusion.elements import is_fusible
+from hlo_cli.analysis.fusion.fuse_all_users import kept_whole
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
-from hlo_cli.transform.fusing.joining import begin_fusion, join
+from hlo_cli.transform.fusing.in_place_hazards import Overwriting
+from hlo_cli.transform.fusing.merge import begin_fusion, join
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.overwriting import Overwriting
 
 Pair = tuple[Node, Node]
 

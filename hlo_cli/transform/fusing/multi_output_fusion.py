@@ -12,12 +12,12 @@ from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.graph import Graph, Node
+from hlo_cli.analysis.fusion.multi_output import can_be_together, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.analysis.fusion.rules import Rule
-from hlo_cli.analysis.fusion.together import can_be_together, gives_elements, is_worth_sharing, shared_bytes
+from hlo_cli.transform.fusing.in_place_hazards import Overwriting
+from hlo_cli.transform.fusing.multi_output_results import make_together
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.overwriting import Overwriting
-from hlo_cli.transform.fusing.reaching import Reaching
-from hlo_cli.transform.fusing.results import make_together
+from hlo_cli.transform.fusing.reachability import Reaching
 
 _USERS_AT_ONCE: Final = 128
 """Of the users of a value so many are looked at together: all pairs would be too many."""

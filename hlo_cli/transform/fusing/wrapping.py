@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.costs.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
+from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.transform.fusing.joining import begin_fusion
+from hlo_cli.transform.fusing.merge import begin_fusion
 from hlo_cli.transform.fusing.names import ModuleNames
 
 _WRAPPED: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES) - {"logistic", "stochastic-convert"} | frozenset(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from hlo_cli.transform.scheduling.flow import Flow
+from hlo_cli.transform.scheduling.dataflow import Flow
 
 
 def breadth_first(flow: Flow) -> list[int]:

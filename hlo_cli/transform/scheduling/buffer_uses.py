@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.alias_sets import AliasSets
-from hlo_cli.analysis.any_order import AnyOrder, any_order
-from hlo_cli.analysis.buffer_sizes import buffer_bytes
-from hlo_cli.analysis.dataflow import Dataflow
-from hlo_cli.analysis.flat_schedule import Run, flat_schedule
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets
+from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.memory.order_independent import AnyOrder, any_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
-from hlo_cli.transform.scheduling.flow import Flow, flow_of
+from hlo_cli.transform.scheduling.dataflow import Flow, flow_of
 
 _NO_USE: Final = frozenset(("tuple", "domain"))
 _TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))

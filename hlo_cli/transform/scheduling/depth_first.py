@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.transform.scheduling.flow import Flow
+from hlo_cli.transform.scheduling.dataflow import Flow
 
 _GIVEN: Final = frozenset(("parameter", "constant"))
 

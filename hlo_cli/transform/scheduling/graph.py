@@ -11,11 +11,11 @@ from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import Final
 
-from hlo_cli.analysis.post_order import control_predecessors
+from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.transform.scheduling.buffer_uses import BufferUses
-from hlo_cli.transform.scheduling.effects import Effects
+from hlo_cli.transform.scheduling.side_effects import Effects
 
 _GROUP: Final = "_scheduling_group_id"
 _GIVEN: Final = frozenset(("parameter", "constant"))

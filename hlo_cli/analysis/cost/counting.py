@@ -1,0 +1,275 @@
+"""One count of costs: its rules, its arithmetic, and what it has measured so far.
+
+Mirrors `HloCostAnalysis::Preprocess`, `GetShapeSize` and `HloCostAnalysis::DefaultShapeSize` of
+xla/service/hlo_cost_analysis.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ctypes import c_float
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final
+
+from hlo_cli.analysis.cost.cost import (
+    BYTES,
+    EXACT,
+    OUTPUT_BYTES,
+    Figures,
+    Number,
+    Rules,
+    operand_key,
+    utilization_key,
+)
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import Tile
+from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
+
+_POINTER_BYTES: Final = 8
+_TPU_POINTER_BYTES: Final = 4
+DEFAULT_TILE: Final = Tile((8, 128))
+"""How the TPU compiler counts arrays that have no tiles."""
+
+_SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
+_EXACT_IN_FLOAT64: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What matters of a shape: its bytes, those of its leaves, and its elements if it is an array.
+
+    A tuple's own bytes are those of its table of pointers. `wraps` says that sizes which nobody knows are XLA's -2^63,
+    `is_unbounded` that there are such.
+    """
+
+    shape: Shape
+    bytes: int
+    leaf_bytes: tuple[int, ...]
+    elements: int
+    wraps: bool = False
+    is_unbounded: bool = False
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The sizes of an array; none for everything else."""
+        array = array_of(self.shape)
+        if array is None:
+            return ()
+        return array.dimensions if self.wraps else array.sizes
+
+    def size(self, dimension: int) -> int:
+        """The size of one dimension, 1 where there is no such dimension."""
+        dimensions = self.dimensions
+        return dimensions[dimension] if -len(dimensions) <= dimension < len(dimensions) else 1
+
+
+@dataclass(slots=True)
+class Counting:
+    """A count under way. `totals` holds the sums of computations, and `reads` what fusions read of their parameters.
+
+    Callees are counted before their callers.
+    """
+
+    rules: Rules
+    totals: dict[Computation, Figures] = field(default_factory=dict)
+    reads: dict[Instruction, int] = field(default_factory=dict)
+    _sees_unbounded: bool = False
+    _measures: dict[int, Measure] = field(default_factory=dict)
+
+    def measure(self, shape: Shape) -> Measure:
+        """The measure of a shape; the same object, as many instructions share one, is measured once.
+
+        >>> from hlo_cli import parse_shape
+        >>> count = Counting(Rules())
+        >>> count.measure(parse_shape("(f32[3,5], u4[3]{0:E(4)}, (pred[7], token[]))")).leaf_bytes
+        (60, 2, 7, 0)
+        """
+        found = self._measures.get(id(shape))
+        if found is None:
+            found = self._measures[id(shape)] = measure(
+                shape, self.rules
+            )  # holds on to the shape, so that its id stays its own
+            self._sees_unbounded |= found.is_unbounded
+        return found
+
+    def is_unbounded(self, instruction: Instruction) -> bool:
+        """Whether a size of the result or of an operand is not known, nor a bound of it."""
+        if not self._sees_unbounded:
+            return False
+        return any(each.is_unbounded for each in (self.measure(instruction.shape), *self.operands(instruction)))
+
+    def value(self, instruction: Instruction) -> Measure:
+        """The measure of what an instruction makes.
+
+        >>> from hlo_cli import parse_module
+        >>> constant = parse_module("c = s4[3]{0:E(4)} constant({1, 2, 3})").entry.root
+        >>> Counting(Rules()).value(constant).bytes, Counting(Rules(packed_constants=True)).value(constant).bytes
+        (3, 2)
+        """
+        shape = instruction.shape
+        if instruction.opcode == "constant" and not self.rules.packed_constants:
+            shape = _unpacked(shape)
+        return self.measure(shape)
+
+    def operand(self, instruction: Instruction, number: int) -> Measure:
+        """The measure of an operand; nothing where there is none, as in broken texts."""
+        if number >= len(instruction.operands):
+            return NOTHING
+        if instruction.computation.operand_indices and instruction.operand_index(number):
+            return self.measure(instruction.operand_shape(number))
+        return self.value(instruction.operands[number])
+
+    def operands(self, instruction: Instruction) -> list[Measure]:
+        """The measures of all operands."""
+        return [self.operand(instruction, number) for number in range(len(instruction.operands))]
+
+    def sum(self, terms: Iterable[Number]) -> Number:
+        """The sum; each step of it is rounded where the rules want it.
+
+        >>> terms = (2**24, 1, 1)
+        >>> Counting(Rules()).sum(terms), Counting(Rules(float32=True)).sum(terms)
+        (16777218, 16777216.0)
+        """
+        if not self.rules.float32:
+            return sum(terms)
+        found = 0.0
+        for term in terms:
+            found = c_float(found + float32(term)).value
+        return found
+
+    def add(self, figures: Figures, more: Figures) -> None:
+        """Add figures to others in place."""
+        if self.rules.float32:
+            for name, value in more.items():
+                figures[name] = c_float(figures.get(name, 0.0) + value).value
+        else:
+            for name, value in more.items():
+                figures[name] = figures.get(name, 0) + value
+
+    def times(self, value: Number, count: int) -> Number:
+        """The product; both factors are rounded where the rules want it, and then the product."""
+        return float32(float32(value) * float32(int64(count))) if self.rules.float32 else value * count
+
+    def finished(self, figures: Figures) -> Figures:
+        """The figures rounded as the rules want it, without those of 0."""
+        if not self.rules.float32:
+            return {name: value for name, value in figures.items() if value}
+        return {name: float32(value) for name, value in figures.items() if value}
+
+    def defaults(self, instruction: Instruction) -> Figures:
+        """What an operation costs that reads its operands and writes its result, and calculates nothing."""
+        result, operands = self.measure(instruction.shape), self.operands(instruction)
+        figures: Figures = {
+            OUTPUT_BYTES: self.sum(result.leaf_bytes),
+            BYTES: self.sum((*result.leaf_bytes, *[operand.bytes for operand in operands])),
+        }
+        for number, operand in enumerate(operands):
+            figures[operand_key(number)] = operand.bytes
+            figures[utilization_key(number)] = 1
+        return figures
+
+
+Handler = Callable[[Instruction, Figures, Counting], None]
+"""Corrects the defaults for one kind of operation."""
+
+
+def measure(shape: Shape, rules: Rules = EXACT) -> Measure:
+    """The measure of a shape; tiles and padding count only where the rules want it. What cannot be has no size.
+
+    >>> from hlo_cli import parse_shape
+    >>> measure(parse_shape("f32[<=3,5]{1,0:T(8,128)}")).bytes, measure(parse_shape("(f32[9], f32[])")).bytes
+    (68, 16)
+    >>> measure(parse_shape("f32[3,5]{1,0:T(8,128)}"), Rules(padded=True)).bytes
+    4096
+    """
+    if isinstance(shape, TupleShape):
+        leaves = tuple(_bytes(leaf, rules) for _, leaf in shape.leaves)
+        is_unbounded = any(_is_unbounded(leaf) for _, leaf in shape.leaves)
+        return Measure(shape, _table_bytes(len(shape.elements), rules), leaves, 0, is_unbounded=is_unbounded)
+    array = array_of(shape)
+    if array is not None and array.problem is not None:  # no array can be so
+        return Measure(shape, 0, (0,), 0)
+    size, is_unbounded = _bytes(shape, rules), _is_unbounded(shape)
+    elements = 0 if array is None else array.elements
+    if is_unbounded and rules.wraps and array is not None:
+        elements = int64(prod(array.dimensions))
+    return Measure(shape, size, (size,), elements, is_unbounded and rules.wraps, is_unbounded)
+
+
+def int64(number: int) -> int:
+    """What an int64 holds of a number.
+
+    >>> int64(3), int64(1 << 63), int64(-(1 << 63) * 6)
+    (3, -9223372036854775808, 0)
+    """
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def array_of(leaf: Shape) -> ArrayShape | None:
+    """The array that a shape is, or that a buffer of that shape holds; None for others.
+
+    >>> from hlo_cli import parse_shape
+    >>> str(array_of(parse_shape("b(f32[4])"))), array_of(parse_shape("token[]"))
+    ('f32[4]{0}', None)
+    """
+    array = leaf.array if isinstance(leaf, BufferShape) else leaf
+    return array if isinstance(array, ArrayShape) else None
+
+
+def _is_unbounded(leaf: Shape) -> bool:
+    array = array_of(leaf)
+    return array is not None and UNBOUNDED in array.dimensions
+
+
+def _table_bytes(elements: int, rules: Rules) -> int:
+    if not rules.table_alignment:
+        return _POINTER_BYTES * elements
+    return -(-_TPU_POINTER_BYTES * elements // rules.table_alignment) * rules.table_alignment
+
+
+def _unpacked(shape: Shape) -> Shape:
+    """The shape without `E(n)`; itself if it has none."""
+    if isinstance(shape, TupleShape):
+        return replace(shape, elements=tuple(map(_unpacked, shape.elements)))
+    if isinstance(shape, ArrayShape) and shape.layout.element_size_in_bits:
+        return replace(shape, layout=replace(shape.layout, element_size_in_bits=0))
+    return shape
+
+
+def _bytes(leaf: Shape, rules: Rules) -> int:
+    match leaf:
+        case ArrayShape():
+            if rules.padded:
+                return _padded_bytes(leaf)
+            if rules.wraps and UNBOUNDED in leaf.dimensions:
+                return int64(prod(leaf.dimensions) * -(-leaf.element_bits // 8) + _SIZE_BYTES * leaf.rank)
+            return leaf.logical_bytes + (_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
+        case BufferShape():
+            return _bytes(leaf.array, rules)
+        case OpaqueShape() if not rules.padded:
+            return _POINTER_BYTES
+        case _:
+            return 0
+
+
+def _padded_bytes(array: ArrayShape) -> int:
+    if not array.layout.tiles:
+        array = replace(array, layout=replace(array.layout, tiles=(DEFAULT_TILE,)))
+    return array.padded_bytes
+
+
+NOTHING: Final = measure(UnknownShape())
+
+
+def float32(value: Number) -> float:
+    """The nearest number that a C++ float holds; whole numbers are rounded once, not to a double first.
+
+    >>> float32(2**24 + 1), float32(2**54 + 2**30 + 1)
+    (16777216.0, 1.801440065696563e+16)
+    """
+    if isinstance(value, int) and abs(value) > _EXACT_IN_FLOAT64:
+        value = float(value >> 12 << 12 | bool(value & 0xFFF) << 12) if abs(value) < 1 << 63 else float(value)
+    return c_float(value).value

@@ -1,0 +1,217 @@
+"""The sizes of every matrix product of a module: dots, convolutions, and library calls that stand for them.
+
+Mirrors `GemmConfig::For` of xla/service/gpu/matmul_utils.cc, and `GetConvolutionFlops` of
+xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final, Literal
+
+from hlo_cli.analysis.cost.counting import measure
+from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
+from hlo_cli.ir.attributes.annotations import Json
+from hlo_cli.ir.attributes.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    DotDimensionNumbers,
+    convolution_dimension_numbers,
+    dot_dimension_numbers,
+)
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+
+Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDNN"]
+
+_CUBLAS: Final = ("__cublas$gemm", "__cublas$lt$matmul")
+_CUDNN: Final = "__cudnn$conv"
+LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
+"""How the targets of custom calls begin that stand for a dot, on GPUs and CPUs."""
+LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
+"""How those begin that stand for a convolution."""
+PRODUCTS: Final = frozenset(("dot", "scaled-dot", "ragged-dot", "convolution"))
+"""The opcodes of products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matmul:
+    """`batch` products of an m by k with a k by n matrix, and where they stand.
+
+    For a convolution these are the sizes of the products that would make it, padding included, which `flops` leaves
+    out. `fusion` is the fusion that the product is inside of, the outermost of several.
+    """
+
+    instruction: Instruction
+    kind: Kind
+    batch: int
+    m: int
+    n: int
+    k: int
+    lhs: ArrayShape
+    rhs: ArrayShape
+    result: ArrayShape
+    numbers: DotDimensionNumbers | ConvolutionDimensionNumbers
+    flops: int
+    fusion: Instruction | None = None
+
+    @property
+    def logical_bytes(self) -> int:
+        """Bytes of both operands and the result."""
+        return self.lhs.logical_bytes + self.rhs.logical_bytes + self.result.logical_bytes
+
+
+def matmuls_of(module: Module) -> tuple[Matmul, ...]:
+    """Every product of a module, in the order of the text.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''ENTRY e { a = bf16[8,128,64] parameter(0)  b = bf16[8,32,64] parameter(1)
+    ...   ROOT d = f32[8,128,32] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+    ...     lhs_contracting_dims={2}, rhs_contracting_dims={2} }'''
+    >>> [(found.batch, found.m, found.n, found.k, found.flops) for found in matmuls_of(parse_module(text))]
+    [(8, 128, 32, 64, 4194304)]
+    """
+    fusions = _outermost_fusions(module)
+    found = (matmul_of(i, fusions.get(i.computation)) for i in module.instructions)
+    return tuple(matmul for matmul in found if matmul is not None)
+
+
+def is_product(instruction: Instruction) -> bool:
+    """Whether an instruction is a product of matrices, or the convolution or library call that stands for one.
+
+    >>> from hlo_cli import parse_module
+    >>> is_product(parse_module('r = f32[2,2] custom-call(), custom_call_target="__onednn$matmul"').entry.root)
+    True
+    """
+    if instruction.opcode != "custom-call":
+        return instruction.opcode in PRODUCTS
+    target = instruction.string("custom_call_target") or ""
+    return target.startswith((*LIBRARY_DOTS, *LIBRARY_CONVOLUTIONS))
+
+
+def matmul_of(instruction: Instruction, fusion: Instruction | None = None) -> Matmul | None:
+    """The product that an instruction is, or None.
+
+    >>> from hlo_cli import parse_module
+    >>> labels = "window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f"
+    >>> text = f"r = f32[1,9,4] convolution(f32[1,9,2] a, f32[3,2,4] k), {labels}"
+    >>> found = matmul_of(parse_module(text).entry.root)
+    >>> found.m, found.n, found.k, found.flops
+    (9, 4, 6, 400)
+    """
+    match instruction.opcode:
+        case "dot" | "scaled-dot" | "ragged-dot" as opcode:
+            numbers = dot_dimension_numbers(instruction)
+            return _dot(instruction, opcode, numbers, fusion) if numbers is not None else None
+        case "convolution":
+            return _convolution(instruction, fusion)
+        case "custom-call":
+            return _library_call(instruction, fusion)
+        case _:
+            return None
+
+
+def _library_call(call: Instruction, fusion: Instruction | None) -> Matmul | None:
+    target = call.string("custom_call_target") or ""
+    if target.startswith(_CUDNN):
+        return _convolution(call, fusion)
+    config = call.backend_config
+    if not target.startswith(_CUBLAS) or config is None:
+        return None
+    sides = ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
+    path = ("gemm_backend_config", "dot_dimension_numbers")
+    listed = (_integers(config.get(*path, f"{side}_dimensions")) for side in sides)
+    return _dot(call, "cuBLAS", DotDimensionNumbers(*listed), fusion)
+
+
+def _dot(
+    instruction: Instruction, kind: Kind, numbers: DotDimensionNumbers, fusion: Instruction | None
+) -> Matmul | None:
+    lhs, result = _array(instruction, 0), _first(instruction.shape)
+    rhs = _array(instruction, 1)
+    if kind == "scaled-dot" and lhs is not None and rhs is not None and not _fit(lhs, rhs, numbers):
+        rhs = _array(instruction, 2)  # up to jaxlib 0.10.2 each scale stands behind its operand
+    if lhs is None or rhs is None or result is None:
+        return None
+    batch = _sizes(lhs, numbers.lhs_batch_dimensions)
+    k = _sizes(lhs, numbers.lhs_contracting_dimensions)
+    m = _sizes(lhs, _others(lhs, numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions))
+    groups = instruction.integers("rhs_group_dims")
+    n = _sizes(rhs, _others(rhs, numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions, groups))
+    flops = FMA_FLOPS * batch * m * n * k
+    return Matmul(instruction, kind, batch, m, n, k, lhs, rhs, result, numbers, flops, fusion)
+
+
+def _convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul | None:
+    numbers = convolution_dimension_numbers(instruction)
+    lhs, rhs, result = _roles(instruction)
+    if numbers is None or lhs is None or rhs is None or result is None:
+        return None
+    inputs, kernel, outputs = measure(lhs), measure(rhs), measure(result)
+    groups = (instruction.integer("feature_group_count") or 1) * (instruction.integer("batch_group_count") or 1)
+    spatial = prod(outputs.size(d) for d in numbers.output_spatial_dimensions)
+    m = outputs.size(numbers.output_batch_dimension) * spatial
+    n = outputs.size(numbers.output_feature_dimension) // groups
+    taps = prod(kernel.size(d) for d in numbers.kernel_spatial_dimensions)
+    k = kernel.size(numbers.kernel_input_feature_dimension) * taps
+    flops = convolution_flops(instruction, inputs, kernel, outputs)
+    kind: Kind = "convolution" if instruction.opcode == "convolution" else "cuDNN"
+    return Matmul(instruction, kind, groups, m, n, k, lhs, rhs, result, numbers, flops, fusion)
+
+
+def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | None, ArrayShape | None]:
+    """Input, kernel and output as the labels mean them: a call for a gradient returns the input, or the kernel."""
+    first, second, result = _array(instruction, 0), _array(instruction, 1), _first(instruction.shape)
+    target = instruction.string("custom_call_target") or "" if instruction.opcode == "custom-call" else ""
+    if target.startswith(f"{_CUDNN}BackwardInput"):
+        return result, second, first
+    if target.startswith(f"{_CUDNN}BackwardFilter"):
+        return first, result, second
+    return first, second, result
+
+
+def _outermost_fusions(module: Module) -> dict[Computation, Instruction]:
+    """The fusion around each fused computation; a fusion inside another gives way to that."""
+    callers = {c: i for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
+    outermost = {}
+    for computation, caller in callers.items():
+        seen = {computation}
+        while (outer := callers.get(caller.computation)) is not None and caller.computation not in seen:
+            seen.add(caller.computation)
+            caller = outer
+        outermost[computation] = caller
+    return outermost
+
+
+def _array(instruction: Instruction, number: int) -> ArrayShape | None:
+    return _first(instruction.operand_shape(number)) if number < len(instruction.operands) else None
+
+
+def _first(shape: Shape) -> ArrayShape | None:
+    """The array itself, or the first of a tuple: what comes behind it is a library's scratch memory."""
+    if isinstance(shape, TupleShape) and shape.elements:
+        shape = shape.elements[0]
+    return shape if isinstance(shape, ArrayShape) else None
+
+
+def _sizes(shape: ArrayShape, dimensions: Iterable[int]) -> int:
+    return prod(shape.sizes[d] for d in dimensions if 0 <= d < shape.rank)
+
+
+def _others(shape: ArrayShape, *taken: Sequence[int]) -> Iterator[int]:
+    return (d for d in range(shape.rank) if not any(d in dimensions for dimensions in taken))
+
+
+def _fit(lhs: ArrayShape, rhs: ArrayShape, numbers: DotDimensionNumbers) -> bool:
+    left, right = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    return _sizes(lhs, left) == _sizes(rhs, right)
+
+
+def _integers(value: Json) -> tuple[int, ...]:
+    """Whole numbers, which JSON made of a proto writes as texts."""
+    listed = value if isinstance(value, tuple) else ()
+    texts = (str(item) for item in listed)
+    return tuple(int(text) for text in texts if text.isdecimal() and len(text) < 20)

@@ -1,0 +1,94 @@
+"""What bounds an operation on a chip: its arithmetic, or the bytes that it moves.
+
+An operation takes at least as long as its flops at the chip's peak, and as its bytes at the bandwidth of the main
+memory. Mirrors the bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.matmuls import matmul_of
+from hlo_cli.analysis.cost.product_type import product_type
+from hlo_cli.analysis.cost.traversal import callees_first
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
+
+Bound = Literal["compute", "memory", "free", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What bounds an operation, and how long it takes at its roofline; None for what nobody knows the rate of.
+
+    `ridge` is the intensity, in flops a byte, from which on operations of this type are bound by arithmetic.
+    `uncached_seconds` is what moving takes where all that fits beside the main memory stays there.
+    """
+
+    bound: Bound
+    compute_seconds: float | None
+    memory_seconds: float
+    ridge: float | None
+    uncached_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The longer of both: what it takes if all that it reads and writes goes through the main memory."""
+        return max(self.compute_seconds or 0.0, self.memory_seconds)
+
+    @property
+    def at_least_seconds(self) -> float:
+        """No schedule makes it faster, even if it finds and leaves as much as fits in caches."""
+        return max(self.compute_seconds or 0.0, self.uncached_seconds)
+
+
+def roofline(cost: Cost, throughput: Throughput, element_type: str) -> Roofline:
+    """What bounds a cost on a chip that calculates in this type.
+
+    `unknown` if nobody knows what a part of it costs, or how fast the chip is; `free` if it costs nothing.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
+    >>> v5e = throughput_of("v5e")
+    >>> roofline(Cost({"flops": 4e12, "bytes accessed": 1e9}), v5e, "bf16").bound
+    'compute'
+    >>> found = roofline(Cost({"flops": 1e9, "bytes accessed": 819e9}), v5e, "bf16")
+    >>> found.bound, found.seconds, round(found.ridge)
+    ('memory', 1.0, 241)
+    >>> roofline(Cost(), v5e, "bf16").bound, roofline(Cost({}, unknown=1), v5e, "bf16").bound
+    ('free', 'unknown')
+    """
+    peak, flops = throughput.at_most(element_type), max(cost.flops, 0)
+    bandwidth, moved = throughput.memory.per_second, max(cost.bytes_accessed, 0)
+    memory, uncached = moved / bandwidth, max(moved - throughput.cache_bytes, 0) / bandwidth
+    if peak is None:  # nothing to calculate takes no time, whatever the chip
+        compute, ridge = (None if flops else 0.0), None
+    else:
+        compute, ridge = flops / peak.per_second, peak.per_second / bandwidth
+    return Roofline(_bound(cost, compute, memory), compute, memory, ridge, uncached)
+
+
+def calculating_type(instruction: Instruction) -> str:
+    """The element type that most of an operation's flops are in: that of its largest product, else of its result.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[2,5] dot(s8[2,3] a, s8[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> calculating_type(parse_module(text).entry.root)
+    's8'
+    """
+    inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
+    found = (matmul_of(each) for each in (instruction, *inner))
+    if products := [matmul for matmul in found if matmul is not None]:
+        return product_type(max(products, key=lambda matmul: matmul.flops))
+    arrays = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
+    return next((array.element_type.name for array in arrays), "f32")
+
+
+def _bound(cost: Cost, compute: float | None, memory: float) -> Bound:
+    if cost.unknown or compute is None:
+        return "unknown"
+    if not compute and not memory:
+        return "free"
+    return "compute" if compute >= memory else "memory"

@@ -1,0 +1,37 @@
+"""How the TPU compiler counts costs: with the padded sizes of arrays, and the estimates that kernels carry.
+
+Not in XLA's public source. Found by comparison with what libtpu 0.0.51 says: flops, transcendentals and bytes are the
+same to the last bit, but for sorts, calls of a SparseCore, and collectives that run inside of fusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from hlo_cli.analysis.cost.cost import Rules
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.source import HloError
+
+TABLE_ALIGNMENT: Final[Mapping[str, int]] = MappingProxyType(
+    {"v2": 1024, "v3": 1024, "v4": 512, "v4-core": 512, "v5e": 512, "v5p": 32, "v6e": 32, "7x": 32}
+)
+"""To how many bytes each generation rounds up the tables of tuples."""
+
+
+def tpu_rules(chip: str, *, float32: bool = False) -> Rules:
+    """The rules of the compiler for this TPU; HloError for other chips.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
+    >>> root = parse_module("r = f32[3]{0:T(128)} negate(f32[3]{0:T(128)} a)").entry.root
+    >>> cost_of(root).bytes_accessed, cost_of(root, rules=tpu_rules("v5e")).bytes_accessed
+    (24, 1024)
+    """
+    name = find_chip(chip).name
+    if name not in TABLE_ALIGNMENT:
+        raise HloError(f"{name} is no TPU; the rules are known for {', '.join(TABLE_ALIGNMENT)}")
+    return Rules(
+        float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=TABLE_ALIGNMENT[name]
+    )

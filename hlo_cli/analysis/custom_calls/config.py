@@ -1,0 +1,157 @@
+"""What a custom call is given beside its operands: the configuration, taken apart where its format is known.
+
+Mirrors how xla/service/gpu and xla/service/cpu read `backend_config`: as JSON of a compiler's own fields, as a
+dictionary of MLIR attributes for typed calls, or as bytes that only the function understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from hlo_cli.analysis.custom_calls.body import Body, body_of, digest_of
+from hlo_cli.analysis.custom_calls.mlir_text import (
+    MlirArray,
+    MlirAttribute,
+    MlirDictionary,
+    MlirScalar,
+    MlirText,
+    read_dictionary,
+)
+from hlo_cli.ir.attributes.annotations import BackendConfig, Json
+
+PayloadKind = Literal["none", "JSON", "MLIR dictionary", "program", "text", "bytes"]
+
+_GIVEN_TO_CALL = "custom_call_backend_config"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of a configuration: where it stands, as `custom_call_config.body`, and the program it is, if any.
+
+    `type` is the one that MLIR gives it, empty for JSON. Lists of plain values are one value.
+    """
+
+    path: str
+    value: bool | int | float | str | None
+    type: str = ""
+    body: Body | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing: an empty list, record or text."""
+        return self.value in ("", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The configuration of a call: its kind, its bytes, its values one by one.
+
+    `attributes` are those that a typed call passes on, `opaque` the text that other calls hand to their function.
+    """
+
+    kind: PayloadKind
+    bytes: int = 0
+    digest: str = ""
+    fields: tuple[Field, ...] = ()
+    attributes: MlirDictionary | None = None
+    opaque: str = ""
+
+    @property
+    def bodies(self) -> tuple[Field, ...]:
+        """The values that are programs."""
+        return tuple(field for field in self.fields if field.body is not None)
+
+
+def payload_of(config: BackendConfig | None) -> Payload:
+    """What a configuration holds.
+
+    >>> payload_of(BackendConfig("{uplo = 76 : ui8}")).fields
+    (Field(path='uplo', value=76, type='ui8', body=None),)
+    >>> payload = payload_of(BackendConfig('{"a":{"b":["1","2"]},"custom_call_backend_config":{"opaque":"x"}}'))
+    >>> [(field.path, field.value) for field in payload.fields], payload.opaque
+    ([('a.b', '1, 2'), ('custom_call_backend_config.opaque', 'x')], 'x')
+    """
+    return Payload("none") if config is None or not config.text else _read(config.text)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Payload:
+    config = BackendConfig(text)
+    data = text.encode("utf-8", "surrogateescape")
+    size, digest = len(data), digest_of(data)
+    if not config.json and text.strip() == "{}":
+        return Payload("none", size, digest, attributes=MlirDictionary(()))
+    if isinstance(config.json, Mapping):
+        fields = tuple(_json_fields(config.json))
+        opaque, attributes = (config.get(_GIVEN_TO_CALL, name) for name in ("opaque", "attributes"))
+        dictionary = read_dictionary(attributes) if isinstance(attributes, str) else None
+        return Payload("JSON", size, digest, fields, dictionary, opaque if isinstance(opaque, str) else "")
+    if (dictionary := read_dictionary(text)) is not None:
+        return Payload("MLIR dictionary", size, digest, tuple(_mlir_fields("", dictionary)), dictionary)
+    if (body := body_of(text)) is not None:
+        return Payload("program", size, digest, (Field("", text, body=body),), opaque=text)
+    return Payload("text" if text.isprintable() else "bytes", size, digest, opaque=text)
+
+
+def _json_fields(config: Mapping[str, Json]) -> Iterator[Field]:
+    """Every value in the order of the text, however deep it lies."""
+    pending: list[tuple[str, Json]] = [("", config)]
+    while pending:
+        path, value = pending.pop()
+        match value:
+            case Mapping() if value:
+                inner = [(f"{path}.{key}" if path else key, each) for key, each in value.items()]
+                pending.extend(reversed(inner))
+            case tuple() if value and any(isinstance(each, tuple | Mapping) for each in value):
+                pending.extend(reversed([(f"{path}[{n}]", each) for n, each in enumerate(value)]))
+            case tuple():
+                yield Field(path, ", ".join(map(_plain, value)))
+            case Mapping():
+                yield Field(path, "")
+            case str():
+                yield from _text_fields(path, value)
+            case _:
+                yield Field(path, value)
+
+
+def _text_fields(path: str, text: str) -> Iterable[Field]:
+    """A text, or what it says if it is a dictionary of attributes."""
+    if text.startswith("{") and (dictionary := read_dictionary(text)) is not None and dictionary.entries:
+        return _mlir_fields(path, dictionary)
+    return (Field(path, text, body=body_of(text)),)
+
+
+def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[Field]:
+    """Every attribute in the order of the text, however deep it lies."""
+    pending: list[tuple[str, MlirAttribute]] = [(path, dictionary)]
+    while pending:
+        at, value = pending.pop()
+        match value:
+            case MlirDictionary(entries=entries):
+                pending.extend((f"{at}.{name}" if at else name, each) for name, each in reversed(entries))
+            case MlirScalar(value=number, type=type_name):
+                yield Field(at, number, type_name)
+            case _:
+                text = str(value)
+                yield Field(at, text, _kind_of(value), body_of(text))
+
+
+def _kind_of(attribute: MlirAttribute) -> str:
+    """What kind of attribute it is, in one word: a type, `array of i64`, `string`, or nothing for what FFI refuses."""
+    match attribute:
+        case MlirScalar(type=type_name):
+            return type_name
+        case MlirArray(type=type_name):
+            return f"array of {type_name}"
+        case MlirText():
+            return "string"
+        case MlirDictionary():
+            return "dictionary"
+    return ""
+
+
+def _plain(value: Json) -> str:
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -1,0 +1,65 @@
+"""Operations that compute each element from the elements at the same place: they may overwrite what they read.
+
+Mirrors `HloInstruction::IsElementwiseOnOperand` of xla/hlo/ir/hlo_instruction.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.dataflow.users import users_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
+
+UNARY: Final = frozenset(
+    """abs acos acosh asin asinh atanh cbrt ceil convert copy cosine cosh count-leading-zeros erf exponential
+    exponential-minus-one floor imag is-finite log log-plus-one logistic negate not popcnt real reduce-precision
+    round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
+)
+_ELEMENTWISE: Final = UNARY | frozenset(
+    """add and atan2 clamp compare complex divide map maximum minimum multiply or power remainder rng select
+    shift-left shift-right-arithmetic shift-right-logical stochastic-convert subtract xor""".split()
+)
+
+
+def is_elementwise_on(instruction: Instruction, position: int) -> bool:
+    """Whether each element of the result is computed from the operand's element at the same place.
+
+    >>> from hlo_cli import parse_module
+    >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
+    >>> is_elementwise_on(root, 0), is_elementwise_on(root, 1)
+    (True, False)
+    """
+    if instruction.opcode in _ELEMENTWISE:
+        return True
+    match instruction.opcode:
+        case "dynamic-update-slice":
+            return position == 0
+        case "bitcast-convert":
+            given = instruction.operand_shape(position)
+            return (
+                isinstance(instruction.shape, ArrayShape)
+                and isinstance(given, ArrayShape)
+                and (instruction.shape.element_type.bits == given.element_type.bits)
+            )
+        case "fusion":
+            return _is_fused_elementwise(instruction, position)
+    return False
+
+
+def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
+    """Whether all operations from the parameter on are elementwise."""
+    called = fusion.called_computations[:1]
+    if not called or position >= len(called[0].parameters):
+        return False
+    users = users_of(called[0])
+    waiting, seen = [called[0].parameters[position]], set[Instruction]()
+    while waiting:
+        instruction = waiting.pop()
+        for user in users.get(instruction, ()):
+            if user.opcode == "fusion" or not is_elementwise_on(user, user.operands.index(instruction)):
+                return False
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return True

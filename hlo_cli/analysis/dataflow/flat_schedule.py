@@ -1,0 +1,124 @@
+"""The flattened schedule: all that runs, in one line, computations laid out before the instruction that calls them.
+
+Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop bodies stand once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain
+from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.opcode import wrapped_opcode
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A computation in the flattened schedule: it runs from `start` up to, not including, `end`.
+
+    `caller` is None for the entry; `depth` counts the callers around it.
+    """
+
+    computation: Computation
+    caller: Instruction | None
+    start: int
+    end: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlatSchedule:
+    """Every instruction that runs, by position, and the computations in the order in which they begin.
+
+    `ticks[n]` is the position of instruction number n of the places, or -1 if it does not run by itself. A sugared
+    asynchronous start stands several times, as the parameters and the operation that it hides take positions too; the
+    last one is its own.
+    """
+
+    sequence: tuple[Instruction, ...]
+    runs: tuple[Run, ...]
+    spans: Mapping[Computation, Run]
+    ticks: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """One past the last position: when the program has ended."""
+        return len(self.sequence)
+
+
+@dataclass(slots=True)
+class _Frame:
+    computation: Computation
+    caller: Instruction | None
+    start: int
+    run: int
+    next: int = 0
+
+
+def flat_schedule(
+    places: Places,
+    entry: Computation,
+    chains: Mapping[Instruction, AsyncChain],
+    orders: Mapping[Computation, Sequence[Instruction]] | None = None,
+) -> FlatSchedule:
+    """The flattened schedule of the computations below the entry, each in its order, or else in that of its text.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.dataflow.positions import places_of
+    >>> text = '''HloModule m
+    ... f { ROOT a = f32[] parameter(0) }
+    ... ENTRY e { p = f32[] parameter(0) ROOT c = f32[] call(p), to_apply=f }'''
+    >>> module = parse_module(text)
+    >>> [i.name for i in flat_schedule(places_of(module), module.entry, {}).sequence]
+    ['p', 'a', 'c']
+    """
+    sequence: list[Instruction] = []
+    ticks = [-1] * len(places.instructions)
+    runs: list[Run | None] = [None]
+    placed = {entry}
+    frames = [_Frame(entry, None, 0, 0)]
+    unplaced: dict[Instruction, Iterator[Computation]] = {}
+    while frames:
+        frame = frames[-1]
+        instructions = (orders or {}).get(frame.computation, frame.computation.instructions)
+        base = places.base[frame.computation]
+        called = None
+        for n in range(frame.next, len(instructions)):
+            instruction = instructions[n]
+            if instruction.opcode in CONTROL_FLOW:
+                left = unplaced.setdefault(instruction, iter(_runs(instruction, chains)))
+                called = next((c for c in left if c not in placed and c in places.base), None)
+                is_sugared = instruction in chains and wrapped_opcode(instruction.opcode) is not None
+                if called is not None:
+                    sequence.extend([instruction] * (len(chains[instruction].operands) if is_sugared else 0))
+                    placed.add(called)
+                    frame.next = n
+                    frames.append(_Frame(called, instruction, len(sequence), len(runs)))
+                    runs.append(None)
+                    break
+                if is_sugared and chains[instruction].binding is instruction:
+                    sequence.append(instruction)
+            elif instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:
+                sequence.extend([instruction] * (len(instruction.operands) + 1))
+            ticks[base + instruction.index] = len(sequence)
+            sequence.append(instruction)
+        if called is None:
+            frames.pop()
+            runs[frame.run] = Run(frame.computation, frame.caller, frame.start, len(sequence), len(frames))
+    finished = tuple(run for run in runs if run is not None)
+    return FlatSchedule(tuple(sequence), finished, {run.computation: run for run in finished}, tuple(ticks))
+
+
+def _runs(caller: Instruction, chains: Mapping[Instruction, AsyncChain]) -> tuple[Computation, ...]:
+    """The computations that run just before an instruction."""
+    match caller.opcode:
+        case "while":
+            return caller.called_computations[::-1]
+        case "call" | "conditional":
+            return caller.called_computations
+    chain = chains.get(caller)
+    return (chain.computation,) if chain and chain.computation and chain.binding is caller else ()

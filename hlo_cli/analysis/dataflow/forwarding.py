@@ -1,0 +1,227 @@
+"""Which parts of its result an instruction only passes on, and where they come from.
+
+Mirrors the update rules of xla/hlo/analysis/hlo_dataflow_analysis.cc. A place whose source is itself defines a value;
+a place in `phis` gets whatever comes by one of several ways.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain, has_same_arrays, is_async_end, is_async_start
+from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ShapeIndex, TupleShape
+
+_INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
+
+
+class Sources:
+    """Where the value at each place comes from, filled instruction by instruction.
+
+    `source[place]` is the place it is passed on from, or the place itself; `phis[place]` lists the ways instead.
+    """
+
+    __slots__ = ("_chains", "_places", "phis", "source")
+
+    def __init__(self, places: Places, chains: Mapping[Instruction, AsyncChain]) -> None:
+        self._places = places
+        self._chains = chains
+        self.source = list(range(len(places)))
+        self.phis: dict[int, tuple[int, ...]] = {}
+        for instruction in places.instructions:
+            if (rule := _RULES.get(instruction.opcode)) is not None:
+                rule(self, instruction)
+            elif is_async_start(instruction.opcode) or is_async_end(instruction.opcode):
+                self.asynchronous(instruction)
+        for computation, context in places.contexts.of.items():
+            if context == "global" and computation in places.contexts.callers:
+                self.parameters(computation, places.contexts.callers[computation])
+
+    def forward(self, first: int, origin: int, count: int) -> None:
+        """`count` places from `first` on pass on those from `origin` on, unless shapes that do not fit cut them."""
+        last = self._places.first[self._places.owner[origin] + 1]
+        count = min(count, last - origin)
+        self.source[first : first + count] = range(origin, origin + count)
+
+    def whole(self, instruction: Instruction) -> None:
+        """The whole result is that of the operand."""
+        if instruction.operands:
+            origin = self._places.operand_place(instruction, 0)
+            self.forward(self._places.first_of(instruction), origin, len(self._places.parts(instruction)))
+
+    def below_top(self, instruction: Instruction) -> None:
+        """A copy of a tuple is a new tuple of the same elements."""
+        if isinstance(instruction.shape, TupleShape) and instruction.operands:
+            origin = self._places.operand_place(instruction, 0)
+            self.forward(self._places.first_of(instruction) + 1, origin + 1, len(self._places.parts(instruction)) - 1)
+
+    def element(self, instruction: Instruction) -> None:
+        """An element of a tuple."""
+        if not instruction.operands:
+            return
+        match = _INDEX.match(instruction.raw[1])
+        taken = int(match[1]) if match else instruction.integer("index") or 0
+        origin = self._places.operand_place(instruction, 0)
+        index = (*self._places.index(origin), taken)
+        parts = self._places.parts(instruction.operands[0])
+        if (at := parts.ordinals.get(index)) is not None:
+            first = self._places.first_of(instruction)
+            self.forward(
+                first, self._places.first_of(instruction.operands[0]) + at, len(self._places.parts(instruction))
+            )
+
+    def elements(self, instruction: Instruction) -> None:
+        """A tuple of its operands."""
+        self._elements(instruction, (), [(instruction, n) for n in range(len(instruction.operands))])
+
+    def called_root(self, instruction: Instruction) -> None:
+        """What the called computation returns."""
+        for called in instruction.called_computations[:1]:
+            if called.root is not None and called in self._places.base:
+                count = len(self._places.parts(instruction))
+                self.forward(self._places.first_of(instruction), self._places.first_of(called.root), count)
+
+    def loop(self, instruction: Instruction) -> None:
+        """What the body returns, or what went in."""
+        body = instruction.called_computations[0].root if instruction.called_computations else None
+        if instruction.operands and body is not None and body.computation in self._places.base:
+            ways = (self._places.first_of(body), self._places.operand_place(instruction, 0))
+            self._phi(self._places.first_of(instruction), len(self._places.parts(instruction)), ways)
+
+    def branches(self, instruction: Instruction) -> None:
+        """What one of the branches returns."""
+        roots = [c.root for c in instruction.called_computations if c.root is not None and c in self._places.base]
+        ways = tuple(map(self._places.first_of, roots))
+        self._phi(self._places.first_of(instruction), len(self._places.parts(instruction)), ways)
+
+    def operands_at(self, instruction: Instruction, index: ShapeIndex) -> None:
+        """The operand, or the operands one by one, stand at this index of the result."""
+        operands = [(instruction, n) for n in range(len(instruction.operands))]
+        if len(operands) == 1 or instruction.opcode == "send":
+            self._elements(instruction, index[:-1], operands[:1], index[-1])
+        else:
+            self._elements(instruction, index, operands)
+
+    def from_operand(self, instruction: Instruction, index: ShapeIndex, at: ShapeIndex) -> None:
+        """What stands in the operand at `index` stands in the result at `at`; a tuple that is all of it is new."""
+        if not instruction.operands:
+            return
+        below = self._places.parts(instruction).below(at)
+        origin = self._places.parts(instruction.operands[0]).ordinals.get(index)
+        if origin is None or not below:
+            return
+        first = self._places.first_of(instruction)
+        self.forward(first + below.start, self._places.first_of(instruction.operands[0]) + origin, len(below))
+        if not at and isinstance(instruction.shape, TupleShape):
+            self.source[first] = first
+
+    def asynchronous(self, instruction: Instruction) -> None:
+        """Operands, as far as they are bound, and what the wrapped computation returns; tables of tuples are new."""
+        chain = self._chains.get(instruction)
+        if chain is None:
+            return
+        parts, first = self._places.parts(instruction), self._places.first_of(instruction)
+        if is_async_start(instruction.opcode) or instruction.opcode.endswith("-update"):
+            self._elements(instruction, (0,), chain.operands)
+            self._output(instruction, chain, parts.below((1,)))
+            if instruction is not chain.start:
+                self._contexts(instruction)
+        else:
+            self._output(instruction, chain, range(len(parts)))
+        for n, shape in enumerate(parts.shapes):
+            if isinstance(shape, TupleShape):
+                self.source[first + n] = first + n
+
+    def _contexts(self, update: Instruction) -> None:
+        """An update that binds nothing keeps the contexts of its operand, unless it says that its own alias them."""
+        if update.operands[0].shape != update.shape or "output_to_operand_aliasing" in update.raw[1]:
+            return
+        parts, operand = self._places.parts(update), self._places.first_of(update.operands[0])
+        behind = parts.elements[2] if len(parts.elements) > 3 else len(parts)
+        self.forward(self._places.first_of(update) + behind, operand + behind, len(parts) - behind)
+
+    def parameters(self, computation: Computation, callers: Sequence[Instruction]) -> None:
+        """What callers hand to the parameters of a computation."""
+        for number, parameter in enumerate(computation.parameters):
+            ways: list[int] = []
+            is_loop = False
+            for caller in callers:
+                if caller.computation not in self._places.base:
+                    continue  # it is fused, and may call nothing that runs
+                ways.extend(self._handed(caller, computation, number))
+                if caller.opcode == "while" and caller.called_computations[0].root not in (None, parameter):
+                    ways.append(self._places.first_of(caller.called_computations[0].root))
+                    is_loop = True
+            first, count = self._places.first_of(parameter), len(self._places.parts(parameter))
+            if len(ways) == 1 and not is_loop:
+                self.forward(first, ways[0], count)
+            elif ways:
+                self._phi(first, count, tuple(ways))
+
+    def _handed(self, caller: Instruction, computation: Computation, number: int) -> Iterable[int]:
+        """The places of what one caller hands to the parameter of this number."""
+        operands = [(caller, n) for n in range(len(caller.operands))]
+        if caller.opcode == "conditional":
+            branches = enumerate(caller.called_computations, 1)
+            operands = [operands[n] for n, called in branches if called is computation and n < len(operands)]
+            return [self._places.operand_place(*operand) for operand in operands] if number == 0 else []
+        if (chain := self._chains.get(caller)) is not None:
+            operands = list(chain.operands)
+        return [self._places.operand_place(*operand) for operand in operands[number : number + 1]]
+
+    def _elements(
+        self, instruction: Instruction, index: ShapeIndex, operands: Sequence[tuple[Instruction, int]], start: int = 0
+    ) -> None:
+        """The operands stand one by one as elements of the tuple at `index`."""
+        first, parts = self._places.first_of(instruction), self._places.parts(instruction)
+        for number, operand in enumerate(operands, start):
+            below = parts.below((*index, number))
+            if below:
+                self.forward(first + below.start, self._places.operand_place(*operand), len(below))
+
+    def _output(self, instruction: Instruction, chain: AsyncChain, below: range) -> None:
+        """What the wrapped computation returns; for a sugared chain, what the first that binds it holds."""
+        places, first = self._places, self._places.first_of(instruction)
+        if not below:
+            return
+        root = chain.computation.root if chain.computation is not None else None
+        if root is None or chain.computation not in places.base:
+            shape = places.parts(instruction).shapes[below.start]
+            for member in chain.members[: chain.members.index(instruction)]:
+                output = places.parts(member).below((1,))
+                if output and has_same_arrays(places.parts(member).shapes[output.start], shape):
+                    self.forward(first + below.start, places.first_of(member) + output.start, len(below))
+                    return
+        elif has_same_arrays(places.parts(instruction).shapes[below.start], root.shape):
+            origin = places.first_of(root)
+            if instruction is chain.start and root.opcode == "dynamic-update-slice":
+                origin = places.operand_place(instruction, 0)
+            self.forward(first + below.start, origin, len(below))
+
+    def _phi(self, first: int, count: int, ways: tuple[int, ...]) -> None:
+        rests = [self._places.first[self._places.owner[way] + 1] - way for way in ways]
+        for n in range(count):
+            self.phis[first + n] = tuple(way + n for way, rest in zip(ways, rests, strict=True) if n < rest)
+
+
+_RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
+    **dict.fromkeys(("bitcast", "domain", "opt-barrier", "add-dependency", "all-reduce-done"), Sources.whole),
+    "get-tuple-element": Sources.element,
+    "tuple": Sources.elements,
+    "copy": Sources.below_top,
+    "while": Sources.loop,
+    "conditional": Sources.branches,
+    "call": Sources.called_root,
+    "copy-start": lambda sources, i: sources.operands_at(i, (1,)),
+    "all-gather-start": lambda sources, i: sources.operands_at(i, (0,)),
+    "collective-permute-start": lambda sources, i: sources.operands_at(i, (0,)),
+    "send": lambda sources, i: sources.operands_at(i, (0,)),
+    "copy-done": lambda sources, i: sources.from_operand(i, (0,), ()),
+    "all-gather-done": lambda sources, i: sources.from_operand(i, (1,), ()),
+    "collective-permute-done": lambda sources, i: sources.from_operand(i, (1,), ()),
+    "recv-done": lambda sources, i: sources.from_operand(i, (0,), (0,)),
+}

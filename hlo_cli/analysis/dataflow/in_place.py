@@ -1,0 +1,134 @@
+"""In-place operations: which elements of their results must lie where their operands do.
+
+Mirrors `GetInPlaceInputOutputPairs` of xla/hlo/analysis/alias_info.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ShapeIndex, TupleShape
+
+_PLAIN = {"dynamic-update-slice": 0, "set-dimension-size": 0, "ragged-all-to-all": 1}
+_ALIASING = "output_to_operand_aliasing"
+
+
+class InPlacePair(NamedTuple):
+    """An element of an operand, and the element of the result that overwrites it."""
+
+    operand_number: int
+    operand_index: ShapeIndex
+    output_index: ShapeIndex
+
+
+class InPlace:
+    """Finds the in-place pairs of instructions, those of each fused computation once.
+
+    `through` are the opcodes that a fusion's body may have between a parameter and the operation in place.
+    """
+
+    __slots__ = ("_fused", "_through")
+
+    def __init__(self, through: frozenset[str] = frozenset(("bitcast",))) -> None:
+        self._through = through
+        self._fused: dict[Computation, tuple[InPlacePair, ...]] = {}
+
+    def pairs(self, instruction: Instruction) -> tuple[InPlacePair, ...]:
+        """The pairs of an instruction that is not asynchronous.
+
+        >>> from hlo_cli import parse_module
+        >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
+        >>> InPlace().pairs(root)
+        (InPlacePair(operand_number=0, operand_index=(), output_index=()),)
+        """
+        match instruction.opcode:
+            case "dynamic-update-slice" | "set-dimension-size" | "ragged-all-to-all":
+                return (InPlacePair(_PLAIN[instruction.opcode], (), ()),)
+            case "scatter":
+                return _one_by_one(len(instruction.operands) // 2)
+            case "all-reduce-start":
+                return _one_by_one(len(instruction.operands))
+            case "collective-permute" | "collective-permute-start":
+                return tuple(_permuted(instruction))
+            case "custom-call":
+                return tuple(_declared(instruction))
+            case "fusion":
+                return (*_declared(instruction), *self.of_body(instruction))
+        return ()
+
+    def of_body(self, fusion: Instruction) -> tuple[InPlacePair, ...]:
+        """The pairs that follow from what a fusion's computation does."""
+        if not fusion.called_computations:
+            return ()
+        computation = fusion.called_computations[0]
+        if computation not in self._fused:
+            self._fused[computation] = ()  # for computations that call themselves, in broken modules
+            self._fused[computation] = tuple(self._pairs_of_body(computation))
+        return self._fused[computation]
+
+    def _pairs_of_body(self, computation: Computation) -> Iterator[InPlacePair]:
+        if computation.root is None:
+            return
+        for output_index, _ in computation.root.shape.leaves:
+            found, index = self._origin(computation.root, output_index)
+            pairs = self.of_body(found) if found.opcode == "fusion" else self.pairs(found)
+            pair = next((pair for pair in pairs if pair.output_index == index), None)
+            if pair is None or pair.operand_number >= len(found.operands):
+                continue
+            found, index = self._origin(found.operands[pair.operand_number], pair.operand_index)
+            crossed = self.pairs(found) if found.opcode == "fusion" else ()
+            for nested in crossed:
+                if nested.output_index == index:
+                    found, index = self._origin(found.operands[nested.operand_number], nested.operand_index)
+                    break
+            if found.opcode == "parameter" and found in computation.parameters:
+                yield InPlacePair(computation.parameters.index(found), index, output_index)
+
+    def _origin(self, instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
+        """Where an element comes from, through tuples, then elements of tuples, then bitcasts."""
+        while instruction.opcode == "tuple" and index and index[0] < len(instruction.operands):
+            instruction, index = instruction.operands[index[0]], index[1:]
+        while instruction.opcode == "get-tuple-element" and instruction.operands:
+            index = (instruction.integer("index") or 0, *index)
+            instruction = instruction.operands[0]
+        while instruction.opcode in self._through and instruction.operands and not index:
+            instruction = instruction.operands[0]
+        return instruction, index
+
+
+def async_pairs(member: Instruction, start: Instruction) -> Iterator[InPlacePair]:
+    """The pairs of a member of an asynchronous chain: a done repeats those of the start's output."""
+    if member is start or member.opcode.endswith("-update"):
+        yield from _declared(member)
+        return
+    for pair in _declared(start):
+        if pair.output_index[:1] == (1,):
+            yield InPlacePair(0, (0, pair.operand_number, *pair.operand_index), pair.output_index[1:])
+
+
+def _declared(instruction: Instruction) -> Iterator[InPlacePair]:
+    if _ALIASING in instruction.raw[1]:
+        for alias in instruction.items_of(_ALIASING, OutputOperandAlias):
+            yield InPlacePair(alias.operand_number, alias.operand_index, alias.output_index)
+
+
+def _one_by_one(count: int) -> tuple[InPlacePair, ...]:
+    if count == 1:
+        return (InPlacePair(0, (), ()),)
+    return tuple(InPlacePair(n, (), (n,)) for n in range(count))
+
+
+def _permuted(instruction: Instruction) -> Iterator[InPlacePair]:
+    """With slices the second operand is overwritten, element by element if it is a tuple."""
+    if len(instruction.operands) != 4 or "slice_sizes" not in instruction.raw[1]:
+        return
+    place: ShapeIndex = (1,) if instruction.opcode.endswith("-start") else ()
+    target = instruction.operands[1].shape
+    if isinstance(target, TupleShape):
+        yield from (InPlacePair(1, (n,), (*place, n)) for n in range(len(target.elements)))
+    else:
+        yield InPlacePair(1, (), place)

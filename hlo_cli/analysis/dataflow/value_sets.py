@@ -1,0 +1,80 @@
+"""Which value is at each place: the one defined there, or one that comes from elsewhere.
+
+Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in its static single assignment form. A value is known by the place
+that defines it; a phi, which comes from several, by the place where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain
+from hlo_cli.analysis.dataflow.forwarding import Sources
+from hlo_cli.analysis.dataflow.phi_graph import simplified
+from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.analysis.dataflow.post_order import instruction_post_order
+from hlo_cli.ir.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflow:
+    """`value[place]` is the value there; `values` are all of them in XLA's order, which `rank` counts; `phis` those
+    that come from several places. `position[n]` is the place of instruction number n in its computation's post-order.
+    """
+
+    places: Places
+    chains: Mapping[Instruction, AsyncChain]
+    value: tuple[int, ...]
+    values: tuple[int, ...]
+    rank: Mapping[int, int]
+    phis: frozenset[int]
+    position: tuple[int, ...]
+
+
+def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
+    """The values of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.dataflow.positions import places_of
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT t = (f32[2], f32[2]) tuple(p, p) }"
+    >>> dataflow_of(places_of(parse_module(text)), {}).value
+    (0, 1, 0, 0)
+    """
+    sources = Sources(places, chains)
+    resolved = _resolved(sources.source)
+    inputs = {phi: tuple(resolved[way] for way in ways) for phi, ways in sources.phis.items()}
+    final = simplified(inputs)
+    value = tuple(final.get(place, place) for place in resolved)
+    phis = frozenset(phi for phi in inputs if phi not in final)
+    position, ordered = _in_post_order(places)
+    values = (*(p for p in ordered if value[p] == p and p not in phis), *(p for p in ordered if p in phis))
+    return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis, position)
+
+
+def _resolved(source: list[int]) -> list[int]:
+    """The place where each chain of places that pass a value on begins; where a broken module runs in a circle, one."""
+    seen_from = [-1] * len(source)
+    for place in range(len(source)):
+        at, path = place, list[int]()
+        while source[at] != at:
+            if seen_from[at] == place:
+                source[at] = at
+                break
+            seen_from[at] = place
+            path.append(at)
+            at = source[at]
+        for passed in path:
+            source[passed] = at
+    return source
+
+
+def _in_post_order(places: Places) -> tuple[tuple[int, ...], list[int]]:
+    """The post-order position of every instruction in its computation, and all places in that order."""
+    position = [0] * len(places.instructions)
+    ordered: list[int] = []
+    for computation, base in places.base.items():
+        for n, index in enumerate(instruction_post_order(computation, text=places.text)):
+            position[base + index] = n
+            ordered.extend(range(places.first[base + index], places.first[base + index + 1]))
+    return tuple(position), ordered

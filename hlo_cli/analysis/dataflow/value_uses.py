@@ -1,0 +1,70 @@
+"""What does something with a value, wherever it stands: under other names, in tuples, in what is called.
+
+Mirrors `HloValue::GetUses` of xla/service/hlo_value.cc, less the uses that only hand the value on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ShapeIndex
+
+NO_USE: Final = frozenset(("tuple", "domain"))
+"""Opcodes that look at nothing of what they take, unless they return it."""
+
+TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
+"""Opcodes that look at the table of a tuple alone."""
+
+
+def value_at(dataflow: Dataflow, instruction: Instruction, index: ShapeIndex) -> int | None:
+    """The value that stands in an instruction's result at an index; None if there is no such place.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> facts = any_order(parse_module("ENTRY e { p = f32[] parameter(0)  ROOT t = (f32[]) tuple(p) }"))
+    >>> value_at(facts.dataflow, facts.module.entry.root, (0,)), value_at(facts.dataflow, facts.module.entry.root, (1,))
+    (0, None)
+    """
+    places = dataflow.places
+    if instruction.computation not in places.base:
+        return None
+    ordinal = places.parts(instruction).ordinals.get(index)
+    return None if ordinal is None else dataflow.value[places.first_of(instruction) + ordinal]
+
+
+def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
+    """The instructions that do something with a value, in the order of the text.
+
+    What only hands it on is none of them, but where it is made, the root that returns it is.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> text = '''HloModule m  ENTRY e { p = f32[] parameter(0)  q = f32[] parameter(1)  t = (f32[], f32[]) tuple(p, q)
+    ...   a = f32[] get-tuple-element(t), index=0  b = f32[] get-tuple-element(t), index=1
+    ...   c = f32[] negate(a)  ROOT d = f32[] add(b, c) }'''
+    >>> dataflow = any_order(parse_module(text)).dataflow
+    >>> [uses_of_value(dataflow, value) for value in dataflow.values[:2]]
+    [(<negate c>,), (<add d>,)]
+    """
+    places, at, found = dataflow.places, dataflow.value, dict[int, Instruction]()
+    holders = {places.owner[place] for place, standing in enumerate(at) if standing == value}
+    made_in = places.instructions[places.owner[value]].computation
+    inside = dict.fromkeys(places.instructions[number].computation for number in holders)
+    for computation in inside:
+        for number, user in enumerate(computation.instructions, places.base[computation]):
+            is_result = user is computation.root and computation is made_in
+            if not is_result and (number in holders or user.opcode in NO_USE):
+                continue
+            if any(_takes(dataflow, user, n, value) for n in range(len(user.operands))):
+                found[number] = user
+    return tuple(found[number] for number in sorted(found))
+
+
+def _takes(dataflow: Dataflow, user: Instruction, position: int, value: int) -> bool:
+    """Whether the value is what an instruction looks at in its operand at a position."""
+    places = dataflow.places
+    place = places.operand_place(user, position)
+    behind = place + 1 if user.opcode in TOP_ONLY else places.first[places.number(user.operands[position]) + 1]
+    return value in dataflow.value[place:behind]

@@ -1,0 +1,219 @@
+"""XLA's rules for fusions, and where a module breaks them.
+
+Mirrors `CheckFusionInstruction` of xla/service/hlo_verifier.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.fusion.heroes import all_fused, roots_of
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.comparison import compatible, same_order
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.shape import Shape, TupleShape, subshape
+from hlo_cli.source import Diagnostic, Severity
+
+FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")
+
+_NEVER_INSIDE: Final = frozenset(
+    "conditional domain infeed outfeed recv recv-done rng-get-and-update-state send send-done while".split()
+)
+"""What cannot be part of a kernel: it runs others, or speaks with the world outside."""
+
+_KERNELS: Final = frozenset("cholesky fft sort triangular-solve".split())
+"""What always takes a kernel, or a library's call, for itself."""
+
+_USED_FOR_ITSELF: Final = _NEVER_INSIDE | {"custom-call", "parameter", "rng"}
+"""Opcodes that may stand there though nobody takes their value."""
+
+_FITTING: Final = {
+    "kInput": frozenset("concatenate dynamic-update-slice reduce reduce-window scatter sort transpose".split()),
+    "kOutput": frozenset("convolution dot ragged-dot reduce reduce-window scaled-dot".split()),
+}
+"""Operations of which a fusion of a kind holds at least one."""
+
+_TAKING: Final = frozenset("async-done call conditional fusion get-tuple-element tuple while".split())
+"""What takes tuples as they are."""
+
+_LEFT_OUT: Final = "...(+"
+_WAITS: Final = "control-predecessors="
+
+
+class Problem(NamedTuple):
+    """A rule that is broken: by which instruction, which rule, and what to say."""
+
+    at: Instruction
+    code: str
+    message: str
+    severity: Severity = "error"
+
+
+def broken_fusion_rules(module: Module) -> Iterator[Diagnostic]:
+    """Every place at which a module breaks a rule for fusions, in the order of its text.
+
+    A text with errors, or that leaves out operands, says too little to be judged. What is odd, but no error for XLA,
+    is a warning.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m  f { a = s8[9] parameter(0)  ROOT n = s8[9] not(a) }
+    ... ENTRY e { p = s8[9] parameter(0)  x = s8[9] fusion(p), kind=kLoop, calls=f
+    ...   ROOT y = s8[9] fusion(x), kind=kLoop, calls=f }'''
+    >>> for found in broken_fusion_rules(parse_module(text)): print(found.code, found.message)
+    fusion-callers f is the body of y, and x calls it too
+    """
+    return (diagnostic for _, diagnostic in fusion_problems(module))
+
+
+def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
+    """What `broken_fusion_rules` says, each with the instruction that breaks the rule, which a proto has no text for.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "f { ROOT a = s8[9] parameter(0) }  ENTRY e { ROOT x = s8[9] fusion(), kind=kLoop, calls=f }"
+    >>> [(instruction.name, found.code) for instruction, found in fusion_problems(parse_module(text))]
+    [('x', 'fusion-parameters')]
+    """
+    if module.errors or not _says_enough(module):
+        return
+    callers: dict[Computation, list[Instruction]] = {}
+    for instruction in module.instructions:
+        for called in instruction.called_computations:
+            callers.setdefault(called, []).append(instruction)
+    for computation in module.computations:
+        fusions = [each for each in computation.instructions if each.written_opcode == "fusion"]
+        several = any(isinstance(fusion.shape, TupleShape) for fusion in fusions)
+        users = users_of(computation) if several else {}
+        for fusion in fusions:
+            for problem in _problems(module, fusion, callers, users):
+                span = problem.at.span
+                found = Diagnostic(problem.severity, problem.message, module.source, span, code=problem.code)
+                yield problem.at, found
+
+
+def _says_enough(module: Module) -> bool:
+    """Whether operands are written; XLA can print without them, or with the first four alone."""
+    is_cut = _LEFT_OUT in module.source.text
+    return not is_cut and all(i.operands or not OPCODE_ARITY.get(i.written_opcode, 0) for i in module.instructions)
+
+
+def _problems(
+    module: Module, fusion: Instruction, callers: Mapping[Computation, list[Instruction]], users: Users
+) -> Iterator[Problem]:
+    number = len(fusion.called_computations)
+    if number > 1:
+        yield Problem(fusion, "fusion-computation", f"{fusion.name} calls {number} computations, not one")
+    if number != 1:  # a text may leave out what is called
+        return
+    body = fusion.called_computations[0]
+    if body.is_entry:
+        yield Problem(fusion, "fusion-callers", f"{body.name} is the entry, and {fusion.name} fuses it")
+    if (first := callers[body][0]) is not fusion:
+        yield Problem(
+            fusion, "fusion-callers", f"{body.name} is the body of {fusion.name}, and {first.name} calls it too"
+        )
+    else:
+        yield from _body_problems(module, fusion, body)
+    yield from _shape_problems(module, fusion, body)
+    yield from _kind_problems(fusion, body)
+    yield from _output_problems(fusion, users)
+    yield from _alias_problems(fusion)
+
+
+def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
+    """Whether parameters are as the operands, and the root as the result; in a schedule, in the same order too."""
+    given, taken = len(fusion.operands), len(body.parameters)
+    if given != taken:
+        message = f"{fusion.name} has {given} operands, and its body {body.name} {taken} parameters"
+        yield Problem(fusion, "fusion-parameters", message, "error" if taken > given else "warning")
+    for number, parameter in enumerate(body.parameters[:given]):
+        shape = fusion.operand_shape(number)
+        if parameter.parameter_number != number:
+            yield Problem(parameter, "fusion-parameters", f"{body.name} has no parameter {number}")
+        elif not _same(shape, parameter.shape, module):
+            operand = fusion.operands[number].name
+            message = f"{parameter.name} is {parameter.shape}, but {operand}, which {fusion.name} gives it, is {shape}"
+            yield Problem(parameter, "fusion-parameters", message)
+    if body.root is not None and not _same(body.root.shape, fusion.shape, module):
+        message = f"{fusion.name} is {fusion.shape}, but its root {body.root.name} is {body.root.shape}"
+        yield Problem(fusion, "fusion-result", message)
+
+
+def _same(a: Shape, b: Shape, module: Module) -> bool:
+    return same_order(a, b) if module.is_scheduled else compatible(a, b)
+
+
+def _body_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
+    """Whether all that is calculated is used, nothing is materialised, and nothing waits by a control edge."""
+    is_waited = _may_say(module, body, _WAITS)
+    used = {operand for each in body.instructions for operand in each.operands}
+    for each in body.instructions:
+        if each is body.root:
+            if each in used:
+                yield Problem(each, "fusion-root", f"{each.name} is the root of {body.name}, and is used inside")
+        elif each not in used and each.opcode not in _USED_FOR_ITSELF:
+            yield Problem(each, "fusion-unused", f"nothing in {body.name} uses {each.name}, and it is not the root")
+        if each.opcode in _NEVER_INSIDE:
+            yield Problem(
+                each, "fusion-inside", f"{each.name} cannot be part of {fusion.name}: no kernel does {each.opcode}"
+            )
+        if is_waited and _WAITS in each.raw[1]:
+            yield Problem(
+                each, "fusion-control", f"{each.name} waits for others by a control edge inside of {fusion.name}"
+            )
+    kernels = [each for each in all_fused(body) if each.opcode in _KERNELS]
+    if len(kernels) > 1:
+        names = ", ".join(each.name for each in kernels)
+        message = f"{fusion.name} is one kernel, and holds {len(kernels)} operations that take one each: {names}"
+        yield Problem(fusion, "fusion-kernels", message)
+
+
+def _may_say(module: Module, computation: Computation, mark: str) -> bool:
+    """Whether a mark stands in the text of a computation, as far as that has one."""
+    body = computation.span
+    return body is None or module.source.text.find(mark, body.start, body.end) >= 0
+
+
+def _kind_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
+    kind = fusion.attribute("kind")
+    if kind is None:  # as texts without extra attributes are
+        return
+    if kind not in FUSION_KINDS:
+        yield Problem(fusion, "fusion-kind", f"{fusion.name} has kind={kind}; kinds are {', '.join(FUSION_KINDS)}")
+    elif kind in _FITTING and not any(each.opcode in _FITTING[kind] for each in all_fused(body)):
+        message = f"{fusion.name} is {kind}, but holds none of {', '.join(sorted(_FITTING[kind]))}"
+        yield Problem(fusion, "fusion-kind", message, "warning")
+
+
+def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
+    """Whether the results of a fusion with several are taken one by one."""
+    if not isinstance(fusion.shape, TupleShape):
+        return
+    if any(root.opcode == "tuple" for root in roots_of(fusion.called_computations[0])):
+        yield Problem(fusion, "fusion-outputs", f"a result of {fusion.name} is itself a tuple", "warning")
+    for user in users.get(fusion, ()):
+        if user.opcode not in _TAKING:
+            message = f"{user.name} takes all results of {fusion.name} at once, not one by get-tuple-element"
+            yield Problem(user, "fusion-outputs", message, "warning")
+
+
+def _alias_problems(fusion: Instruction) -> Iterator[Problem]:
+    """Whether what is written in place is there, and of one size with its place."""
+    if "output_to_operand_aliasing=" not in fusion.raw[1]:
+        return
+    for alias in fusion.items_of("output_to_operand_aliasing", OutputOperandAlias):
+        number = alias.operand_number
+        given = fusion.operand_shape(number) if 0 <= number < len(fusion.operands) else None
+        place = subshape(given, alias.operand_index) if given is not None else None
+        result = subshape(fusion.shape, alias.output_index)
+        if place is None or result is None:
+            message = f"{fusion.name} has no {'result' if result is None else 'operand'} as its aliasing {alias} says"
+        elif not compatible(place, result):
+            message = f"{fusion.name} writes {result} in place of {place}"
+        else:
+            continue
+        yield Problem(fusion, "fusion-aliasing", message)

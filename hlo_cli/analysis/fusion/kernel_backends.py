@@ -1,0 +1,136 @@
+"""Who makes the kernel of an operation: a library, Triton, the compiler's own emitters, or somebody's custom call.
+
+As far as the text tells. Mirrors `HloFusionAnalysis::GetEmitterFusionKind` of xla/service/gpu/hlo_fusion_analysis.cc,
+the thunks of xla/backends/cpu and xla/backends/gpu, and the payloads of xla/service/gpu/backend_configs.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hlo_cli.analysis.fusion.kernel_details import (
+    cycles_in_words,
+    gpu_fusion_path,
+    tiles_in_words,
+    triton_gemm_in_words,
+)
+from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.opcode import wrapped_opcode
+
+How = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
+
+_TRANSFERS: Final = frozenset("copy-start infeed outfeed recv send".split())
+_MOVED_BESIDE: Final = frozenset("copy dynamic-slice dynamic-update-slice slice".split())
+_PRODUCTS: Final = frozenset("convolution dot ragged-dot scaled-dot".split())
+_GPU_LIBRARIES: Final = (
+    ("__cublas$lt", "cuBLASLt"),
+    ("__cublas$", "cuBLAS"),
+    ("__cudnn$", "cuDNN"),
+    ("xla.gpu.ext.cub_", "CUB"),
+    ("__cub$", "CUB"),
+    ("cusolver", "cuSOLVER"),
+    ("__triton", "Triton"),
+)
+_CPU_LIBRARIES: Final = (
+    ("lapack_", "LAPACK"),
+    ("__onednn$", "oneDNN"),
+    ("__ynn", "YNNPACK"),
+    ("__pocketfft", "PocketFFT"),
+    ("TopK", "the XLA runtime"),
+)
+_CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
+_OF_OPCODES: Final[dict[str, dict[str, str]]] = {
+    "gpu": {"fft": "cuFFT", "triangular-solve": "cuBLAS", "cholesky": "cuSOLVER", "copy": "memcpy"},
+    "cpu": {"fft": "DUCC", "sort": "the XLA runtime", **dict.fromkeys(_PRODUCTS, "Eigen")},
+}
+_CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
+_WIRES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
+_STRATEGY: Final = "KERNEL_STRATEGY_"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a kernel is made, by whom, and what the text says of it: tiles, cycles, a library's settings.
+
+    >>> Way("library", "cuBLAS").by
+    'cuBLAS'
+    """
+
+    how: How
+    by: str
+    details: str = ""
+
+
+def way_of(instruction: Instruction, target: Target | None, *, is_asynchronous: bool = False) -> Way:
+    """How the kernel of an operation is made on a target; unknown where nothing is compiled yet.
+
+    `is_asynchronous` says that it is what an asynchronous operation runs, which sugar says by itself.
+
+    >>> from hlo_cli import parse_module
+    >>> root = parse_module('r = f32[2,5] custom-call(f32[2,3] a), custom_call_target="__cublas$gemm"').entry.root
+    >>> way_of(root, "gpu")
+    Way(how='library', by='cuBLAS', details='__cublas$gemm')
+    """
+    opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
+    if target is None:
+        return Way("unknown", "?")
+    is_moved = opcode in _MOVED_BESIDE and (is_asynchronous or instruction.opcode != opcode)
+    if is_moved or instruction.opcode in _TRANSFERS:
+        return Way("transfer", "DMA" if target == "tpu" else "memcpy")
+    if opcode in COLLECTIVES:
+        return _collective(instruction, target)
+    match opcode:
+        case "fusion":
+            return _fusion(instruction, target)
+        case "custom-call":
+            return _custom_call(instruction, target)
+    library = _OF_OPCODES.get(target, {}).get(opcode)
+    return Way("library", library) if library else Way("emitter", "XLA", cycles_in_words(instruction))
+
+
+def _collective(instruction: Instruction, target: Target) -> Way:
+    config = instruction.backend_config
+    strategy = str(config.get("collective_backend_config", "kernel_strategy") or "") if config is not None else ""
+    if strategy.startswith(f"{_STRATEGY}TRITON"):
+        shots = strategy.removeprefix(f"{_STRATEGY}TRITON_").lower().replace("_", " ").replace(" shot", "-shot")
+        return Way("Triton", "Triton", shots)
+    return Way("collective", _WIRES[target])
+
+
+def _fusion(fusion: Instruction, target: Target) -> Way:
+    config = fusion.backend_config
+    if config is None:
+        return Way("emitter", "XLA")
+    if target == "cpu":
+        kind = str(config.get("fusion_config", "kind") or "")
+        library = _CPU_FUSIONS.get(kind)
+        return Way("library", library) if library else Way("emitter", "XLA", tiles_in_words(config))
+    if target == "tpu":
+        return Way("emitter", "XLA", cycles_in_words(fusion))
+    path = gpu_fusion_path(config)
+    kind = str(config.get(*path, "kind") or "")
+    if kind.startswith("__triton"):
+        return Way("Triton", "Triton", triton_gemm_in_words(config) or tiles_in_words(config))
+    if kind == "__cudnn$fusion":
+        return Way("library", "cuDNN")
+    if kind == "__custom_fusion":
+        name = str(config.get(*path, "custom_fusion_config", "name") or "")
+        return Way("library", "CUTLASS") if name.startswith("cutlass") else Way("emitter", "XLA", name)
+    return Way("emitter", "XLA", tiles_in_words(config))
+
+
+def _custom_call(call: Instruction, target: Target) -> Way:
+    name = call.string("custom_call_target") or ""
+    if name.startswith(_CALLBACKS):
+        return Way("custom call", "Python", name)
+    if target == "tpu":
+        return Way("custom call", "Mosaic") if name == "tpu_custom_call" else Way("emitter", "XLA", name)
+    if name == "__gpu$TopK":
+        return Way("emitter", "XLA", name)
+    for prefix, library in _GPU_LIBRARIES if target == "gpu" else _CPU_LIBRARIES:
+        if name.startswith(prefix):
+            return Way("Triton" if library == "Triton" else "library", library, name)
+    return Way("custom call", name)

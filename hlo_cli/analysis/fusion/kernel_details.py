@@ -1,0 +1,94 @@
+"""What a backend's configuration says of a kernel, in a few words: tiles, warps, threads, estimated cycles.
+
+Mirrors `BlockLevelFusionConfig` and `TritonGemmConfig` of xla/service/gpu/backend_configs.proto, the partitions of
+xla/backends/cpu, and the `window_config` that TPU compilers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hlo_cli.ir.attributes.annotations import BackendConfig, Json
+from hlo_cli.ir.instruction import Instruction
+
+_NESTED: Final = "fusion_backend_config"
+_NOT_ESTIMATED: Final = (1 << 63) - 1
+
+
+def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
+    """Where a GPU compiler's configuration of a fusion begins: in older dumps it is all that there is.
+
+    >>> gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
+    ()
+    """
+    return (_NESTED,) if config.get(_NESTED) is not None or config.get("kind") is None else ()
+
+
+def tiles_in_words(config: BackendConfig) -> str:
+    """The tiles of each result, and how many warps and stages; or over how many threads a loop is parted.
+
+    >>> block = '{"num_warps":"2","output_tiles":[{"sizes":["16","8"]}],"num_ctas":1,"num_stages":1}'
+    >>> tiles_in_words(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
+    'tiles 16×8, 2 warps, 1 stage'
+    >>> tiles_in_words(BackendConfig('{"outer_dimension_partitions":["4"]}'))
+    '4 partitions'
+    """
+    block = (*gpu_fusion_path(config), "block_level_fusion_config")
+    tiles = config.get(*block, "output_tiles")
+    if isinstance(tiles, tuple):
+        shown = " ".join(_sizes(tile.get("sizes")) for tile in tiles if isinstance(tile, Mapping))
+        words = [f"tiles {shown}" if shown else "", *_launch(config, block)]
+        return ", ".join(word for word in words if word)
+    partitions = config.get("outer_dimension_partitions")
+    return f"{_sizes(partitions)} partitions" if isinstance(partitions, tuple) and partitions else ""
+
+
+def triton_gemm_in_words(config: BackendConfig) -> str:
+    """The tiles of a product that Triton multiplies, and how it is parted.
+
+    >>> gemm = '{"block_m":"64","block_n":"32","block_k":"128","split_k":"2","num_stages":"3","num_warps":"4"}'
+    >>> triton_gemm_in_words(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
+    'm×n×k 64×32×128, split k 2, 4 warps, 3 stages'
+    """
+    path = (*gpu_fusion_path(config), "triton_gemm_config")
+    if config.get(*path) is None:
+        return ""
+    blocks = tuple(config.get(*path, f"block_{letter}") for letter in "mnk")
+    split = str(config.get(*path, "split_k") or 1)
+    words = [f"m×n×k {_sizes(blocks)}", f"split k {split}" if split != "1" else "", *_launch(config, path)]
+    return ", ".join(word for word in words if word)
+
+
+def cycles_in_words(instruction: Instruction) -> str:
+    """What a TPU compiler estimates for an operation, and over which windows it works; nothing where it does not say.
+
+    >>> from hlo_cli import parse_module
+    >>> window = '{"window_config":{"estimated_cycles":"820","iteration_bounds":["4","1"]}}'
+    >>> cycles_in_words(parse_module("r = f32[2] negate(f32[2] a), backend_config=" + window).entry.root)
+    '820 cycles, 4×1 windows'
+    """
+    cycles = estimated_cycles(instruction)
+    config = instruction.backend_config if cycles is not None else None
+    if cycles is None or config is None:
+        return ""
+    windows = _sizes(config.get("window_config", "iteration_bounds"))
+    return f"{cycles:,} cycles" + (f", {windows} windows" if windows else "")
+
+
+def estimated_cycles(instruction: Instruction) -> int | None:
+    """How many cycles the TPU compiler says that an operation takes, None where it does not say."""
+    if '"estimated_cycles"' not in instruction.raw[1] or (config := instruction.backend_config) is None:
+        return None
+    text = str(config.get("window_config", "estimated_cycles") or "")
+    cycles = int(text) if text.isdecimal() and len(text) < 20 else _NOT_ESTIMATED
+    return cycles if cycles < _NOT_ESTIMATED else None
+
+
+def _launch(config: BackendConfig, path: tuple[str, ...]) -> list[str]:
+    named = ((str(config.get(*path, f"num_{noun}s") or ""), noun) for noun in ("warp", "stage"))
+    return [f"{number} {noun}{'' if number == '1' else 's'}" for number, noun in named if number]
+
+
+def _sizes(listed: Json) -> str:
+    return "×".join(map(str, listed)) if isinstance(listed, tuple) else ""

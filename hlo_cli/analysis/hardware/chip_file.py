@@ -1,0 +1,86 @@
+"""Chips of one's own, and better numbers for known ones, from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Rate, Throughput
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.source import HloError
+
+_WIRES: Final = ("memory", "links", "host")
+_MOST: Final = 1e30
+_KEYS: Final = ("flops", *_WIRES, "source")
+
+
+def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, Throughput]:
+    """The chips that a TOML text tells of; HloError for what cannot be read.
+
+    A table `[chip.NAME]` for each, with `flops`, a table of flops a second by element type (`f32`, `bf16`, `f8`, `s8`
+    …), `memory`, `links` and `host` in bytes a second, and `source`. What the table of a known chip leaves out stays as
+    it is known; of any other, `memory` must be there.
+
+    >>> own = read_throughputs('''
+    ... [chip.mine]
+    ... flops = { f32 = 1.2e12 }
+    ... memory = 50e9
+    ... source = "measured"
+    ... [chip.h100]
+    ... links = 25e9
+    ... ''')
+    >>> own["mine"].flops_of("bf16"), own["mine"].links
+    (Rate(per_second=1200000000000.0, source='measured'), None)
+    >>> own["h100"].links.per_second, own["h100"].memory.per_second
+    (25000000000.0, 3352320000000.0)
+    """
+    import tomllib
+
+    try:
+        chips = tomllib.loads(text).get("chip", {})
+    except tomllib.TOMLDecodeError as error:
+        raise HloError(f"{source}: {error}") from error
+    if not isinstance(chips, dict):
+        raise HloError(f"{source}: expected tables such as [chip.mine]")
+    read = (_read_chip(name, table, source) for name, table in chips.items())
+    return {throughput.chip: throughput for throughput in read}
+
+
+def _read_chip(name: str, table: object, source: str) -> Throughput:
+    where = f"{source}: [chip.{name}]"
+    if not isinstance(table, dict):
+        raise HloError(f"{where} is no table")
+    if unknown := set(table) - set(_KEYS):
+        raise HloError(f"{where} has {', '.join(sorted(unknown))}, expected flops, memory, links, host and source")
+    told = str(table.get("source", source))
+    flops = table.get("flops", {})
+    if not isinstance(flops, dict):
+        raise HloError(f"{where} has no table of flops by element type, such as flops = {{ bf16 = 197e12 }}")
+    rates = {kind: _read_rate(f"flops.{kind}", value, where, told) for kind, value in flops.items()}
+    wires = {wire: _read_rate(wire, table[wire], where, told) for wire in _WIRES if wire in table}
+    known = _known(name)
+    if known is None:
+        memory = wires.get("memory") or _read_rate("memory", None, where, told)
+        return Throughput(name, rates, memory, wires.get("links"), wires.get("host"))
+    return replace(
+        known,
+        flops={**known.flops, **rates},
+        memory=wires.get("memory", known.memory),
+        links=wires.get("links", known.links),
+        host=wires.get("host", known.host),
+        fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
+    )
+
+
+def _known(name: str) -> Throughput | None:
+    try:
+        return THROUGHPUTS[find_chip(name).name]
+    except HloError:
+        return None
+
+
+def _read_rate(name: str, value: object, where: str, told: str) -> Rate:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _MOST:
+        raise HloError(f"{where}: expected a number from 1 to 1e30 for {name}, found {value}")
+    return Rate(float(value), told)

@@ -1,0 +1,123 @@
+"""How much a chip can calculate and move in a second: the figures of one, and which of them a kind of product takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+_NARROW: Final = ("bf16", "f16", "f32")
+_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "f4": ("f4", "f8", *_NARROW),
+    "f6": ("f6", "f8", *_NARROW),
+    "f8": ("f8", *_NARROW),
+    "f16": ("f16", "bf16", "f32"),
+    "bf16": ("bf16", "f32"),
+    "tf32": ("tf32", "f32", "bf16"),
+    "f64": ("f64", "f32", "bf16"),
+    "c128": ("f64", "f32", "bf16"),
+    "s2": ("s4", "s8", *_NARROW),
+    "s4": ("s4", "s8", *_NARROW),
+    "s8": ("s8", *_NARROW),
+    "f32 high": ("tf32", "f32", "bf16 x3"),
+    "f32 highest": ("f32", "bf16 x6"),
+}
+"""What a chip multiplies in, the first that it has; `x3` takes three products of that type for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Flops or bytes a second, and where the number is published."""
+
+    per_second: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What a chip can do in a second: flops by element type, bytes of its main memory, over its links, and to its host.
+
+    What nobody publishes is None. `fastest` has products that were measured faster than the peak. `cache_bytes` can be
+    kept beside the main memory: a cache, or memories of the program's own. Where the links' switches add up, each byte
+    of an all-reduce leaves a device once.
+    """
+
+    chip: str
+    flops: Mapping[str, Rate]
+    memory: Rate
+    links: Rate | None = None
+    host: Rate | None = None
+    fastest: Mapping[str, Rate] = field(default_factory=dict)
+    cache_bytes: int = 0
+    adds_in_switches: bool = False
+
+    def flops_of(self, element_type: str) -> Rate | None:
+        """The peak for products of this type, or of the type that the chip multiplies instead; None if there is none.
+
+        TPUs multiply f32 as bf16 unless more precision is asked for; `tf32`, `f32 high`, `f32 highest` and `bf16 x3`
+        are products of f32 that ask for some, as `product_type` finds them.
+
+        >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
+        >>> v5e, h100 = throughput_of("v5e"), throughput_of("h100")
+        >>> v5e.flops_of("f32").per_second == v5e.flops_of("f8e5m2").per_second == 197e12
+        True
+        >>> h100.flops_of("f8e4m3fn").per_second, h100.flops_of("u8").per_second, h100.flops_of("c64").per_second
+        (1978900000000000.0, 1978900000000000.0, 66900000000000.0)
+        >>> h100.flops_of("f64").per_second
+        66900000000000.0
+        >>> h100.flops_of("tf32").per_second, 197e12 / v5e.flops_of("f32 highest").per_second
+        (494700000000000.0, 6.0)
+        """
+        return _of(self.flops, element_type)
+
+    def at_most(self, element_type: str) -> Rate | None:
+        """The rate that a bound may rest on: the peak, or what was measured if that was faster."""
+        peak, seen = self.flops_of(element_type), self.fastest.get(_plain(element_type))
+        return peak if peak is None or seen is None or seen.per_second <= peak.per_second else seen
+
+
+def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
+    name, _, times = _plain(element_type).partition(" x")
+    if times and name in flops:
+        return Rate(flops[name].per_second / int(times), flops[name].source)
+    for each in _INSTEAD.get(name, ("f32", "bf16")):
+        kind, _, several = each.partition(" x")
+        if kind in flops:
+            return _of(flops, each) if several else flops[kind]
+    return None
+
+
+def _plain(element_type: str) -> str:
+    """What the figures call a type: all types of eight bits are one, signed and unsigned are one."""
+    name = element_type.replace("u", "s", 1) if element_type.startswith("u") else element_type
+    return name[:2] if name[:3] in ("f4e", "f6e", "f8e") else name
+
+
+def rates_from(source: str, numbers: Mapping[str, float]) -> dict[str, Rate]:
+    """Rates of one source, in units of 10¹² a second."""
+    return {kind: rate_from(source, number) for kind, number in numbers.items()}
+
+
+def rate_from(source: str, number: float) -> Rate:
+    """One rate, in units of 10¹² a second.
+
+    >>> rate_from("a page", 0.819)
+    Rate(per_second=819000000000.0, source='a page')
+    """
+    return Rate(float(round(number * 1e12)), source)
+
+
+def products(source: str, both: float, **others: float) -> dict[str, Rate]:
+    """Rates of one source, where bf16 and f16 are equally fast."""
+    return rates_from(source, {"bf16": both, "f16": both, **others})
+
+
+def part_of(whole: Throughput, chip: str, parts: int = 2) -> Throughput:
+    """One of the devices that a chip consists of: each has an equal part of everything."""
+
+    def share(rate: Rate | None) -> Rate | None:
+        return None if rate is None else Rate(rate.per_second / parts, rate.source)
+
+    flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}
+    memory = Rate(whole.memory.per_second / parts, whole.memory.source)
+    return Throughput(chip, flops, memory, share(whole.links), share(whole.host))

@@ -1,0 +1,182 @@
+"""Bitcasts: the same bytes read as an array of other sizes or another layout, and what that does to the indices.
+
+XLA's own tests are `ShapeUtil::TransposeIsBitcast` and `ReshapeIsBitcast` of xla/shape_util.h, which leave tiles aside;
+here they count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from hlo_cli.analysis.layout.address_map import INT64, address_blocks
+from hlo_cli.analysis.layout.index_functions import Curves, IntArray, curves_of, sums, values
+from hlo_cli.analysis.layout.inverse_coordinates import Digit, digits_of
+from hlo_cli.ir.shape import ArrayShape
+
+Kind: TypeAlias = Literal["identity", "reshape", "transpose", "reshape and transpose", "transpose and reshape"]
+
+_MOST_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """How the indices of the same bytes correspond.
+
+    A "reshape and transpose" is a reshape to `factors`, a transpose of them in `order`, and a reshape to the result.
+    A "transpose and reshape" brings both arrays into the order of their memory, where they are reshapes of each other.
+    """
+
+    kind: Kind
+    factors: tuple[int, ...]
+    order: tuple[int, ...] = ()
+
+
+def renaming_of(before: ArrayShape, after: ArrayShape) -> Renaming | None:
+    """As what the same bytes can be read; None if the elements do not lie in the same slots in any such way.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> renaming_of(parse_shape("f32[8,16]{1,0}"), parse_shape("f32[16,8]{0,1}"))
+    Renaming(kind='transpose', factors=(8, 16), order=(1, 0))
+    >>> renaming_of(parse_shape("f32[64,256]{1,0:T(8,128)}"), parse_shape("f32[8,2,8,128]{3,2,1,0}"))
+    Renaming(kind='reshape and transpose', factors=(8, 8, 2, 128), order=(0, 2, 1, 3))
+    """
+    if before.elements != after.elements or before.element_bits != after.element_bits:
+        return None
+    if _agree(before, after):
+        return Renaming("identity" if before.sizes == after.sizes else "reshape", before.sizes)
+    order = _order_between(before, after)
+    if order is not None and _agree(permuted(before, order), after):
+        return Renaming("transpose", before.sizes, order)
+    first, second = (shape.layout.minor_to_major[::-1] for shape in (before, after))
+    if _agree(permuted(before, first), permuted(after, second)):
+        return _between_memories(before, after)
+    return _refined(before, after)
+
+
+def permuted(shape: ArrayShape, order: Sequence[int]) -> ArrayShape:
+    """The transposed array over the same bytes: its dimension k is dimension order[k] of the shape.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> print(permuted(parse_shape("f32[3,5]{1,0:T(8,128)}"), (1, 0)))
+    f32[5,3]{0,1:T(8,128)}
+    """
+    minor_to_major = tuple(order.index(d) for d in shape.layout.minor_to_major)
+    return replace(
+        shape,
+        dimensions=tuple(shape.dimensions[d] for d in order),
+        dynamic_dimensions=tuple(shape.dynamic_dimensions[d] for d in order),
+        layout=replace(shape.layout, minor_to_major=minor_to_major),
+    )
+
+
+def _between_memories(before: ArrayShape, after: ArrayShape) -> Renaming:
+    """Both arrays in the order of memory are one array: a reshape between two transposes."""
+    refined = _refined(before, after)
+    return refined if refined is not None else Renaming("transpose and reshape", before.sizes)
+
+
+def _refined(before: ArrayShape, after: ArrayShape) -> Renaming | None:
+    """The factors into which both arrays fall where neither is padded: memory is the same row of digits for both."""
+    ours, theirs = digits_of(before), digits_of(after)
+    if ours is None or theirs is None:
+        return None
+    places = sorted({place for digits in (ours, theirs) for place, _, _ in digits} | {before.elements})
+    factors = []
+    for place, beyond in pairwise(places):
+        if beyond % place:
+            return None
+        factors.append((beyond // place, _weight(ours, place), _weight(theirs, place)))
+    by_ours = sorted(factors, key=itemgetter(1), reverse=True)
+    by_theirs = sorted(factors, key=itemgetter(2), reverse=True)
+    order = tuple(by_ours.index(factor) for factor in by_theirs)
+    return Renaming("reshape and transpose", *_merged([size for size, _, _ in by_ours], order))
+
+
+def _weight(digits: Sequence[Digit], place: int) -> int:
+    """How far one more at a place of memory leads in the row-major order of an array."""
+    least, _, weight = max(digit for digit in digits if digit[0] <= place)
+    return weight * (place // least)
+
+
+def _merged(sizes: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Fewer factors for the same transpose: those that stay neighbours are one."""
+    starts = [k for k, d in enumerate(order) if k == 0 or d != order[k - 1] + 1]
+    runs = [tuple(order[start:end]) for start, end in pairwise([*starts, len(order)])]
+    placed = sorted(runs)
+    return tuple(prod(sizes[d] for d in run) for run in placed), tuple(placed.index(run) for run in runs)
+
+
+def _order_between(before: ArrayShape, after: ArrayShape) -> tuple[int, ...] | None:
+    """The only transpose that can keep bytes in place: dimensions as they follow each other in both memories."""
+    if sorted(before.sizes) != sorted(after.sizes):
+        return None
+    order = [-1] * after.rank
+    for large in (True, False):  # dimensions of size 1 lie nowhere in particular
+        here, there = (
+            [d for d in shape.layout.minor_to_major if (shape.sizes[d] > 1) == large] for shape in (before, after)
+        )
+        for d, k in zip(here, there, strict=True):
+            if before.sizes[d] != after.sizes[k]:
+                return None
+            order[k] = d
+    return tuple(order)
+
+
+def _agree(before: ArrayShape, after: ArrayShape) -> bool:
+    """Whether the elements of both lie at the same places, counted in row-major order.
+
+    Where addresses are sums over dimensions, it is enough that each group of dimensions with the same product agrees.
+    """
+    if not before.elements:
+        return True
+    curves = [curves_of(shape.tiling) for shape in (before, after)]
+    groups = list(_groups(before.sizes, after.sizes))
+    if any(each is None or each.joints for each in curves) or any(
+        prod(before.sizes[ours]) > _MOST_AT_ONCE for ours, _ in groups
+    ):
+        return _agree_in_blocks(before, after)
+    first, second = (each for each in curves if each is not None)
+    return all(
+        np.array_equal(_along(first, before.sizes, ours), _along(second, after.sizes, theirs))
+        for ours, theirs in groups
+    )
+
+
+def _along(curves: Curves, sizes: tuple[int, ...], part: slice) -> IntArray:
+    return sums([values(c, 0, n, INT64) for c, n in zip(curves.single[part], sizes[part], strict=True)], INT64)
+
+
+def _agree_in_blocks(before: ArrayShape, after: ArrayShape) -> bool:
+    ours, theirs = address_blocks(before), address_blocks(after)
+    first: IntArray = np.zeros(0, np.int64)
+    second = first
+    while True:
+        if not len(first):
+            first = next(ours, first)
+        if not len(second):
+            second = next(theirs, second)
+        count = min(len(first), len(second))
+        if not count:
+            return True
+        if not np.array_equal(first[:count], second[:count]):
+            return False
+        first, second = first[count:], second[count:]
+
+
+def _groups(first: tuple[int, ...], second: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """Neighbouring dimensions of two arrays, cut wherever both have the same number of elements so far."""
+    cuts = [{prod(sizes[:k]): k for k in range(len(sizes) + 1)} for sizes in (first, second)]
+    shared = sorted(cuts[0].keys() & cuts[1].keys())
+    at = (0, 0)
+    for here in shared:
+        after = (cuts[0][here], cuts[1][here])
+        if after != at:
+            yield slice(at[0], after[0]), slice(at[1], after[1])
+        at = after

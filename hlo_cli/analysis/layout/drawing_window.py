@@ -1,0 +1,194 @@
+"""Which part of an array a drawing shows: a plane of it, a few rows and columns, and the slot behind each cell.
+
+Everything is computed cell by cell with `hlo_cli.ir.tiling`; the array itself is never made. The choice follows the
+figures of XLA's docs/tiled_layout.md: corners of the first tile, the next one, the last elements, and the padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Literal
+
+from hlo_cli.analysis.layout.steps import physical_dimensions
+from hlo_cli.ir.layout import COMBINE, Tile, split_sizes
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.tiling import Index, Split, Tiling
+
+Joint = Literal["none", "part", "tile", "gap"]
+"""What stands between two neighbours: nothing, the edge of a tile in a tile, of a tile, or what is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One side of a drawn plane.
+
+    `dimensions` are the logical ones it runs along: none for one that a tile adds, several under `*`. Of `padded`
+    positions the first `size` are real; `tile` and `part` are the sizes of the boxes, 0 where there are none.
+    """
+
+    dimensions: tuple[int, ...]
+    size: int
+    padded: int
+    tile: int = 0
+    part: int = 0
+
+    def joint(self, before: int, after: int) -> Joint:
+        """What stands between two positions drawn next to each other."""
+        if after != before + 1:
+            return "gap"
+        if self.tile and after % self.tile == 0:
+            return "tile"
+        return "part" if self.part and after % self.tile % self.part == 0 else "none"
+
+    def joints(self, positions: Sequence[int]) -> tuple[Joint, ...]:
+        """What stands between each two of the positions."""
+        return tuple(self.joint(*pair) for pair in pairwise(positions))
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The two most minor physical dimensions of an array, at index `lead` of the others.
+
+    A one-dimensional array whose tiles are cut again by `fold` is drawn in rows of that many.
+    """
+
+    rows: Axis
+    columns: Axis
+    lead: tuple[int, ...]
+    fold: int
+    tail: Tiling
+
+    def slot(self, row: int, column: int) -> int:
+        """The slot in memory, counted in elements, that a cell stands for."""
+        slot: int = self.tail.linear_index(self._index(row, column))
+        return slot
+
+    def is_padding(self, row: int, column: int) -> bool:
+        """Whether no element lies there."""
+        if self.fold:
+            return row * self.fold + column >= self.tail.bounds[0][-1]
+        return row >= self.rows.size or column >= self.columns.size
+
+    def _index(self, row: int, column: int) -> Index:
+        if self.fold:
+            return (*self.lead, row * self.fold + column)
+        return (*self.lead, row, column)[-len(self.tail.bounds[0]) :] if self.tail.bounds[0] else ()
+
+
+def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
+    """The plane to draw: the first one, or the one in which an element lies.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> plane = plane_of(parse_shape("f32[3,5]{1,0:T(2,2)}"))
+    >>> plane.slot(2, 3), plane.slot(3, 5), plane.is_padding(3, 5)
+    (17, 23, True)
+    """
+    tiling, tiles = shape.tiling, shape.layout.tiles
+    first = next((at for at, step in enumerate(tiling.steps) if isinstance(step, Split)), len(tiling.steps))
+    tail = Tiling(tiling.steps[first:], tiling.bounds[first:])
+    sides = _sides(shape)
+    lead = _head_index(tiling, first, element)[:-2] if element else (0,) * max(len(sides) - 2, 0)
+    fold = _fold(tiles) if len(sides) == 1 else 0
+    if fold:
+        return Plane(*_folded(sides[0], tiles, fold), (), fold, tail)
+    parts = _parts(tiles)
+    column = _with_part(sides[-1], parts[-1]) if sides else Axis((), 1, 1)
+    row = _with_part(sides[-2], parts[-2]) if len(sides) > 1 else Axis((), 1, 1)
+    return Plane(row, column, lead, 0, tail)
+
+
+def place_in_plane(shape: ArrayShape, plane: Plane, element: Sequence[int]) -> tuple[int, int] | None:
+    """Row and column of an element, or None if it lies in another plane.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> shape = parse_shape("f32[2,3,130]{2,1,0:T(8,128)}")
+    >>> place_in_plane(shape, plane_of(shape), (0, 2, 129)), place_in_plane(shape, plane_of(shape), (1, 0, 0))
+    ((2, 129), None)
+    """
+    first = len(shape.tiling.steps) - len(plane.tail.steps)
+    index = _head_index(shape.tiling, first, element)
+    if plane.fold:
+        return index[-1] // plane.fold, index[-1] % plane.fold
+    if index[:-2] != plane.lead:
+        return None
+    return (*((0, 0) if len(index) < 2 else ()), *index)[-2:] if len(index) != 1 else (0, index[0])
+
+
+def shown(axis: Axis, count: int, wanted: Sequence[int] = ()) -> tuple[int, ...]:
+    """The `count` positions of an axis that say most: the ends of tiles, of the data and of the padding.
+
+    A single one between two others is not left out.
+
+    >>> shown(Axis((1,), 70, 128, 128), 6), shown(Axis((0,), 300, 304, 8), 7)
+    ((0, 1, 2, 69, 70, 127), (0, 1, 7, 8, 299, 300, 303))
+    """
+    if axis.padded <= count:
+        return tuple(range(axis.padded))
+    chosen: dict[int, None] = {}
+    for position in chain(wanted, _telling(axis), range(2, axis.padded)):
+        if len(chosen) >= count:
+            break
+        if 0 <= position < axis.padded:
+            chosen[position] = None
+    bridged = (a + 1 for a, b in pairwise(sorted(chosen)) if b == a + 2)
+    return tuple(sorted({*chosen, *bridged}))
+
+
+def _telling(axis: Axis) -> Iterator[int]:
+    last = axis.padded - 1
+    yield from (0, axis.size - 1, last, axis.size if axis.size <= last else 0, 1)
+    if 0 < axis.tile < axis.padded:
+        yield from (axis.tile - 1, axis.tile)
+    if axis.part > 1:
+        yield from (axis.part - 1, axis.part)
+    yield 2
+
+
+def _sides(shape: ArrayShape) -> list[Axis]:
+    """The dimensions as the first tile sees them, with how that tile cuts them."""
+    dimensions = physical_dimensions(shape)
+    cut = split_sizes(shape.layout.tiles[0]) if shape.layout.tiles else ()
+    sides = []
+    for at, dimension in enumerate(dimensions):
+        minor = len(dimensions) - at
+        tile = cut[-minor] if minor <= len(cut) else 1
+        if not cut:
+            tile = max(dimension.size, 1)
+        sides.append(Axis(dimension.dimensions, dimension.size, -(-dimension.size // tile) * tile, tile))
+    return sides
+
+
+def _parts(tiles: Sequence[Tile]) -> tuple[int, int]:
+    """By how much the second tile cuts the rows and columns of the first; 0 where it does not, or not into boxes."""
+    if len(tiles) < 2 or COMBINE in tiles[1].dimensions:
+        return 0, 0
+    first, second = split_sizes(tiles[0]), split_sizes(tiles[1])
+    rows = 0 if len(first) < 2 else second[-2] if len(second) > 1 else 1
+    return rows, second[-1]
+
+
+def _with_part(axis: Axis, part: int) -> Axis:
+    return Axis(axis.dimensions, axis.size, axis.padded, axis.tile, part if part < axis.tile else 0)
+
+
+def _fold(tiles: Sequence[Tile]) -> int:
+    if len(tiles) < 2 or len(tiles[0].dimensions) != 1 or len(tiles[1].dimensions) != 1:
+        return 0
+    tile, row = tiles[0].dimensions[0], tiles[1].dimensions[0]
+    return row if row < tile and tile % row == 0 else 0
+
+
+def _folded(side: Axis, tiles: Sequence[Tile], fold: int) -> tuple[Axis, Axis]:
+    rows, columns = _parts(((Tile((side.tile // fold, fold))), *tiles[2:3]))
+    height = Axis((), -(-side.size // fold), side.padded // fold, side.tile // fold)
+    width = Axis(side.dimensions, min(side.size, fold), fold, fold)
+    return _with_part(height, rows), _with_part(width, columns)
+
+
+def _head_index(tiling: Tiling, first: int, element: Sequence[int]) -> Index:
+    index: Index = tuple(element)
+    for step, bounds in zip(tiling.steps[:first], tiling.bounds, strict=False):
+        index = step.forward(index, bounds)
+    return index

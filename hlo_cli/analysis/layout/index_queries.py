@@ -1,0 +1,71 @@
+"""The addresses of chosen elements and the elements at chosen slots, as blocks of arrays: memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from hlo_cli.analysis.layout.address_map import BLOCK, Lookup, address_blocks
+from hlo_cli.analysis.layout.index_functions import IntArray
+from hlo_cli.analysis.layout.inverse_map import PADDING, elements_at
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.tiling import unravel
+
+
+def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]) -> Iterator[IntArray]:
+    """The linear indices of the elements in boxes of indices, one box after the other, each in row-major order.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
+    >>> [block.tolist() for block in linear_indices_of(shape, [(range(2, 3), range(3, 5))])]
+    [[17, 20]]
+    """
+    everything = tuple(map(range, shape.sizes))
+    lookup = Lookup(shape, sum(prod(map(len, ranges)) for ranges in selections))
+    singles: list[tuple[int, ...]] = []
+    for ranges in selections:
+        if ranges == everything and shape.rank:
+            yield from _looked_up(lookup, singles)
+            yield from address_blocks(shape)
+        elif all(len(each) == 1 for each in ranges):
+            singles.append(tuple(each[0] for each in ranges))
+        else:
+            yield from _looked_up(lookup, singles)
+            yield from _of_box(lookup, ranges)
+    yield from _looked_up(lookup, singles)
+
+
+def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, width: int = 1) -> Iterator[IntArray]:
+    """The elements in ranges of slots, one row each, -1 throughout for padding.
+
+    With `width` the ranges are of bytes, so many to an element, and the first element lies at byte `front`.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> next(elements_in(parse_shape("f32[3]{0:T(2)}"), [range(2, 4)])).tolist()
+    [[2], [-1]]
+    """
+    for numbers in slots:
+        for start in range(0, len(numbers), BLOCK):
+            part = numbers[start : start + BLOCK]
+            places = (np.arange(part.start, part.stop, part.step) - front) // width
+            found = np.full((len(places), shape.rank), PADDING)
+            found[places >= 0] = elements_at(shape, places[places >= 0])
+            yield found
+
+
+def _looked_up(lookup: Lookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
+    if singles:
+        columns = [np.array(column, np.int64) for column in zip(*singles, strict=True)]
+        found = lookup.at(columns)
+        yield np.array(np.broadcast_to(found, (len(singles),)), np.int64)
+        singles.clear()
+
+
+def _of_box(lookup: Lookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
+    sizes = tuple(map(len, ranges))
+    for start in range(0, prod(sizes), BLOCK):
+        places = unravel(np.arange(start, min(start + BLOCK, prod(sizes))), sizes)
+        columns = [each.start + place * each.step for each, place in zip(ranges, places, strict=True)]
+        yield np.asarray(lookup.at(columns))

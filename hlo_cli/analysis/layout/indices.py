@@ -1,0 +1,75 @@
+"""Indices and slots that people give, checked against the array they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import index as as_int
+from typing import TypeAlias
+
+from hlo_cli.analysis.layout.steps import overflows
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
+from hlo_cli.source import HloError
+
+OneIndex: TypeAlias = "Sequence[int]"
+
+
+def addressable(shape: Shape) -> ArrayShape:
+    """The array whose elements have addresses; HloError for tuples and tokens, and for what 64 bits cannot address.
+
+    What `SC` divides between memories is taken as a whole: XLA does not say how a piece lies in its own memory.
+
+    >>> from hlo_cli import parse_shape
+    >>> addressable(parse_shape("(f32[2], f32[3])"))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: (f32[2]{0}, f32[3]{0}) is no array: its elements have no addresses
+    """
+    array = shape.array if isinstance(shape, BufferShape) else shape
+    if not isinstance(array, ArrayShape):
+        raise HloError(f"{shape} is no array: its elements have no addresses")
+    if array.layout.split_configs and array.problem is None:
+        array = replace(array, layout=replace(array.layout, split_configs=()))
+    if (problem := array.problem) is None and overflows(array):
+        problem = "the padded array has more than 2^63 - 1 slots or bytes"
+    if problem is not None:
+        raise HloError(f"{array}: {problem}")
+    return array
+
+
+def checked_index(shape: ArrayShape, index: OneIndex) -> tuple[int, ...]:
+    """The index with negative coordinates counted from the end; HloError if one is out of range.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> checked_index(parse_shape("f32[3,5]"), (-1, 3))
+    (2, 3)
+    """
+    try:
+        coordinates = [as_int(coordinate) for coordinate in index]
+    except TypeError:
+        raise HloError(
+            f"an index is {shape.rank} whole numbers, as (2,3); many are an array of shape (n, rank)"
+        ) from None
+    if len(coordinates) != shape.rank:
+        raise HloError(f"the index has {_numbers(len(coordinates))}, {shape} needs {_numbers(shape.rank)}")
+    for dimension, (coordinate, size) in enumerate(zip(coordinates, shape.sizes, strict=True)):
+        if not -size <= coordinate < size:
+            raise out_of_range(shape, dimension, coordinate)
+    return tuple(c + size if c < 0 else c for c, size in zip(coordinates, shape.sizes, strict=True))
+
+
+def checked_slot(shape: ArrayShape, slot: int) -> None:
+    """HloError if the array has no such slot."""
+    if not 0 <= slot < shape.slots:
+        raise HloError(f"{slot} is out of range: {shape} has {shape.slots:,} slots")
+
+
+def out_of_range(shape: ArrayShape, dimension: int, coordinate: int) -> HloError:
+    """The error for a coordinate that its dimension does not have."""
+    size = shape.sizes[dimension]
+    ends = f"0 to {size - 1}, or -{size} to -1 from the end" if size else "no elements at all"
+    return HloError(f"{coordinate} is out of range: dimension {dimension} of {shape} has {ends}")
+
+
+def _numbers(count: int) -> str:
+    return "1 number" if count == 1 else f"{count} numbers"

@@ -1,0 +1,45 @@
+"""Arrays of integers as the bytes of .npy files, and back; nothing is opened here.
+
+The format is numpy's own, version 1.0 (numpy.lib.format).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+
+import numpy as np
+
+from hlo_cli.analysis.layout.index_functions import IntArray
+from hlo_cli.source import HloError
+
+
+def npy_bytes(blocks: Iterable[IntArray], sizes: Sequence[int]) -> Iterator[bytes]:
+    """The file of an int64 array of these sizes whose elements come in blocks, in row-major order.
+
+    >>> np.load(BytesIO(b"".join(npy_bytes([np.arange(4), np.arange(2)], (2, 3)))))
+    array([[0, 1, 2],
+           [3, 0, 1]])
+    """
+    header = BytesIO()
+    description = {"descr": "<i8", "fortran_order": False, "shape": tuple(sizes)}
+    np.lib.format.write_array_header_1_0(header, description)
+    yield header.getvalue()
+    for block in blocks:
+        yield np.ascontiguousarray(block, "<i8").tobytes()
+
+
+def integers_of(data: bytes, name: str) -> IntArray:
+    """The array of integers in a .npy file; HloError if it holds anything else.
+
+    >>> integers_of(b"".join(npy_bytes([np.arange(3)], (3,))), "x.npy")
+    array([0, 1, 2])
+    """
+    try:
+        array = np.load(BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise HloError(f"{name} is no .npy file: {error}") from None
+    if not np.issubdtype(array.dtype, np.integer):
+        raise HloError(f"{name} holds {array.dtype}, not integers")
+    found: IntArray = array
+    return found

@@ -1,0 +1,70 @@
+"""Computations that two modules have letter by letter, names and all: what is known of one is true of the other."""
+
+from __future__ import annotations
+
+from hlo_cli.analysis.matching.graph import Graph, Key, Unit
+from hlo_cli.ir.computation import Computation
+
+
+class Verbatim:
+    """Takes over from one graph into another what is said of computations whose text is the same.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import Keys
+    >>> text = "HloModule m\\n\\nENTRY e {\\n  p = s8[2] parameter(0)\\n  ROOT n = s8[2] not(p)\\n}\\n"
+    >>> one = graph_of(parse_module(text), numbers := Keys())
+    >>> two = Graph(module := parse_module(text), numbers)
+    >>> Verbatim(one, two).take(module.entry), two.keys == one.keys, two.operands
+    (True, True, [(), (0,)])
+    """
+
+    __slots__ = ("_by_text", "_one", "_two")
+
+    def __init__(self, one: Graph, two: Graph) -> None:
+        self._one = one
+        self._two = two
+        self._by_text = {text: c for c in one.module.computations if (text := c.reader.whole())}
+
+    def take(self, computation: Computation) -> bool:
+        """Whether a computation stands in the other module like this, and calls the same: then it is known now."""
+        text = computation.reader.whole()
+        twin = self._by_text.get(text) if text else None
+        if twin is None or not self._are_called_alike(twin, computation) or not self._call_alike(twin, computation):
+            return False
+        self._copy(twin, computation)
+        return True
+
+    def _are_called_alike(self, twin: Computation, computation: Computation) -> bool:
+        return (twin in self._one.bodies) == (computation in self._two.bodies)
+
+    def _call_alike(self, twin: Computation, computation: Computation) -> bool:
+        """Whether all that is called under the same names says the same."""
+        ones, twos = self._one.unit_of, self._two.unit_of
+        for old, new in zip(twin.instructions, computation.instructions, strict=True):
+            if old.called_computations or new.called_computations:
+                called = [_told(ones.get(c)) for c in old.called_computations]
+                if called != [_told(twos.get(c)) for c in new.called_computations]:
+                    return False
+        return True
+
+    def _copy(self, twin: Computation, computation: Computation) -> None:
+        one, two, count = self._one, self._two, len(computation.instructions)
+        old, new = one.taken[twin], two.taken[computation]
+        shift, end, last = new - old, old + count, new + count
+        for level, keys in zip(two.keys, one.keys, strict=True):
+            level[new:last] = keys[old:end]
+        two.metadata[new:last] = one.metadata[old:end]
+        two.expression[new:last] = one.expression[old:end]
+        two.comparable[new:last] = one.comparable[old:end]
+        two.controlled.update([node + shift for node in one.controlled.intersection(range(old, end))])
+        two.operands[new:last] = [tuple([o + shift for o in operands]) for operands in one.operands[old:end]]
+        two.users[new:last] = [[(user + shift, slot) for user, slot in users] for users in one.users[old:end]]
+        if computation.root is not None:
+            two.roots.add(two.node(computation.root))
+        unit = one.unit_of[twin]
+        two.unit_of[computation] = Unit(computation, list(range(new, last)), unit.content, unit.told, twin)
+
+
+def _told(unit: Unit | None) -> tuple[Key, Key] | None:
+    return None if unit is None else (unit.content, unit.told)

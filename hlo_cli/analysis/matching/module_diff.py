@@ -1,0 +1,153 @@
+"""What differs between two modules: instructions added, removed, changed and moved, and fields of the header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from hlo_cli.alignment import longest_increasing
+from hlo_cli.analysis.matching.changes import Change
+from hlo_cli.analysis.matching.diff_cost import Reckoning
+from hlo_cli.analysis.matching.graph import Node
+from hlo_cli.analysis.matching.instruction_diff import is_plumbing
+from hlo_cli.analysis.matching.local_search import improve
+from hlo_cli.analysis.matching.matching import Matching, match
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An instruction that is in both modules, and what changed about it."""
+
+    before: Instruction
+    after: Instruction
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An instruction that stands elsewhere in the schedule of its computation, among those that it stood with."""
+
+    before: Instruction
+    after: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The differences of two modules. `matched` counts the instructions that are in both, changed or not.
+
+    `pairs` and `computations` lead from what is in both to what it is now. `moved` is empty unless both modules are
+    scheduled, and moving alone is no difference.
+    """
+
+    before: Module
+    after: Module
+    matched: int
+    changed: tuple[Changed, ...]
+    added: tuple[Instruction, ...]
+    removed: tuple[Instruction, ...]
+    moved: tuple[Moved, ...]
+    header: tuple[Change, ...]
+    computations: Mapping[Computation, Computation]
+    pairs: Mapping[Instruction, Instruction]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the modules are the same but for names and order."""
+        return not (self.changed or self.added or self.removed or self.header)
+
+    def without(self, ignored: Iterable[str]) -> Comparison:
+        """The same, but for changes of some kinds, or of attributes, keys and fields of some names."""
+        words = frozenset(ignored)
+
+        def kept(changes: Iterable[Change]) -> tuple[Change, ...]:
+            return tuple(c for c in changes if c.kind not in words and c.name not in words)
+
+        changed = (replace(each, changes=kept(each.changes)) for each in self.changed)
+        return replace(
+            self,
+            changed=tuple(each for each in changed if each.changes),
+            moved=() if "schedule" in words else self.moved,
+            header=kept(self.header),
+        )
+
+
+@no_garbage_collection()
+def compare(before: Module, after: Module) -> Comparison:
+    """What differs between two modules, names aside.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[2,4]{1,0} parameter(0)  ROOT n = f32[2,4]{1,0} negate(p) }"
+    >>> found = compare(parse_module(text), parse_module(text.replace("n = f32[2,4]{1,0}", "x = f32[2,4]{0,1}")))
+    >>> found.matched, [(each.after, *map(str, each.changes)) for each in found.changed]
+    (2, [(<negate x>, 'layout {1,0} → {0,1}')])
+    """
+    matching = match(before, after)
+    pairs = matching.pairs
+    reckoning = Reckoning(pairs, matching.computations, matching.pair_nodes)
+    improve(pairs, reckoning)
+    one, two = pairs.one.nodes, pairs.two.nodes
+    told = dict(reckoning.changes)
+    for a, change in _reordered_arguments(matching):
+        told[a] = (*told.get(a, ()), change)
+    changes = sorted((pairs.after[a], a, changes) for a, changes in told.items())
+    return Comparison(
+        before,
+        after,
+        len(pairs.found),
+        tuple(Changed(one[a], two[b], told) for b, a, told in changes),
+        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_plumbing(pairs.two, b)),
+        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_plumbing(pairs.one, a)),
+        tuple(_moved(matching)) if before.is_scheduled and after.is_scheduled else (),
+        tuple(_header_changes(before, after)),
+        matching.computations,
+        {one[a]: two[b] for a, b in pairs.found},
+    )
+
+
+def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:
+    """As few arguments of the program as explain their other order; one more before them is no change of theirs."""
+    pairs = matching.pairs
+    both: list[tuple[Node, int, int]] = []
+    for parameter in pairs.one.module.entry.parameters:
+        a = pairs.one.node(parameter)
+        other = pairs.two.nodes[pairs.after[a]] if pairs.after[a] >= 0 else parameter
+        one, two = parameter.parameter_number, other.parameter_number
+        if other is not parameter and other.computation.is_entry and one is not None and two is not None:
+            both.append((a, one, two))
+    stays = longest_increasing([two for _, _, two in both])
+    for place, (a, one, two) in enumerate(both):
+        if place not in stays:
+            yield a, Change("attributes", "argument number", str(one), str(two))
+
+
+def _moved(matching: Matching) -> Iterator[Moved]:
+    """As few instructions as explain the other order; arguments and constants do not count."""
+    pairs = matching.pairs
+    for old, new in matching.computations.items():
+        if pairs.are_twins(old, new):
+            continue
+        first, start = pairs.two.taken[new], pairs.one.taken[old]
+        both = []
+        for instruction in new.instructions:
+            a = pairs.before[first + instruction.index]
+            if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ("parameter", "constant"):
+                both.append((a - start, instruction))
+        positions = [position for position, _ in both]
+        if all(x < y for x, y in pairwise(positions)):
+            continue
+        stays = longest_increasing(positions)
+        for place, (position, instruction) in enumerate(both):
+            if place not in stays:
+                yield Moved(old.instructions[position], instruction)
+
+
+def _header_changes(before: Module, after: Module) -> Iterator[Change]:
+    old, new = ({a.name: a.value for a in module.header} for module in (before, after))
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name, "") != new.get(name, ""):
+            yield Change("header", name, old.get(name, ""), new.get(name, ""))

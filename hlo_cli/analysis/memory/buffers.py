@@ -1,0 +1,148 @@
+"""Buffers: alias sets with their sizes, their memory space, and what they hold.
+
+Mirrors `HloBuffer` of xla/service/hlo_buffer.h and the colouring of xla/service/buffer_assignment.cc. TPUs and GPUs
+place a buffer where the layout of one of its arrays says; tuples and CPUs know the main memory alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets
+from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes
+from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.interference import Interference
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Values that are the same memory, in the order of their ranks.
+
+    `parameter` is the place of the entry parameter that it holds, `is_live_out` says that a part of the result lies in
+    it, `is_local` that it belongs to an applied computation, which keeps it to itself.
+    """
+
+    values: tuple[int, ...]
+    size: int
+    space: int
+    parameter: int | None
+    is_constant: bool
+    is_tuple: bool
+    is_live_out: bool
+    is_local: bool
+
+
+def buffers_of(
+    module: Module, dataflow: Dataflow, aliases: AliasSets, target: Target | None, generation: Generation
+) -> tuple[Buffer, ...]:
+    """The buffers of a module, in the order of their first values."""
+    places = dataflow.places
+    root = module.entry.root
+    result: set[int] = set()
+    if root is not None:
+        first = places.first_of(root)
+        result = {aliases.buffer[dataflow.value[first + n]] for n in range(len(places.parts(root)))}
+    sizes: dict[int, int] = {}
+    found: list[Buffer] = []
+    for name, buffer in aliases.buffer.items():
+        if name != buffer:
+            continue
+        values = aliases.members.get(name, (name,))
+        size, space, parameter, is_constant, is_tuple = 0, 0, None, False, False
+        for value in values:
+            shape = places.shape(value)
+            if id(shape) not in sizes:
+                sizes[id(shape)] = buffer_bytes(shape, target, generation)
+            size = max(size, sizes[id(shape)])
+            if isinstance(shape, TupleShape):
+                is_tuple = True
+            elif isinstance(shape, ArrayShape | BufferShape) and target != "cpu":
+                space = shape.layout.memory_space or space
+            maker = places.instructions[places.owner[value]]
+            if maker.opcode == "constant":
+                is_constant = True
+            elif maker.opcode == "parameter" and maker.computation is module.entry and parameter is None:
+                parameter = value
+        maker = places.instructions[places.owner[name]]
+        is_local = places.contexts.of[maker.computation] != "global"
+        found.append(Buffer(values, size, space, parameter, is_constant, is_tuple, name in result, is_local))
+    return tuple(found)
+
+
+def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, ...]) -> list[int]:
+    """The numbers of the buffers in the order in which they get memory.
+
+    Large ones come first, then those that are part of the result, then by position: the entry first, and callers before
+    what they call.
+    """
+    places = dataflow.places
+    depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.of))}
+
+    def position(value: int) -> tuple[int, int]:
+        number = places.owner[value]
+        maker = places.instructions[number]
+        if maker in depth and value != places.first[number] and places.index(value)[0] == 1:
+            return depth[maker], 0
+        return depth.get(maker.computation, len(depth)), dataflow.position[number]
+
+    keys = [(-b.size, not b.is_live_out, min(map(position, b.values))) for b in buffers]
+    return sorted(range(len(buffers)), key=keys.__getitem__)
+
+
+def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference: Interference) -> list[int]:
+    """Numbers of buffers in the order in which compilers for TPUs give them memory: as they come to life.
+
+    Large ones come first, then those that are part of the result, then by the rank of their first value.
+    """
+    start, rank = interference.ranges.start, interference.dataflow.rank
+
+    def key(number: int) -> tuple[int, int, bool, int]:
+        buffer = buffers[number]
+        begin = min((start[value] for value in buffer.values if value in start), default=-1)
+        return begin, -buffer.size, not buffer.is_live_out, rank[buffer.values[0]]
+
+    return sorted(numbers, key=key)
+
+
+def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:
+    """Computations in reverse post-order of the call graph; a sugared start stands for the one that it hides."""
+    order: list[Computation | Instruction] = []
+    seen: set[Computation | Instruction] = {module.entry}
+    waiting: list[tuple[Computation | Instruction, list[Computation | Instruction]]] = [
+        (module.entry, _called(module.entry.instructions))
+    ]
+    while waiting:
+        computation, callees = waiting[-1]
+        if not callees:
+            order.append(computation)
+            waiting.pop()
+            continue
+        called = callees.pop()
+        if called in seen:
+            continue
+        seen.add(called)
+        if isinstance(called, Instruction):
+            waiting.append((called, []))
+        elif contexts.get(called) == "global":
+            waiting.append((called, _called(called.instructions)))
+    return order[::-1]
+
+
+def _called(instructions: tuple[Instruction, ...]) -> list[Computation | Instruction]:
+    """What the instructions run, the last first."""
+    found: list[Computation | Instruction] = []
+    for instruction in instructions:
+        if instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:
+            found.append(instruction)
+        found.extend(instruction.called_computations)
+    return found[::-1]

@@ -1,0 +1,145 @@
+"""Memory with the compiler's own numbers: where its buffer assignment lies beside the dump, offsets are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, table_bytes
+from hlo_cli.analysis.memory.memory_analysis import memory_of, timeline_of
+from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, Memory, Space
+from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape
+
+_GENERATIONS: Final[tuple[Generation, ...]] = ("v5e", "v5p", "v3")
+"""One of each size of tables, that with the largest memory; the most usual first."""
+
+_Key = tuple[Instruction, ShapeIndex, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Where the compiler put a value: the number of its allocation, the distance from its start, and its bytes."""
+
+    allocation: int
+    offset: int
+    bytes: int
+
+
+def memory_as_assigned(module: Module, assignment: BufferAssignment | None) -> Memory:
+    """What fills memory: as the compiler itself says where its assignment is at hand, else as the text tells.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, is_scheduled=true  ENTRY e { ROOT p = f32[8] parameter(0) }")
+    >>> memory_as_assigned(module, None).spaces[0].peak_bytes
+    32
+    """
+    if assignment is None:
+        return memory_of(module)
+    return compiled_memory(memory_of(module, generation=assigned_generation(assignment)), assignment)
+
+
+def compiled_memory(memory: Memory, assignment: BufferAssignment) -> Memory:
+    """The same memory with allocations, offsets and totals of temporary values as the compiler made them.
+
+    Lives stay as they were computed, as a buffer assignment does not tell them; what shares a place counts once.
+    """
+    assigned = assigned_values(assignment)
+    slots: dict[tuple[int, int], int] = {}
+    values = tuple(_placed(value, assigned, slots) for value in memory.values)
+    allocations = tuple(_allocations(memory, assignment, values))
+    spaces = tuple(_space(space, values, assignment) for space in memory.spaces)
+    return replace(memory, values=values, spaces=spaces, allocations=allocations, limit=None, is_generation_told=True)
+
+
+def assigned_generation(assignment: BufferAssignment) -> Generation | None:
+    """A TPU generation that has tables of pointers as large as the compiler made them; None where there are none."""
+    sizes = dict[int, int]()
+    for allocation in assignment.allocations:
+        for each in allocation.assigned:
+            buffer = assignment.logical_buffer(each.logical_buffer_id)
+            if buffer is not None and (instruction := buffer.defined_at.instruction) is not None:
+                shape = subshape(instruction.shape, buffer.defined_at.shape_index)
+                if isinstance(shape, TupleShape) and shape.elements:
+                    sizes[len(shape.elements)] = each.size_bytes
+    fitting = (known for known in _GENERATIONS if all(table_bytes(n, "tpu", known) == sizes[n] for n in sizes))
+    return next(fitting, None) if sizes else None
+
+
+def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, Assigned]:
+    """Where each value lies, by the instruction that defines it, the index there, and whether several flow into it."""
+    found: dict[_Key, Assigned] = {}
+    for allocation in assignment.allocations:
+        for each in allocation.assigned:
+            buffer = assignment.logical_buffer(each.logical_buffer_id)
+            if buffer is not None and (instruction := buffer.defined_at.instruction) is not None:
+                key = (instruction, buffer.defined_at.shape_index, buffer.is_phi)
+                found[key] = Assigned(allocation.index, each.offset_bytes, each.size_bytes)
+    return found
+
+
+def value_key(value: LiveValue) -> _Key:
+    """What identifies a value to `assigned_values`."""
+    return value.instruction, value.index, value.is_phi
+
+
+def _placed(value: LiveValue, assigned: Mapping[_Key, Assigned], slots: dict[tuple[int, int], int]) -> LiveValue:
+    """The value where the compiler put it; what lies at the same place shares a slot."""
+    place = assigned.get(value_key(value))
+    if place is None:
+        return replace(value, slot=-1 - value.slot, allocation=-1, offset=None)
+    slot = slots.setdefault((place.allocation, place.offset), len(slots))
+    return replace(value, slot=slot, allocation=place.allocation, offset=place.offset)
+
+
+def _allocations(memory: Memory, assignment: BufferAssignment, values: tuple[LiveValue, ...]) -> Iterator[Allocation]:
+    inside: dict[int, list[LiveValue]] = {}
+    for value in values:
+        inside.setdefault(value.allocation, []).append(value)
+    donated = {allocation.parameter for allocation in memory.allocations if allocation.is_donated}
+    for allocation in assignment.allocations:
+        number = allocation.parameter_number
+        parameter = None if number is None else (number, allocation.parameter_shape_index)
+        yield Allocation(
+            allocation.index,
+            allocation.size_bytes,
+            allocation.color,
+            _kind(allocation),
+            parameter,
+            parameter in donated,
+            allocation.maybe_live_out,
+            allocation.is_preallocated_temp,
+            tuple(inside.get(allocation.index, ())),
+        )
+
+
+def _kind(allocation: BufferAllocation) -> Kind:
+    if allocation.is_constant:
+        return "constant"
+    if allocation.parameter_number is not None:
+        return "aliased" if allocation.maybe_live_out else "argument"
+    if allocation.maybe_live_out:
+        return "output"
+    return "thread-local" if allocation.is_thread_local else "temporary"
+
+
+def _space(space: Space, values: tuple[LiveValue, ...], assignment: BufferAssignment) -> Space:
+    heaps = {
+        a.index: a.size_bytes for a in assignment.allocations if a.is_preallocated_temp and a.color == space.number
+    }
+    inside = tuple(value for value in values if value.space == space.number)
+    end = len(space.timeline) - 1
+    timeline = tuple(timeline_of(inside, end))
+    held = max(timeline_of([value for value in inside if value.allocation in heaps], end), default=0)
+    size = sum(heaps.values())
+    return replace(
+        space,
+        values=inside,
+        timeline=timeline,
+        peak=max(range(len(timeline)), key=timeline.__getitem__),
+        totals=replace(space.totals, temporaries=size, fragmentation=max(size - held, 0)),
+        offsets="exact",
+    )

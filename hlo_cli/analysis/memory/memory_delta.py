@@ -1,0 +1,58 @@
+"""When each instruction runs, and what it does to the bytes alive; of what it makes, not of what is given.
+
+Mirrors how `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simulator.cc goes from one instruction to
+the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.memory.live_ranges import live_ranges
+from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
+
+_GIVEN: Final = frozenset(("constant", "parameter"))
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """`positions` has the place of each instruction in the flattened schedule, `bytes` what begins there less what ends
+    there; constants, which are there for the whole run, and arguments do not count.
+    """
+
+    positions: Mapping[Instruction, int]
+    bytes: Mapping[Instruction, int]
+
+
+@no_garbage_collection()
+def growth_of(facts: AnyOrder) -> Growth:
+    """The growth of a module in the order of its text.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p), dimensions={}
+    ...   ROOT b = f32[8] slice(a) }'''
+    >>> growth_of(any_order(parse_module(text))).bytes
+    {<parameter p>: 0, <broadcast a>: 256, <slice b>: -224}
+    """
+    schedule = flat_schedule(facts.places, facts.module.entry, facts.chains)
+    ranges = live_ranges(facts.module, facts.dataflow, schedule, facts.aliases, facts.target)
+    change = [0] * (schedule.end + 1)
+    known: dict[int, int] = {}
+    for value, start in ranges.start.items():
+        if facts.places.instructions[facts.places.owner[value]].opcode in _GIVEN:
+            continue
+        shape = facts.places.shape(value)
+        size = known.get(id(shape))
+        if size is None:
+            size = known[id(shape)] = buffer_bytes(shape, facts.target, facts.generation)
+        change[start] += size
+        change[ranges.end[value]] -= size
+    positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
+    return Growth(positions, {instruction: change[position] for instruction, position in positions.items()})

@@ -1,0 +1,48 @@
+"""Whether a program fits into a device's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo_cli.analysis.hardware.chips import Chip
+from hlo_cli.analysis.memory.memory_model import Memory, Offsets, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a program takes of a memory space, and how much there is; `offsets` says how well the first is known."""
+
+    space: int
+    name: str
+    taken_bytes: int
+    limit_bytes: int
+    offsets: Offsets
+
+    @property
+    def excess_bytes(self) -> int:
+        """How much too large it is; nothing or less if it fits."""
+        return self.taken_bytes - self.limit_bytes
+
+
+def fits_of(memory: Memory, limit_bytes: int | None, chip: Chip | None) -> tuple[Fit, ...]:
+    """What the program takes of each memory that has a limit: main memory's, or those of a chip."""
+    found = [(space, limit_bytes if not space.number else None) for space in memory.spaces]
+    if chip is not None and limit_bytes is None:
+        limits = {space.number: chip.limit(space.number) for space in memory.spaces}
+        found = [(space, limit.bytes if (limit := limits[space.number]) else None) for space in memory.spaces]
+    return tuple(
+        Fit(space.number, space.name, _taken(memory, space), limit, space.offsets) for space, limit in found if limit
+    )
+
+
+def arena_bytes(memory: Memory, space: Space) -> int | None:
+    """What the program takes of a space in all: every allocation there; None where the text cannot tell."""
+    if space.offsets == "unknown":
+        return None
+    return sum(a.size for a in memory.allocations if a.space == space.number and a.kind != "thread-local")
+
+
+def _taken(memory: Memory, space: Space) -> int:
+    """All allocations of a space; the most that is alive at once where the text does not tell how values lie."""
+    arena = arena_bytes(memory, space)
+    return space.peak_bytes if arena is None else arena

@@ -1,0 +1,102 @@
+"""When a fusion on GPU may overwrite one of its operands: if it reads each element before it writes that place.
+
+Mirrors the buffer sharing hint of xla/service/gpu/gpu_alias_info.cc; what the emitters really do depends on the device
+in rare cases and is approximated.
+"""
+
+from __future__ import annotations
+
+from hlo_cli.analysis.dataflow.elementwise import UNARY, is_elementwise_on
+from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
+
+
+def gpu_fusion_shares(
+    fusion: Instruction, position: int, output_index: ShapeIndex, users: Users, given: Shape, made: Shape
+) -> bool:
+    """Whether the result of a fusion at an index may lie where the operand at a position does."""
+    called = fusion.called_computations[0]
+    if called.root is None or position >= len(called.parameters) or not _fits(given, made):
+        return False
+    output, index = called.root, output_index
+    while output.opcode == "tuple" and index:
+        output, index = output.operands[index[0]], index[1:]
+    hero = _reduction(called) if fusion.attribute("kind") != "kCustom" else None
+    roots = set(_roots(called))
+    waiting, seen = [called.parameters[position]], {called.parameters[position]}
+    for instruction in waiting:  # breadth first: grows behind
+        for user in users.get(instruction, ()):
+            if user is hero:
+                continue
+            if not _keeps_order(user, instruction, output, index):
+                return False
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    reached = roots & seen
+    if output not in reached:
+        return False
+    if len(reached) == 1:
+        return True
+    elementwise = output.opcode == "parameter" or all(is_elementwise_on(output, n) for n in range(len(output.operands)))
+    return elementwise and not any(_hero(root, ("transpose", "copy")) for root in reached)
+
+
+def _fits(given: Shape, made: Shape) -> bool:
+    if given == made:
+        return True
+    if not isinstance(given, ArrayShape) or not isinstance(made, ArrayShape):
+        return False
+    return given.elements == made.elements and given.element_type.bits == made.element_type.bits
+
+
+def _keeps_order(user: Instruction, operand: Instruction, output: Instruction, index: ShapeIndex) -> bool:
+    """Whether a user reads its operand in the order in which the output is written."""
+    last = output.operands[0] if output.opcode == "bitcast" else output
+    if last.opcode == "dynamic-update-slice" and _is_same_slice(user, last):
+        return True
+    at = user.operands.index(operand)
+    if user.opcode in ("bitcast", "tuple") or (user.opcode != "copy" and is_elementwise_on(user, at)):
+        return True
+    if user is not last:
+        return False
+    match user.opcode:
+        case "dynamic-update-slice":
+            return at == 1
+        case "scatter":
+            return user.operands.count(operand) == 1
+        case "sort":
+            return user.operands.count(operand) == 1 and index in ((), (at,))
+    return False
+
+
+def _is_same_slice(slice_: Instruction, update: Instruction) -> bool:
+    """Whether what is read is just what will be overwritten."""
+    if slice_.opcode != "dynamic-slice" or slice_.operands[0] is not update.operands[0]:
+        return False
+    if slice_.shape != update.operands[1].shape:
+        return False
+    is_scalar = isinstance(slice_.shape, ArrayShape) and slice_.shape.elements == 1
+    return is_scalar or slice_.operands[1:] == update.operands[2:]
+
+
+def _roots(called: Computation) -> tuple[Instruction, ...]:
+    root = called.root
+    assert root is not None
+    return root.operands if root.opcode == "tuple" else (root,)
+
+
+def _reduction(called: Computation) -> Instruction | None:
+    """The reduction that is computed before all else."""
+    return next((found for root in _roots(called) if (found := _hero(root, ("reduce",)))), None)
+
+
+def _hero(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
+    """The operation of one of these kinds that a root comes from, through unary operations and bitcasts."""
+    while root.opcode not in opcodes:
+        if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode not in ("bitcast", "bitcast-convert")):
+            return None
+        root = root.operands[0]
+    return root

@@ -1,0 +1,70 @@
+"""What fills memory as far as the order of instructions has no say in it: values, alias sets, buffers.
+
+Mirrors what `HloAliasAnalysis` of xla/hlo/analysis/hlo_alias_analysis.cc finds before anything is scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hlo_cli.analysis.dataflow.alias_sets import AliasSets, alias_sets
+from hlo_cli.analysis.dataflow.async_chains import AsyncChain, async_chains
+from hlo_cli.analysis.dataflow.in_place import InPlace
+from hlo_cli.analysis.dataflow.positions import Places, places_of
+from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
+from hlo_cli.analysis.hardware.buffer_sizes import Generation, generation_of
+from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+_THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
+_THROUGH = frozenset(("bitcast",))
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOrder:
+    """What holds for a module in any order; the TPU generation may have been told, or be a guess."""
+
+    module: Module
+    target: Target | None
+    generation: Generation
+    places: Places
+    chains: Mapping[Instruction, AsyncChain]
+    dataflow: Dataflow
+    in_place: InPlace
+    aliases: AliasSets
+    buffers: tuple[Buffer, ...]
+    is_generation_told: bool
+
+
+def any_order(module: Module, target: Target | None = None, generation: Generation | None = None) -> AnyOrder:
+    """What holds for a module in any order; `target` and `generation` where the text does not tell them.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) ROOT b = f32[8] negate(a) }"
+    >>> [buffer.size for buffer in any_order(parse_module(text)).buffers]
+    [32, 32]
+    """
+    target = target or target_of(module)
+    is_told = generation is not None or (target == "tpu" and generation_of(module) == "v4")
+    generation = generation or (generation_of(module) if target == "tpu" else "v5e")
+    places = places_of(module)
+    chains = async_chains(places.instructions)
+    dataflow = dataflow_of(places, chains)
+    in_place = in_place_of(target)
+    aliases = alias_sets(module, dataflow, in_place)
+    buffers = buffers_of(module, dataflow, aliases, target, generation)
+    return AnyOrder(module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_told)
+
+
+def in_place_of(target: Target | None) -> InPlace:
+    """How in-place operations are found on a target.
+
+    >>> from hlo_cli import parse_module
+    >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
+    >>> len(in_place_of("gpu").pairs(root))
+    1
+    """
+    return InPlace(_THROUGH_ON_GPU if target == "gpu" else _THROUGH)

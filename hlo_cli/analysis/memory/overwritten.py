@@ -1,0 +1,295 @@
+"""Reads of values that another value has been written over: what no compiled schedule holds, and no rewrite may leave.
+
+Mirrors what `CopyInsertion` of xla/service/copy_insertion.cc makes sure of before XLA schedules a module: behind it,
+values of one alias set are written and read one after the other. Buffer assignment takes that for granted.
+
+The schedule is walked once, loop bodies and branches where they are called, with the value that each shared buffer
+holds at the moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.dataflow.async_chains import is_async_start
+from hlo_cli.analysis.memory.operand_sharing import OperandSharing
+from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+Path = tuple[Instruction, ...]
+"""An instruction of the entry, one of what that calls, and so on, down to the instruction that is meant."""
+
+_FORWARDS: Final = frozenset(
+    "add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter tuple".split()
+)
+_SHIFTS: Final = frozenset(("dynamic-update-slice", "fusion", "scatter"))
+"""Operations in place that read what they put in while they write."""
+_MIXED: Final = -1
+
+
+class Access(NamedTuple):
+    """A value is read from, or put into, a buffer that several values share, by the instruction at the end of a path.
+
+    The end of a computation, which reads what its root holds, is the computation itself.
+    """
+
+    path: Path
+    end: Computation | None
+    buffer: int
+    value: int
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """Two accesses of which the later reads a value that the earlier has put another over.
+
+    Where both are the same, an instruction writes over what it still reads.
+    """
+
+    reader: Access
+    writer: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """All that happens in shared buffers, in order, and what is wrong with that.
+
+    `fixed` are the arguments and constants that would be written over, `together` the loops of which two carried
+    elements would lie in one buffer, with the indices of the elements.
+    """
+
+    accesses: tuple[Access, ...] = ()
+    overwritten: tuple[Overwritten, ...] = ()
+    fixed: frozenset[int] = frozenset()
+    together: tuple[tuple[Instruction, tuple[int, ...]], ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How much is wrong."""
+        return len(self.overwritten) + len(self.fixed) + len(self.together)
+
+
+def overwritten_values(facts: AnyOrder) -> Walk:
+    """What is overwritten before its last read, in the order of the text.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
+    ... b = f32[9] copy(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
+    ... n = f32[9] negate(b)  ROOT r = f32[9] add(n, d) }'''
+    >>> found, = overwritten_values(any_order(parse_module(text))).overwritten
+    >>> found.reader.path, found.writer.path
+    ((<negate n>,), (<dynamic-update-slice d>,))
+    """
+    if not facts.aliases.members:
+        return Walk()
+    walker = _Walker(facts)
+    walker.run(facts.module.entry, ())
+    return Walk(tuple(walker.accesses), tuple(walker.found), frozenset(walker.broken), tuple(walker.together))
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """What a buffer holds, who put it there, and what it held before."""
+
+    value: int
+    writer: Access
+    before: _Held | None
+
+
+@dataclass(slots=True)
+class _Walker:
+    facts: AnyOrder
+    accesses: list[Access] = field(default_factory=list)
+    found: list[Overwritten] = field(default_factory=list)
+    broken: set[int] = field(default_factory=set)
+    together: list[tuple[Instruction, tuple[int, ...]]] = field(default_factory=list)
+    _held: dict[int, _Held] = field(default_factory=dict)
+    _running: set[Computation] = field(default_factory=set)
+    _written: dict[Instruction, set[int]] = field(default_factory=dict)
+    _sharing: OperandSharing = field(init=False)
+    _shared: SharedBuffers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sharing = OperandSharing(self.facts.dataflow, self.facts.in_place, self.facts.target)
+        self._shared = SharedBuffers(self.facts)
+
+    def run(self, computation: Computation, path: Path) -> None:
+        """Everything in a computation, and what its root holds at the end."""
+        if computation in self._running or computation not in self.facts.places.base:
+            return
+        self._running.add(computation)
+        for instruction in computation.instructions:
+            self._step(instruction, (*path, instruction))
+        if computation.root is not None:
+            for place in self._shared.leaves(computation.root):
+                self._read(place, path, computation)
+        self._running.discard(computation)
+
+    def _step(self, instruction: Instruction, path: Path) -> None:
+        opcode = instruction.opcode
+        match opcode:
+            case "while":
+                self._loop(instruction, path)
+                return
+            case "conditional":
+                self._branches(instruction, path)
+                return
+            case "call":
+                self._call(instruction, instruction.called_computations[:1], path)
+                return
+        own = [place for place in self._shared.leaves(instruction) if self._shared.is_own(place)]
+        if opcode in _FORWARDS:
+            if opcode != "parameter" or instruction.computation.is_entry:
+                for place in own:
+                    self._put(place, path, is_write=False)
+            return
+        reads = list(self._reads(instruction, path))
+        chain = self.facts.chains.get(instruction)
+        if chain is not None and chain.computation is not None and chain.binding is instruction:
+            self._call(instruction, (chain.computation,), path)
+        for place in own:
+            self._check_own(instruction, place, reads, path)
+        for place in own:
+            self._put(place, path, is_write=True)
+        if is_async_start(opcode) or opcode.endswith(("-start", "-update")):
+            shared = {
+                self._shared.buffer(place) for place in self._shared.leaves(instruction) if self._shared.is_own(place)
+            }
+            inherited = self._written.get(instruction.operands[0], set()) if instruction.operands else set()
+            self._written[instruction] = shared | inherited | self._in_place_of(instruction)
+
+    def _in_place_of(self, start: Instruction) -> set[int]:
+        """The buffers that an asynchronous operation works in: what it was given there is gone at its end."""
+        chain = self.facts.chains.get(start)
+        if chain is None or chain.computation not in self.facts.places.base or chain.computation is None:
+            return set()
+        places = (place for each in chain.computation.instructions for place in self._shared.leaves(each))
+        return {self._shared.buffer(place) for place in places if self._shared.is_own(place)}
+
+    def _reads(self, instruction: Instruction, path: Path) -> Iterator[tuple[int, int]]:
+        """Reads the operands; what comes back are the positions with the places of what is read."""
+        at = self.facts.dataflow.value
+        gone = self._written.get(instruction.operands[0], set()) if instruction.operands else set()
+        is_end = instruction.opcode.endswith(("-done", "-update"))
+        for position in range(len(instruction.operands)):
+            leaves = self._shared.operand_leaves(instruction, position)
+            if instruction.opcode == "copy":
+                leaves = [each for each in leaves if each == self.facts.places.operand_place(instruction, position)]
+            for each in leaves:
+                is_gone = is_end and self._shared.buffer(each) in gone
+                if not is_gone and at[each] in self.facts.aliases.buffer:
+                    self._read(each, path)
+                    yield position, each
+
+    def _check_own(self, instruction: Instruction, place: int, reads: list[tuple[int, int]], path: Path) -> None:
+        """An instruction may read what it writes over only where it goes through both in step; TPUs have own rules."""
+        places, at, buffer = self.facts.places, self.facts.dataflow.value, self._shared.buffer(place)
+        if buffer not in self._shared.buffers or self.facts.target == "tpu":
+            return
+        pairs = self.facts.in_place.pairs(instruction)
+        index = places.index(place)
+        in_place = {pair.operand_number for pair in pairs if pair.output_index == index}
+        for position, each in reads:
+            if self._shared.buffer(each) != buffer or position in in_place:
+                continue
+            is_twice = instruction.opcode in _SHIFTS and any(
+                at[other] == at[each] for number, other in reads if number in in_place
+            )
+            if is_twice or not self._sharing.may_share(each, instruction, index):
+                read = Access(path, None, buffer, at[each], is_write=False)
+                self.found.append(Overwritten(read, read._replace(value=at[place], is_write=True)))
+
+    def _loop(self, loop: Instruction, path: Path) -> None:
+        called = loop.called_computations
+        if len(called) < 2 or not loop.operands or any(each not in self.facts.places.base for each in called[:2]):
+            return
+        body, condition = called[:2]
+        places = self.facts.places
+        for place in self._shared.operand_leaves(loop, 0):
+            self._read(place, path)
+        self._find_together(loop, body)
+        for computation in (condition, body):
+            for parameter in computation.parameters[:1]:
+                for place in self._shared.leaves(parameter):
+                    self._put(place, path, is_write=False)
+            self.run(computation, path)
+        for place in range(places.first_of(loop), places.first_of(loop) + len(places.parts(loop))):
+            if self._shared.is_array(place):
+                self._put(place, path, is_write=False)
+
+    def _find_together(self, loop: Instruction, body: Computation) -> None:
+        places, at = self.facts.places, self.facts.dataflow.value
+        elements: dict[int, dict[int, list[int]]] = {}
+        for parameter in body.parameters[:1]:
+            first = places.first_of(parameter)
+            for place in self._shared.leaves(parameter):
+                if self._shared.buffer(place) in self._shared.buffers:
+                    elements.setdefault(self._shared.buffer(place), {}).setdefault(at[place], []).append(place - first)
+        for found in elements.values():
+            if len(found) > 1:
+                self.together.append((loop, tuple(n for ordinals in found.values() for n in ordinals)))
+
+    def _branches(self, conditional: Instruction, path: Path) -> None:
+        for place in self._shared.operand_leaves(conditional, 0):
+            self._read(place, path)
+        before, ends = dict(self._held), list[dict[int, _Held]]()
+        for called in conditional.called_computations:
+            self._held = dict(before)
+            self._call(conditional, (called,), path)
+            ends.append(self._held)
+        if not ends:
+            return
+        self._held = merged = dict(ends[0])
+        for buffer in {buffer for end in ends for buffer in end}:
+            held = {id(end.get(buffer)) for end in ends}
+            if len(held) > 1:
+                writer = next(end[buffer].writer for end in ends if end.get(buffer) is not before.get(buffer))
+                mixed = writer._replace(path=path, end=None, value=_MIXED)
+                merged[buffer] = _Held(_MIXED, mixed, before.get(buffer))
+        for place in self._shared.leaves(conditional):
+            self._put(place, path, is_write=False)
+
+    def _call(self, caller: Instruction, called: tuple[Computation, ...], path: Path) -> None:
+        for computation in called:
+            if computation in self.facts.places.base:
+                for parameter in computation.parameters:
+                    for place in self._shared.leaves(parameter):
+                        if self._shared.is_own(place):  # it comes from several callers
+                            self._put(place, path, is_write=False)
+                self.run(computation, path)
+
+    def _read(self, place: int, path: Path, end: Computation | None = None) -> None:
+        value = self.facts.dataflow.value[place]
+        buffer = self._shared.of_value(value)
+        if buffer not in self._shared.buffers:
+            return
+        read = Access(path, end, buffer, value, is_write=False)
+        self.accesses.append(read)
+        held = self._held.get(buffer)
+        if held is None or held.value == value:
+            return
+        first = held
+        while held is not None and held.value != value:
+            first, held = held, held.before
+        self.found.append(Overwritten(read, first.writer))
+
+    def _put(self, place: int, path: Path, *, is_write: bool) -> None:
+        """A buffer holds the value of a place from now on; a value that stands for the one before is no write."""
+        value = self.facts.dataflow.value[place]
+        buffer = self._shared.of_value(value)
+        if buffer not in self._shared.buffers:
+            return
+        held = self._held.get(buffer)
+        if held is not None and held.value == value:
+            return
+        put = Access(path, None, buffer, value, is_write=True)
+        self.accesses.append(put)
+        self._held[buffer] = _Held(value, put, held)
+        if is_write:
+            self.broken.update(fixed for fixed in self._shared.fixed.get(buffer, ()) if fixed != value)

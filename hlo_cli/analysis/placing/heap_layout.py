@@ -1,0 +1,103 @@
+"""What lies in a heap by now, and the gaps between it.
+
+Mirrors `BufferIntervalTree` of xla/service/heap_simulator/heap_simulator.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hlo_cli.analysis.placing.heap_layout_runs import PART_BITS
+
+IntArray = NDArray[np.signedinteger]
+
+_NO_GAP: Final = 2**63 - 1
+_NOTHING: Final = np.zeros(0, dtype=np.int64)
+
+
+class Placed:
+    """What has been placed, by the parts of the clock that it touches.
+
+    >>> placed = Placed(4)
+    >>> placed.add(((0, 9),), 0, 7)
+    >>> placed.smallest_gap(((5, 6),), 4), placed.smallest_gap(((10, 11),), 4)
+    (8, 0)
+    """
+
+    __slots__ = ("_alignment", "_parts")
+
+    def __init__(self, alignment: int) -> None:
+        self._alignment = alignment
+        self._parts: dict[int, _Rows] = {}
+
+    def add(self, times: Sequence[tuple[int, int]], offset: int, end: int) -> None:
+        """Enters a chunk of memory that is taken at these times."""
+        free = -(-end // self._alignment) * self._alignment
+        for first, last in times:
+            for part in range(first >> PART_BITS, (last >> PART_BITS) + 1):
+                if part not in self._parts:
+                    self._parts[part] = _Rows()
+                self._parts[part].add(first, last, offset, free)
+
+    def smallest_gap(self, times: Sequence[tuple[int, int]], size: int) -> int:
+        """The offset of the smallest gap of this size that is free at all times; behind everything if none is."""
+        offset, free = self._met(times)
+        if not offset.size:
+            return 0
+        behind = np.maximum.accumulate(free)
+        offset[1:] -= behind[:-1]
+        offset[offset < size] = _NO_GAP
+        smallest = int(offset.argmin())
+        if offset[smallest] == _NO_GAP:
+            return int(behind[-1])
+        return int(behind[smallest - 1]) if smallest else 0
+
+    def _met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+        """Offsets and ends of what is taken at any of these times, by offset."""
+        parts = range(times[0][0] >> PART_BITS, (times[-1][1] >> PART_BITS) + 1)
+        found = [self._parts[part].met(times) for part in parts if part in self._parts]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return _NOTHING, _NOTHING
+        offset, free = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        order = offset.argsort()
+        return offset[order], free[order]
+
+
+class _Rows:
+    """Chunks by offset: when each begins and ends to be taken, its offset, and where memory is free again behind it."""
+
+    __slots__ = ("_chunks", "_count", "_times")
+
+    def __init__(self) -> None:
+        self._times: IntArray = np.zeros((2, 64), dtype=np.int32)
+        self._chunks: IntArray = np.zeros((2, 64), dtype=np.int64)
+        self._count = 0
+
+    def add(self, first: int, last: int, offset: int, free: int) -> None:
+        """Enters a row where its offset belongs."""
+        count = self._count
+        if count == self._times.shape[1]:
+            self._times = np.concatenate((self._times, self._times), axis=1)
+            self._chunks = np.concatenate((self._chunks, self._chunks), axis=1)
+        at = int(self._chunks[0, :count].searchsorted(offset))
+        for columns, row in ((self._times, (first, last)), (self._chunks, (offset, free))):
+            columns[:, at + 1 : count + 1] = columns[:, at:count]
+            columns[:, at] = row
+        self._count += 1
+
+    def met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+        """Offsets and ends of the rows that are taken at any of these times."""
+        start, end = self._times[:, : self._count]
+        found: NDArray[np.bool_] | None = None
+        for first, last in times:
+            met = start <= last
+            met &= end >= first
+            found = met if found is None else found | met
+        where = found.nonzero()[0] if found is not None else _NOTHING
+        return self._chunks[0][where], self._chunks[1][where]

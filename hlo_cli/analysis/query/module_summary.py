@@ -1,0 +1,52 @@
+"""A module in a dozen numbers, the same for every module, so that thousands can stand in one table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape
+
+Figure = int | str | bool | None
+
+_COLLECTIVES: Final = (
+    *("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute", "ragged-all-to-all"),
+    "reduce-scatter",
+)
+
+
+def overview(module: Module) -> Mapping[str, Figure]:
+    """What the module is for, how large it is, and what it takes; sizes in bytes, None where the text does not tell.
+
+    >>> from hlo_cli import parse_module
+    >>> numbers = overview(parse_module("HloModule m  ENTRY e { ROOT p = f32[9]{0} parameter(0) }"))
+    >>> numbers["instructions"], numbers["argument_bytes"], numbers["padded_bytes"]
+    (1, 36, 36)
+    """
+    opcodes = Counter(instruction.opcode for instruction in module.instructions)
+    shapes = [value.shape for value in data_values(module)]
+    root = module.entry.root
+    return {
+        "target": target_of(module),
+        "is_scheduled": module.is_scheduled,
+        "instructions": module.instruction_count,
+        "computations": len(module.computations),
+        "fusions": opcodes["fusion"],
+        "collectives": sum(opcodes[name] + opcodes[f"{name}-start"] for name in _COLLECTIVES),
+        "custom_calls": opcodes["custom-call"],
+        "argument_bytes": _bytes(parameter.shape for parameter in module.entry.parameters),
+        "result_bytes": None if root is None else _bytes([root.shape]),
+        "values": len(shapes),
+        "logical_bytes": sum(shape.logical_bytes for shape in shapes),
+        "padded_bytes": sum(shape.padded_bytes for shape in shapes),
+        "largest_bytes": max((shape.padded_bytes for shape in shapes), default=0),
+        "errors": len(module.errors),
+    }
+
+
+def _bytes(shapes: Iterable[Shape]) -> int:
+    return sum(leaf.padded_bytes for shape in shapes for _, leaf in shape.leaves)

@@ -1,0 +1,254 @@
+"""What a condition means: from an expression and the fields that things have to a test of one thing.
+
+A comparison with what is not there is false, whichever way it compares; `has` asks whether it is there. One with what
+is not known is neither true nor false, and nor is what hangs on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
+
+from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, either
+from hlo_cli.analysis.query.patterns import matcher
+from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Text, Where
+from hlo_cli.source import HloError, nearest
+
+T = TypeVar("T")
+Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
+FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
+Predicate = Callable[[T], "bool | None"]
+"""Whether something is true of a thing; None where nobody knows."""
+Test = Callable[[FieldValue], "bool | None"]
+
+NUMBERS: Final = ("count", "bytes", "share")
+_KINDS_IN_WORDS: Final[dict[Kind, str]] = {
+    "text": "text",
+    "name": "a name",
+    "names": "a list of names",
+    "shape": "a shape",
+    "count": "a number",
+    "bytes": "a number of bytes",
+    "share": "a share, from 0% to 100%",
+    "flag": "true or false",
+    "attribute": "an attribute",
+}
+_LAYOUT = re.compile(r"\{[^{}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T]):
+    """How a field is read from a thing, None where the thing has no such field, and of which kind its values are.
+
+    `check` raises HloError for a comparison that nothing could be true of, or of everything.
+    """
+
+    kind: Kind
+    read: Callable[[T], FieldValue]
+    check: Callable[[Where, Comparison], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fields(Generic[T]):
+    """The fields that things of one kind have, and the functions that can be asked of them.
+
+    `places` are fields of which an element is taken, as in `dims[0]`; `attribute` is asked for names that are not
+    among the readers, and `others` are such names, for proposing one.
+    """
+
+    readers: Mapping[str, Reader[T]]
+    places: Mapping[str, Callable[[str], Reader[T] | None]] = field(default_factory=dict)
+    attribute: Callable[[str], Reader[T] | None] = lambda name: None
+    others: tuple[str, ...] = ()
+    functions: Mapping[str, Callable[[Where, Text], Predicate[T]]] = field(default_factory=dict)
+
+    def find(self, where: Where, asked: Field) -> Reader[T]:
+        """The reader of a field; HloError with the nearest name if there is none."""
+        if asked.place is None:
+            if (reader := self.readers.get(asked.name) or self.attribute(asked.name)) is not None:
+                return reader
+        elif (taken := self.places.get(asked.name)) is not None:
+            if (reader := taken(asked.place)) is not None:
+                return reader
+            raise where.error(f"{asked.name} has no {asked.place}", asked.span)
+        known = (*self.readers, *self.others)
+        close = next((name for name in known if name.startswith(asked.name)), None) or nearest(asked.name, known)
+        question = f"; did you mean {close}?" if close and close != asked.name else ""
+        raise where.error(f"no field {asked}{question}", asked.span, "hlo help where lists the fields")
+
+
+def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
+    """The test that an expression states; HloError where it asks for what is not there or compares unlike things.
+
+    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> long = predicate(parse_where("n > 3"), Fields({"n": Reader("count", len)}))
+    >>> long("four"), long("one")
+    (True, False)
+    """
+    return _condition(where, where.condition, fields)
+
+
+def _condition(where: Where, condition: Condition, fields: Fields[T]) -> Predicate[T]:
+    match condition:
+        case Not(part):
+            turned = _condition(where, part, fields)
+            return lambda thing: None if (answer := turned(thing)) is None else not answer
+        case Both(parts):
+            joined = [_condition(where, part, fields) for part in parts]
+            return lambda thing: both(test(thing) for test in joined)
+        case Either(parts):
+            offered = [_condition(where, part, fields) for part in parts]
+            return lambda thing: either(test(thing) for test in offered)
+        case Flag(asked):
+            return _flag(where, asked, fields)
+        case Call():
+            return _call(where, condition, fields)
+        case Comparison():
+            return _comparison(where, condition, fields)
+
+
+def _flag(where: Where, asked: Field, fields: Fields[T]) -> Predicate[T]:
+    reader = fields.find(where, asked)
+    if reader.kind != "flag":
+        hint = f"compare it, as in {asked} == …, or ask has({asked})"
+        raise where.error(f"{asked} is {_KINDS_IN_WORDS[reader.kind]}, not true or false", asked.span, hint)
+    read = reader.read
+    return lambda thing: None if isinstance(value := read(thing), AtLeast) else value is True
+
+
+def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
+    if call.function == "has":
+        name, bracket, place = call.argument.text.partition("[")
+        reader = fields.find(where, Field(name, call.argument.span, place.removesuffix("]") if bracket else None))
+        return lambda thing: (value := reader.read(thing)) not in (None, ()) and not isinstance(value, AtLeast)
+    if call.function not in fields.functions:
+        raise where.error(f"{call.function} can be asked of instructions, and here are none", call.span)
+    return fields.functions[call.function](where, call.argument)
+
+
+def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Predicate[T]:
+    reader = fields.find(where, comparison.field)
+    if reader.check is not None:
+        reader.check(where, comparison)
+    if (other := _other_field(comparison, reader, fields)) is not None:
+        return _compared(reader, comparison.operator, other)
+    negative = comparison.operator in ("!=", "!~", "not in")
+    tests = [_test(where, comparison, reader.kind, value) for value in comparison.values]
+    test = tests[0] if len(tests) == 1 else lambda value: either(test(value) for test in tests)
+    read = reader.read
+
+    def holds(thing: T) -> bool | None:
+        value = read(thing)
+        if value is None:
+            return False
+        if isinstance(value, AtLeast) and reader.kind not in NUMBERS:
+            return None
+        answer = test(value)
+        return None if answer is None else answer is not negative
+
+    return holds
+
+
+def _other_field(comparison: Comparison, reader: Reader[T], fields: Fields[T]) -> Reader[T] | None:
+    """The field that a number is compared with, as in `padded_bytes > logical_bytes`."""
+    value = comparison.values[0]
+    if reader.kind not in NUMBERS or comparison.operator not in ORDERS or not isinstance(value, Text):
+        return None
+    other = fields.readers.get(value.text)
+    return other if other is not None and other.kind in NUMBERS and len(comparison.values) == 1 else None
+
+
+def _compared(one: Reader[T], sign: str, other: Reader[T]) -> Predicate[T]:
+    left, right = one.read, other.read
+
+    def holds(thing: T) -> bool | None:
+        a, b = left(thing), right(thing)
+        if isinstance(a, int | float | AtLeast) and isinstance(b, int | float | AtLeast):
+            return compared(sign, a, b)
+        return False
+
+    return holds
+
+
+def _test(where: Where, comparison: Comparison, kind: Kind, value: Number | Text) -> Test:
+    """Whether a value of a kind is as one value of a comparison says, a negation aside."""
+    sign = comparison.operator
+    if sign in ("~", "!~"):
+        if kind in (*NUMBERS, "flag"):
+            raise _unlike(where, comparison, kind, f"{sign} looks for text", f"write {comparison.field} == …")
+        text = value if isinstance(value, Text) else Text(value.text, value.span)
+        return _each(kind, matcher(where, text))
+    if isinstance(value, Number):
+        return _number_test(where, comparison, kind, value)
+    if sign in ("<", "<=", ">", ">="):
+        unknown = kind in (*NUMBERS, "names", "attribute")
+        message = f"{value.text} is no number" if unknown else f"{sign} compares numbers"
+        raise _unlike(where, comparison, kind, message)
+    return _text_test(where, comparison, kind, value)
+
+
+def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Number) -> Test:
+    if kind in ("text", "name", "shape", "flag"):
+        hint = f'as text it is "{number.text}"' if kind != "flag" else "write true or false"
+        raise _unlike(where, comparison, kind, f"{number.text} is a number", hint)
+    if number.unit and kind != {"bytes": "bytes", "percent": "share"}[number.unit]:
+        raise _unlike(where, comparison, kind, f"{number.text} counts {number.unit.replace('percent', 'hundredths')}")
+    if kind == "share" and abs(number.value) > 1:
+        raise where.error(f"{comparison.field} is at most 100%", number.span, f"write {number.text}%")
+    compare, limit = ORDERS[_positive(comparison.operator)], number.value
+    match kind:
+        case "names":
+            return lambda value: isinstance(value, tuple) and compare(len(value), limit)
+        case "attribute":
+            return lambda value: (parsed := _as_number(value)) is not None and compare(parsed, limit)
+        case _:
+            sign = _positive(comparison.operator)
+            return lambda value: isinstance(value, int | float | AtLeast) and compared(sign, value, limit)
+
+
+def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> Test:
+    wanted = text.text
+    if kind in NUMBERS:
+        raise _unlike(where, comparison, kind, f"{wanted} is no number and no field that is one")
+    if kind == "flag":
+        if wanted not in ("true", "false"):
+            raise _unlike(where, comparison, kind, f"{wanted} is neither")
+        return lambda value: value is (wanted == "true")
+    if text.pattern == "glob" and not any(bracket in wanted for bracket in "[{"):
+        hint = f'write ~ for a pattern, or "{wanted}" for the text itself'
+        raise where.error(f"{comparison.operator} compares with the whole text", text.span, hint)
+    if kind == "shape" and "{" not in wanted:
+        return lambda value: isinstance(value, str) and wanted in (value, _LAYOUT.sub("", value))
+    if kind in ("name", "names", "attribute"):
+        wanted = wanted.removeprefix("%")
+    return _each(kind, lambda value: value == wanted)
+
+
+def _each(kind: Kind, test: Callable[[str], bool]) -> Test:
+    """A test of one text, or of any of several; names count without the % that attributes write before them."""
+    if kind == "names":
+        return lambda value: isinstance(value, tuple) and any(test(name) for name in value)
+    if kind == "attribute":
+        return lambda value: isinstance(value, str) and test(value.removeprefix("%"))
+    return lambda value: isinstance(value, str) and test(value)
+
+
+def _positive(sign: str) -> str:
+    return {"!=": "==", "not in": "in"}.get(sign, sign)
+
+
+def _as_number(value: FieldValue) -> float | int | None:
+    try:
+        return int(value[:30]) if isinstance(value, str) else None
+    except ValueError:
+        pass
+    try:
+        return float(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _unlike(where: Where, comparison: Comparison, kind: Kind, why: str, hint: str | None = None) -> HloError:
+    return where.error(f"{comparison.field} is {_KINDS_IN_WORDS[kind]}; {why}", comparison.span, hint)

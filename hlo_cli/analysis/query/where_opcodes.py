@@ -1,0 +1,90 @@
+"""Opcodes in conditions: one that nothing could have is a mistake, which is told wherever a condition is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import OPCODE_ARITY, is_known
+from hlo_cli.ir.where import Both, Comparison, Condition, Either, Not, Text, Where
+from hlo_cli.source import nearest
+
+EXACT: Final = ("==", "!=", "in", "not in")
+"""The operators by which a text is compared as a whole."""
+
+_ASYNC: Final = re.compile(r"(.+)-(?:start|update|done)")
+
+
+def opcode_check(
+    there: Callable[[], Collection[str]], *, is_opcode: Callable[[str], bool] = is_known
+) -> Callable[[Where, Comparison], None]:
+    """A check of comparisons with opcodes: HloError with the nearest one where XLA has none of that name.
+
+    `there` are opcodes of a module, which may come from a fork.
+
+    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> where = parse_where("opcode == cpoy")
+    >>> opcode_check(lambda: ("frob",))(where, where.condition)
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:11: error: no opcode cpoy; did you mean copy?
+    """
+
+    def check(where: Where, comparison: Comparison) -> None:
+        for value in comparison.values if comparison.operator in EXACT else ():
+            if isinstance(value, Text) and not is_opcode(value.text) and value.text not in there():
+                meant = nearest(value.text, (*OPCODE_ARITY, *there()))
+                question = f"; did you mean {meant}?" if meant else ""
+                hint = f'write opcode ~ "^{value.text}$" for one that XLA itself does not have'
+                raise where.error(f"no opcode {value.text}{question}", value.span, hint)
+
+    return check
+
+
+def check_operation_opcode(where: Where, comparison: Comparison) -> None:
+    """The check of opcodes of operations, which count once: HloError for a spelling of another, too.
+
+    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> where = parse_where("opcode == all-gather-start")
+    >>> check_operation_opcode(where, where.condition)
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:11: error: all-gather-start counts as all-gather here
+    """
+    for value in comparison.values:
+        match = _ASYNC.fullmatch(value.text) if isinstance(value, Text) else None
+        if match and (match[1] in OPCODE_ARITY or match[1] == "async"):
+            is_any = match[1] == "async"
+            hint = "write async" if is_any else f"write opcode == {match[1]}, with async if it has to be asynchronous"
+            message = f"{value.text} counts as {'what it starts' if is_any else match[1]} here"
+            raise where.error(message, value.span, hint)
+    opcode_check(lambda: (), is_opcode=OPCODE_ARITY.__contains__)(where, comparison)
+
+
+def opcodes_of(module: Module) -> tuple[str, ...]:
+    """The opcodes of a module, each once.
+
+    >>> from hlo_cli import parse_module
+    >>> opcodes_of(parse_module("r = f32[2] negate(f32[2] p)"))
+    ('parameter', 'negate')
+    """
+    return tuple(dict.fromkeys(instruction.opcode for instruction in module.instructions))
+
+
+def comparisons_in(condition: Condition) -> Iterator[Comparison]:
+    """The comparisons of a condition, however they are joined.
+
+    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> [str(each.field) for each in comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]
+    ['a', 'b']
+    """
+    match condition:
+        case Comparison():
+            yield condition
+        case Not(part):
+            yield from comparisons_in(part)
+        case Both(parts) | Either(parts):
+            for part in parts:
+                yield from comparisons_in(part)

@@ -1,0 +1,86 @@
+"""The fields of shapes that a condition can ask for: those of any shape, and those of arrays alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from hlo_cli.analysis.cost.matmuls import is_product
+from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+
+T = TypeVar("T")
+
+
+def shape_fields(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> dict[str, Reader[T]]:
+    """The fields of the shape of a thing, by name.
+
+    >>> from hlo_cli import parse_module
+    >>> call = parse_module('c = (f32[8,8], s8[64]) custom-call(), custom_call_target="__cublas$gemm"').entry.root
+    >>> fields = shape_fields(lambda each: each, lambda each: each.shape)
+    >>> fields["dtype"].read(call), fields["logical_bytes"].read(call)
+    ('f32', 320)
+    """
+
+    result_of = result_shape(instruction_of, shape_of)
+    arrays = {name: Reader(kind, of_shape(read, result_of)) for name, (kind, read) in _OF_ARRAYS.items()}
+    return arrays | {name: Reader(kind, of_shape(read, shape_of)) for name, (kind, read) in _OF_SHAPES.items()}
+
+
+def result_shape(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> Callable[[T], Shape]:
+    """The shape of a thing; of a product the array that it makes: libraries return their scratch memory beside it."""
+
+    def result_of(thing: T) -> Shape:
+        shape = shape_of(thing)
+        if isinstance(shape, TupleShape) and shape.elements and is_product(instruction_of(thing)):
+            return shape.elements[0]
+        return shape
+
+    return result_of
+
+
+def _of_array(read: Callable[[ArrayShape], FieldValue]) -> Callable[[Shape], FieldValue]:
+    return lambda shape: read(shape) if isinstance(shape, ArrayShape) else None
+
+
+_OF_ARRAYS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
+    "dtype": ("text", _of_array(lambda shape: shape.element_type.name)),
+    "rank": ("count", _of_array(lambda shape: shape.rank)),
+    "dims": ("text", _of_array(lambda shape: f"[{','.join(map(str, shape.sizes))}]")),
+    "layout": ("text", _of_array(lambda shape: str(shape.layout))),
+    "memory_space": ("count", _of_array(lambda shape: shape.memory_space)),
+    "elements": ("count", _of_array(lambda shape: shape.elements)),
+}
+_OF_SHAPES: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
+    "shape": ("shape", lambda shape: str(shape) or None),
+    "logical_bytes": ("bytes", lambda shape: shape.logical_bytes),
+    "padded_bytes": ("bytes", lambda shape: shape.padded_bytes),
+    "padding_bytes": ("bytes", lambda shape: shape.padded_bytes - shape.logical_bytes),
+    "padding": ("share", lambda shape: 1 - shape.logical_bytes / shape.padded_bytes if shape.padded_bytes else 0.0),
+}
+
+
+def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]) -> Callable[[T], FieldValue]:
+    """A field of the shape, worked out once for each: equal shapes of a module are mostly one object."""
+    known: dict[int, FieldValue] = {}
+
+    def read_once(thing: T) -> FieldValue:
+        shape = shape_of(thing)
+        if id(shape) not in known:
+            known[id(shape)] = read(shape)
+        return known[id(shape)]
+
+    return read_once
+
+
+def dimension(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
+    try:
+        at = int(place[:10])
+    except ValueError:
+        return None
+
+    def size(shape: ArrayShape) -> int | None:
+        return shape.sizes[at] if -shape.rank <= at < shape.rank else None
+
+    return Reader("count", of_shape(_of_array(size), shape_of))

@@ -1,0 +1,47 @@
+"""What a rule of asynchronous operations is told, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.source import Severity
+
+
+class Problem(NamedTuple):
+    """An instruction that breaks a rule, and how; a warning where not every XLA minds, a note where only older does."""
+
+    at: Instruction
+    message: str
+    severity: Severity = "error"
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asynchronous:
+    """A module, its asynchronous operations, who takes the values where there are any, and who calls what."""
+
+    module: Module
+    found: AsyncPairs
+    users: Users
+    callers: Mapping[Computation, tuple[Instruction, ...]]
+
+
+Rule: TypeAlias = Callable[[AsyncPair, Asynchronous], Iterator[Problem]]
+"""What is wrong with one pair; the docstring says what the rule is."""
+
+
+def done_of(start: Instruction) -> str:
+    """The opcode of what waits for a start.
+
+    >>> from hlo_cli import parse_module
+    >>> done_of(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
+    'negate-done'
+    """
+    return NATIVE_DONES.get(start.opcode) or f"{start.opcode.removesuffix('-start')}-done"

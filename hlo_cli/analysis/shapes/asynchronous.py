@@ -1,0 +1,159 @@
+"""Result shapes of asynchronous operations, generic ones and those that name what they wrap, as slice-start does.
+
+Mirrors `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc and `CheckAsyncOpComputationShapes` of
+xla/service/hlo_verifier.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hlo_cli.analysis.shapes.operands import (
+    callee,
+    declared_tuple,
+    described,
+    fail,
+    need_at_least,
+    operand_shapes,
+    sizes_of,
+)
+from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import Shape, TupleShape
+
+_LATE: tuple[str, ...] = ("call", "custom-call", "fusion")
+"""What may be started before all its operands are known, which the called computation says."""
+
+
+def is_prefix(shape: Shape, whole: Shape) -> bool:
+    """Whether a shape is another one, or as much of it as is known so far; `()` is nothing yet.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> is_prefix(parse_shape("(f32[2], ())"), parse_shape("(f32[2], f32[3], s32[])"))
+    True
+    """
+    if isinstance(shape, TupleShape) and isinstance(whole, TupleShape):
+        return len(shape.elements) <= len(whole.elements) and all(map(is_prefix, shape.elements, whole.elements))
+    return shape == TupleShape(()) or compatible(shape, whole)
+
+
+def async_start(instruction: Instruction) -> Shape:
+    """The operands, the result of the called computation and the written contexts, as far as they are known."""
+    elements = _elements(instruction)
+    computation, result = callee(instruction)
+    arguments = TupleShape(operand_shapes(instruction))
+    if not compatible(arguments, elements[0]):
+        found = f"expected the operands as element 0 of the result, found {sizes_of(elements[0])}"
+        fail(instruction, f"{found}; {described(instruction, *range(len(instruction.operands)))}")
+    parameters = TupleShape(tuple([parameter.shape for parameter in computation.parameters]))
+    if not is_prefix(arguments, parameters):
+        fail(
+            instruction,
+            f"expected operands like the parameters of {computation.name}, found {sizes_of(arguments)}",
+        )
+    _check_result(instruction, elements[1], result)
+    return TupleShape((arguments, elements[1], *elements[2:]))
+
+
+def async_update(instruction: Instruction) -> Shape:
+    """What is written; at least as much must be known as in operand 0, which it carries on."""
+    elements, before = _elements(instruction), _before(instruction)
+    for position in range(2):
+        if not is_prefix(before[position], elements[position]):
+            found = sizes_of(elements[position])
+            fail(
+                instruction,
+                f"expected element {position} to go on from operand 0, found {found}; {described(instruction, 0)}",
+            )
+    bound = before[0].elements if isinstance(before[0], TupleShape) else ()
+    added = elements[0].elements[len(bound) :] if isinstance(elements[0], TupleShape) else ()
+    further = tuple(map(sizes_of, operand_shapes(instruction)[1:]))
+    buffers = output_buffers(before[1], elements[1])
+    if further not in (tuple(map(sizes_of, added)), tuple(map(sizes_of, (*added, *buffers)))):
+        found = sizes_of(elements[0])
+        fail(instruction, f"expected the further operands behind {described(instruction, 0)}, found {found}")
+    return instruction.shape
+
+
+def output_buffers(before: Shape, output: Shape) -> tuple[Shape, ...]:
+    """What an update may take besides operands: where the output is bound by it, the buffers for that.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> print(*output_buffers(parse_shape("()"), parse_shape("(f32[2])")))
+    f32[2]{0}
+    """
+    if before != TupleShape(()):
+        return ()
+    return output.elements if isinstance(output, TupleShape) else (output,)
+
+
+def async_done(instruction: Instruction) -> Shape:
+    """The result of what was started: that of the called computation, if it is named, else of operand 0."""
+    before = _before(instruction)
+    started = _start_of(instruction)
+    if started is not None and started.called_computations:
+        root = started.called_computations[0].root
+        if root is not None:
+            return root.shape
+    return before[1]
+
+
+def start_of(instruction: Instruction, wrapped: str, infer: Callable[[Instruction], Shape]) -> Shape:
+    """The operands, what the wrapped operation would make of them, and the written contexts.
+
+    `instruction` is that of slice-start or the like, `wrapped` the opcode slice, and `infer` knows its rule.
+    """
+    elements = _elements(instruction)
+    arguments = TupleShape(operand_shapes(instruction))
+    if not is_prefix(arguments, elements[0]):
+        found = f"expected the operands as element 0 of the result, found {sizes_of(elements[0])}"
+        fail(instruction, f"{found}; {described(instruction, *range(len(instruction.operands)))}")
+    if elements[1] == TupleShape(()) or (wrapped in _LATE and not _is_bound(instruction)):
+        return TupleShape((arguments, *elements[1:]))
+    inner = Instruction(
+        instruction.name,
+        elements[1],
+        wrapped,
+        instruction.operands,
+        instruction.computation,
+        instruction.index,
+        instruction.text,
+    )
+    inner.called_computations = instruction.called_computations
+    return TupleShape((arguments, infer(inner), *elements[2:]))
+
+
+def _elements(instruction: Instruction) -> tuple[Shape, ...]:
+    elements = declared_tuple(instruction, 2)
+    if not isinstance(elements[0], TupleShape):
+        found = sizes_of(elements[0])
+        fail(instruction, f"expected a tuple of the operands as element 0 of the result, found {found}")
+    return elements
+
+
+def _before(instruction: Instruction) -> tuple[Shape, ...]:
+    """The elements of operand 0, which must be the result of a start or an update."""
+    need_at_least(instruction, 1)
+    shape = instruction.operand_shape(0)
+    if not isinstance(shape, TupleShape) or len(shape.elements) < 2 or not isinstance(shape.elements[0], TupleShape):
+        fail(instruction, f"expected what the start of an asynchronous operation gives; {described(instruction, 0)}")
+    return shape.elements
+
+
+def _check_result(instruction: Instruction, shape: Shape, result: Shape) -> None:
+    if not is_prefix(shape, result):
+        found = f"{sizes_of(shape)}, the computation returns {sizes_of(result)}"
+        fail(instruction, f"expected the computation's result as element 1, found {found}")
+
+
+def _start_of(instruction: Instruction) -> Instruction | None:
+    """The start that an update or done belongs to, if its operands lead there and nothing else comes between."""
+    at = instruction
+    while at.operands and at.opcode.endswith(("-update", "-done")):
+        at = at.operands[0]
+    return at if at.opcode == "async-start" else None
+
+
+def _is_bound(instruction: Instruction) -> bool:
+    called = instruction.called_computations
+    return bool(called) and len(called[0].parameters) == len(instruction.operands)

@@ -1,0 +1,221 @@
+"""Whether the written shape of an instruction is the one that follows from its operands, as strictly as XLA asks.
+
+Mirrors `ShapeVerifier::CheckShape` of xla/service/hlo_verifier.cc and the `Handle…` functions that call it with rules
+of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, inferred_shape
+from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
+from hlo_cli.ir.comparison import compatible, same_order
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
+
+HOST_MEMORY: Final = 5
+"""The memory space of the host, `S(5)`."""
+
+REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
+"""Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
+
+_EXACT: Final = frozenset(
+    """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
+    opt-barrier parameter tuple while""".split()
+)
+_LOOKING_BACK: Final = frozenset(("async-done", "async-update", "bitcast"))
+"""Opcodes of which it matters what made their operands."""
+_ORDER_ONLY: Final = frozenset(("copy-start", "infeed"))
+_MAY_MIX: Final = frozenset(
+    """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start async-done async-start
+    async-update call collective-permute collective-permute-done collective-permute-start conditional constant
+    convolution copy-done copy-start custom-call domain dot fusion get-tuple-element infeed opt-barrier outfeed
+    parameter ragged-dot recv recv-done reduce-precision reduce-window scaled-dot send send-done sort tuple
+    while""".split()
+)
+
+
+def shape_difference(
+    instruction: Instruction,
+    module: Module | None = None,
+    *,
+    layout_sensitive: bool = False,
+    allow_mixed_precision: bool = False,
+    is_fused: bool = False,
+) -> str | None:
+    """How the written shape differs from the inferred one in a way that XLA rejects, or None.
+
+    `layout_sensitive` compares layouts where nothing but data moves through, which scheduled modules must agree in.
+    `allow_mixed_precision` takes all float types for one where something is computed. `is_fused` says that the
+    instruction stands in a fused computation. HloError says where the operands do not fit the opcode's rule at all.
+
+    >>> from hlo_cli import parse_module
+    >>> shape_difference(parse_module("r = f32[9] add(f32[4] a, f32[4] b)").entry.root)
+    'expected the shape f32[4], found f32[9]'
+    >>> root = parse_module("r = bf16[4] add(f32[4] a, f32[4] b)").entry.root
+    >>> shape_difference(root), shape_difference(root, allow_mixed_precision=True)
+    ('expected the shape f32[4], found bf16[4]', None)
+    """
+    written = instruction.shape
+    check_elements(instruction)
+    if not is_known(instruction.written_opcode) or not _are_known(instruction):
+        return None
+    expected = inferred_shape(instruction, module)
+    if instruction.written_opcode == "get-tuple-element" and not _is_known(expected):
+        return None
+    if instruction.written_opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
+        fail(
+            instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
+        )
+    if instruction.written_opcode in REBUILT:
+        return None
+    if instruction.written_opcode == "copy" and layout_sensitive and isinstance(written, ArrayShape):
+        return _copy_difference(expected, written, any_precision=allow_mixed_precision)
+    if instruction.written_opcode not in _EXACT:
+        return _difference(expected, written, fits=compatible(expected, written, any_precision=allow_mixed_precision))
+    if not layout_sensitive:
+        return _difference(expected, written, fits=compatible(expected, written))
+    if instruction.written_opcode == "bitcast":
+        return _bitcast_difference(instruction, written)
+    if instruction.written_opcode in _ORDER_ONLY or (instruction.written_opcode == "dynamic-update-slice" and is_fused):
+        return _difference(expected, written, fits=same_order(expected, written), layout=True)
+    return _difference(expected, written, fits=same_layout(expected, written), layout=True)
+
+
+def shape_question(instruction: Instruction) -> Hashable:
+    """What the answer of `shape_difference` follows from: instructions of a module that ask the same fit alike.
+
+    None where that is more than shapes and attributes. Equal shapes of a module are mostly one object, which takes less
+    time to compare than what is in it.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  n = f32[2] negate(p)  ROOT m = f32[2] negate(n) }"
+    >>> _, first, second = parse_module(text).entry.instructions
+    >>> shape_question(first) == shape_question(second)
+    True
+    """
+    opcode = instruction.written_opcode
+    if instruction.called_computations or instruction.index in instruction.computation.operand_indices:
+        return None
+    shapes = tuple([id(operand.shape) for operand in instruction.operands])
+    if opcode in ATTRIBUTELESS:
+        return opcode, id(instruction.shape), shapes
+    if opcode in _LOOKING_BACK or (opcode not in RULES and opcode not in GROUP_RULES):
+        return None
+    said = tuple([pair for pair in instruction.pairs if pair[0] != "metadata"])
+    return opcode, id(instruction.shape), shapes, said
+
+
+def same_layout(a: Shape, b: Shape) -> bool:
+    """Whether shapes are equal in all but what is dynamic.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> same_layout(parse_shape("f32[<=2,3]{1,0}"), parse_shape("f32[2,3]{1,0}"))
+    True
+    >>> same_layout(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{1,0:S(1)}"))
+    False
+    """
+    return a is b or (
+        compatible(a, b)
+        and all(leaf.layout == other.layout for (_, leaf), (_, other) in zip(a.leaves, b.leaves, strict=True))
+    )
+
+
+def precision_difference(instruction: Instruction) -> str | None:
+    """How the operands mix float types where XLA wants one, unless it allows mixed precision, or None.
+
+    >>> from hlo_cli import parse_module
+    >>> precision_difference(parse_module("r = f32[4] add(f32[4] a, bf16[4] b)").entry.root)
+    'expected operands of one float type, found bf16 and f32'
+    """
+    if instruction.written_opcode in ("reduce", "reduce-window", "map") and (found := _reducer_difference(instruction)):
+        return found
+    if instruction.written_opcode in _MAY_MIX:
+        return None
+    types = set()
+    for position in range(len(instruction.operands)):
+        for _, leaf in instruction.operand_shape(position).leaves:
+            array = leaf.array if isinstance(leaf, BufferShape) else leaf
+            if isinstance(array, ArrayShape) and array.element_type.kind == "float":
+                types.add(array.element_type.name)
+    return f"expected operands of one float type, found {' and '.join(sorted(types))}" if len(types) > 1 else None
+
+
+def _reducer_difference(instruction: Instruction) -> str | None:
+    """Which parameter of what is applied has another type than the operand that it takes."""
+    called = instruction.called_computations
+    if not called or len(called[0].parameters) != len(instruction.operands):
+        return None
+    count = len(instruction.operands)
+    for position, parameter in enumerate(called[0].parameters):
+        # a reducer takes what it has so far first, which the initial values begin
+        taken = position if instruction.written_opcode == "map" else (position + count // 2) % count
+        operand = instruction.operand_shape(taken)
+        if not isinstance(operand, ArrayShape) or not isinstance(parameter.shape, ArrayShape):
+            continue
+        if operand.element_type is not parameter.shape.element_type:
+            types = f"{operand.element_type}, found {parameter.shape.element_type}"
+            return f"expected parameter {position} of {called[0].name} to be of operand {taken}'s type {types}"
+    return None
+
+
+def _are_known(instruction: Instruction) -> bool:
+    """Whether shape and operands are all known, as they are but for errors elsewhere and types of the future.
+
+    Of what an element is taken from, the element is enough: a tuple of thousands is taken apart thousands of times.
+    """
+    if instruction.opcode == "get-tuple-element":
+        return _is_known(instruction.shape) and not any(
+            isinstance(s, UnknownShape) for s in operand_shapes(instruction)
+        )
+    return all(map(_is_known, (instruction.shape, *operand_shapes(instruction))))
+
+
+def _is_known(shape: Shape) -> bool:
+    if isinstance(shape, TupleShape):
+        return all(map(_is_known, shape.elements))
+    return not isinstance(shape, UnknownShape)
+
+
+def _difference(expected: Shape, written: Shape, *, fits: bool, layout: bool = False) -> str | None:
+    if fits:
+        return None
+    if layout and compatible(expected, written):
+        return f"expected the shape {expected}, found {written}"
+    return f"expected the shape {sizes_of(expected)}, found {sizes_of(written)}"
+
+
+def _copy_difference(expected: Shape, written: ArrayShape, *, any_precision: bool) -> str | None:
+    """A copy changes layouts as it likes, but not on its way to or from the host."""
+    if isinstance(expected, ArrayShape):
+        from_host, to_host = expected.memory_space == HOST_MEMORY, written.memory_space == HOST_MEMORY
+        if to_host and not from_host:
+            any_precision = False
+        if from_host and not to_host:
+            there = replace(written, layout=replace(written.layout, memory_space=HOST_MEMORY))
+            return _difference(expected, written, fits=same_layout(expected, there), layout=True)
+    return _difference(expected, written, fits=compatible(expected, written, any_precision=any_precision))
+
+
+def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
+    """A bitcast leaves the bytes where they are, so there must be as many; and it does not leave the host."""
+    operand = instruction.operand_shape(0)
+    if not isinstance(operand, ArrayShape) or not isinstance(written, ArrayShape):
+        return None
+    if operand.logical_bytes != written.logical_bytes and operand.padded_bytes != written.padded_bytes:
+        return f"expected {operand.padded_bytes} bytes, as {operand} takes, found {written.padded_bytes} of {written}"
+    crosses = (operand.memory_space == HOST_MEMORY) != (written.memory_space == HOST_MEMORY)
+    if crosses and not _is_constant(instruction.operands[0]):
+        return f"expected the memory space of {operand}, found that of {written}"
+    return None
+
+
+def _is_constant(instruction: Instruction) -> bool:
+    while instruction.written_opcode in ("copy", "copy-start", "copy-done") and instruction.operands:
+        instruction = instruction.operands[0]
+    return instruction.written_opcode == "constant"

@@ -1,0 +1,179 @@
+"""Result shapes of products: dot, ragged-dot and scaled-dot.
+
+Mirrors `InferDotOpShape`, `InferRaggedDotOpShape` and `InferScaledDotOpShape` of xla/service/shape_inference.cc.
+"""
+
+from __future__ import annotations
+
+from hlo_cli.analysis.shapes.operands import (
+    array,
+    array_of,
+    declared_array,
+    described,
+    fail,
+    need_dimensions,
+    wider,
+)
+from hlo_cli.ir.attributes.dimension_numbers import (
+    DotDimensionNumbers,
+    RaggedDotDimensionNumbers,
+    dot_dimension_numbers,
+    ragged_dot_dimension_numbers,
+)
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape, UnknownShape
+from hlo_cli.ir.shape_text import UNBOUNDED
+
+
+def dot(instruction: Instruction) -> ArrayShape:
+    """Batch dimensions, then what is left of the left operand, then of the right one; the type may be written.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    >>> print(dot(parse_module(text).entry.root))
+    f32[2,5]{1,0}
+    """
+    numbers = dot_dimension_numbers(instruction)
+    assert numbers is not None, "the rule is called for dots alone"
+    return _product(instruction, array(instruction, 0), array(instruction, 1), numbers, 1)
+
+
+def scaled_dot(instruction: Instruction) -> ArrayShape:
+    """The dot of two operands, each with a scale whose sizes divide those of its operand.
+
+    Both scales stand last; versions up to jaxlib 0.10.2 have each behind its operand.
+    """
+    numbers = dot_dimension_numbers(instruction)
+    assert numbers is not None, "the rule is called for dots alone"
+    contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
+    if len(contracted[0]) != 1:
+        fail(instruction, f"expected one contracting dimension, found {len(contracted[0])}")
+    lhs, second = array(instruction, 0), array(instruction, 1)
+    is_new = _sizes(lhs, contracted[0]) == _sizes(second, contracted[1])
+    right, scales = (1, (2, 3)) if is_new else (2, (1, 3))
+    result = _product(instruction, lhs, array(instruction, right), numbers, right)
+    left_scale = _check_scale(instruction, 0, scales[0], contracted[0][0])
+    right_scale = _check_scale(instruction, right, scales[1], contracted[1][0])
+    if not left_scale and not right_scale:
+        found = described(instruction, *scales)
+        fail(instruction, f"expected a scale of rank 1 or more for at least one operand; {found}")
+    return result
+
+
+def ragged_dot(instruction: Instruction) -> ArrayShape:
+    """A dot along one of whose dimensions lie groups of different sizes, which operand 2 gives.
+
+    Where the ragged dimension is summed over, the result has the groups as its first dimension.
+    """
+    numbers = ragged_dot_dimension_numbers(instruction)
+    assert numbers is not None, "the rule is called for ragged dots alone"
+    lhs, rhs, sizes = array(instruction, 0), array(instruction, 1), array(instruction, 2)
+    if len(numbers.lhs_ragged_dimensions) != 1:
+        fail(instruction, f"expected one ragged dimension, found {len(numbers.lhs_ragged_dimensions)}")
+    need_dimensions(instruction, numbers.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
+    need_dimensions(instruction, numbers.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
+    if not sizes.rank:
+        fail(instruction, f"expected the sizes of groups; {described(instruction, 2)}")
+    groups = sizes.dimensions[-1]
+    if sizes.rank > 1 and sizes.dimensions[:-1] != _before_ragged(numbers, lhs):
+        found = f"expected sizes for {list(_before_ragged(numbers, lhs))} rows of groups, or for all at once"
+        fail(instruction, f"{found}; {described(instruction, 2)}")
+    _check_groups(instruction, numbers, rhs, groups)
+    dims = numbers.dot_dimension_numbers
+    result = _product(instruction, lhs, rhs, dims, 1, numbers.rhs_group_dimensions)
+    if numbers.lhs_ragged_dimensions[0] in dims.lhs_contracting_dimensions:
+        return array_of(result.element_type, (groups, *result.dimensions), (False, *result.dynamic_dimensions))
+    return result
+
+
+def _product(
+    instruction: Instruction,
+    lhs: ArrayShape,
+    rhs: ArrayShape,
+    numbers: DotDimensionNumbers,
+    right: int,
+    groups: tuple[int, ...] = (),
+) -> ArrayShape:
+    """The result of a dot whose right operand stands at `right` and has these group dimensions."""
+    lhs_taken = (*numbers.lhs_contracting_dimensions, *numbers.lhs_batch_dimensions)
+    rhs_taken = (*numbers.rhs_contracting_dimensions, *numbers.rhs_batch_dimensions)
+    need_dimensions(instruction, lhs_taken, lhs.rank, "the left operand")
+    need_dimensions(instruction, (*rhs_taken, *groups), rhs.rank, "the right operand")
+    _check_pairs(instruction, numbers, lhs, rhs, right)
+    lhs_free = [d for d in range(lhs.rank) if d not in lhs_taken]
+    rhs_free = [d for d in range(rhs.rank) if d not in rhs_taken and d not in groups]
+    parts = ((lhs, numbers.lhs_batch_dimensions), (lhs, lhs_free), (rhs, rhs_free))
+    sizes = [shape.dimensions[d] for shape, dimensions in parts for d in dimensions]
+    dynamic = [shape.dynamic_dimensions[d] for shape, dimensions in parts for d in dimensions]
+    element_type = wider(lhs.element_type, rhs.element_type)
+    if not isinstance(instruction.shape, UnknownShape):
+        element_type = declared_array(instruction).element_type
+    return array_of(element_type, sizes, dynamic)
+
+
+def _check_pairs(
+    instruction: Instruction, numbers: DotDimensionNumbers, lhs: ArrayShape, rhs: ArrayShape, right: int
+) -> None:
+    """Contracting and batch dimensions come in pairs of equal sizes."""
+    for what, left_dims, right_dims in (
+        ("contracting", numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
+        ("batch", numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
+    ):
+        if len(left_dims) != len(right_dims):
+            fail(
+                instruction,
+                f"expected as many {what} dimensions left as right, found {len(left_dims)} and {len(right_dims)}",
+            )
+        for a, b in zip(left_dims, right_dims, strict=True):
+            sizes = (lhs.dimensions[a], rhs.dimensions[b])
+            if sizes[0] != sizes[1] and UNBOUNDED not in sizes:
+                pair = f"expected equal sizes of {what} dimensions {a} and {b}, found {sizes[0]} and {sizes[1]}"
+                fail(instruction, f"{pair}; {described(instruction, 0, right)}")
+
+
+def _sizes(shape: ArrayShape, dimensions: tuple[int, ...]) -> list[int]:
+    return [shape.dimensions[d] for d in dimensions if 0 <= d < shape.rank]
+
+
+def _check_scale(instruction: Instruction, position: int, at: int, contracted: int) -> bool:
+    """Whether the scale `at` a position is an array, as that of one operand must be; a bf16 scalar is none."""
+    shape, scale = array(instruction, position), array(instruction, at)
+    is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
+    if is_missing and all(size == 1 for size in scale.dimensions):
+        if 0 < scale.rank <= contracted:
+            fail(instruction, f"expected a scale with dimension {contracted}; {described(instruction, position, at)}")
+        return bool(scale.rank)
+    if scale.rank != shape.rank:
+        fail(instruction, f"expected a scale of its operand's rank; {described(instruction, position, at)}")
+    for d, (size, part) in enumerate(zip(shape.dimensions, scale.dimensions, strict=True)):
+        if part < 1 or size % part:
+            which = "the contracting dimension" if d == contracted else f"dimension {d}"
+            operands = described(instruction, position, at)
+            fail(instruction, f"{which} of the scale does not divide that of its operand; {operands}")
+    return bool(scale.rank)
+
+
+def _before_ragged(numbers: RaggedDotDimensionNumbers, lhs: ArrayShape) -> tuple[int, ...]:
+    """The sizes of the dimensions that may each have groups of their own: those in front of the ragged one."""
+    dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
+    batch, contracted = dims.lhs_batch_dimensions, dims.lhs_contracting_dimensions
+    if ragged in batch:
+        return tuple(lhs.dimensions[d] for d in batch[: batch.index(ragged)])
+    if ragged in contracted:
+        return tuple(lhs.dimensions[d] for d in (*batch, *contracted[: contracted.index(ragged)]))
+    free = (d for d in range(ragged) if d not in (*batch, *contracted))
+    return tuple(lhs.dimensions[d] for d in (*batch, *free))
+
+
+def _check_groups(instruction: Instruction, numbers: RaggedDotDimensionNumbers, rhs: ArrayShape, groups: int) -> None:
+    """The right operand has a dimension of groups where the ragged dimension is a free one, and else none."""
+    dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
+    is_free = ragged not in (*dims.lhs_contracting_dimensions, *dims.lhs_batch_dimensions)
+    group_dims = numbers.rhs_group_dimensions
+    if len(group_dims) != int(is_free):
+        fail(instruction, f"expected {int(is_free)} numbers in rhs_group_dims, found {len(group_dims)}")
+    for d in group_dims:
+        if d in (*dims.rhs_contracting_dimensions, *dims.rhs_batch_dimensions):
+            fail(instruction, f"dimension {d} in rhs_group_dims is a batch or contracting dimension too")
+        if rhs.dimensions[d] != groups:
+            fail(instruction, f"expected {groups} groups in dimension {d} of operand 1; {described(instruction, 1, 2)}")

@@ -1,0 +1,90 @@
+"""How many devices take part in a collective operation together, and what the numbers in its groups stand for.
+
+Mirrors `GetCollectiveOpGroupMode` and `GetSubgroupSize` of xla/service/collective_ops_utils.cc.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.words import CollectiveOpGroupMode
+from hlo_cli.source import HloError
+
+_GLOBAL_IDS: Final = frozenset(
+    ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "reduce-scatter", "reduce-scatter-start")
+)
+"""Opcodes that may have `use_global_device_ids`."""
+
+
+def collective_op_group_mode(instruction: Instruction) -> CollectiveOpGroupMode:
+    """What the numbers in the groups of a collective operation stand for.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[8] all-gather(f32[2] a), channel_id=1, dimensions={0}, replica_groups={{0,1,2,3}}"
+    >>> print(collective_op_group_mode(parse_module(text).entry.root))
+    cross_replica_and_partition
+    """
+    has_channel = instruction.attribute("channel_id") is not None
+    if instruction.opcode not in _GLOBAL_IDS:
+        return CollectiveOpGroupMode.CROSS_PARTITION if has_channel else CollectiveOpGroupMode.CROSS_REPLICA
+    is_global = instruction.flag("use_global_device_ids")
+    if not has_channel:
+        if is_global:
+            message = f"{instruction.opcode} %{instruction.name}: use_global_device_ids=true needs a channel_id"
+            raise HloError(message, instruction.span)
+        return CollectiveOpGroupMode.CROSS_REPLICA
+    return CollectiveOpGroupMode.FLATTENED_ID if is_global else CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION
+
+
+def subgroup_size(instruction: Instruction, module: Module | None = None) -> int | None:
+    """How many devices exchange data with each other; None where only the module could tell and it is not given.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1},{2,3}}")
+    >>> subgroup_size(module.entry.root)
+    2
+    """
+    mode = collective_op_group_mode(instruction)
+    listed = _size_of_first_group(instruction)
+    if listed is not None and mode is not CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION:
+        return listed
+    if module is None:
+        return None
+    replicas, partitions = module.replica_count, module.num_partitions
+    match mode:
+        case CollectiveOpGroupMode.CROSS_REPLICA:
+            return replicas
+        case CollectiveOpGroupMode.CROSS_PARTITION:
+            return partitions
+        case CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION:
+            return (replicas if listed is None else listed) * partitions
+        case CollectiveOpGroupMode.FLATTENED_ID:
+            return replicas * partitions
+
+
+def lists_groups(instruction: Instruction) -> bool:
+    """Whether a collective operation says which devices take part together; all do if it does not.
+
+    >>> from hlo_cli import parse_module
+    >>> lists_groups(parse_module("r = f32[2] all-gather(f32[2] a), dimensions={0}, replica_groups={}").entry.root)
+    False
+    """
+    groups = instruction.replica_groups
+    return groups is not None and not (isinstance(groups, CollectiveDeviceList) and not groups.listed)
+
+
+def _size_of_first_group(instruction: Instruction) -> int | None:
+    """How many numbers stand in the first group, or None if no groups are listed."""
+    match instruction.replica_groups:
+        case CollectiveDeviceList(listed=groups) if groups:
+            return len(groups[0])
+        case IotaReplicaGroupList(num_devices_per_group=size):
+            return size
+        case MeshAxesReplicaGroupList(mesh=mesh, axes=axes):
+            known = {axis.name for axis in mesh.axes}
+            return prod(map(mesh.size_of, axes)) if all(axis.name in known for axis in axes) else None
+    return None

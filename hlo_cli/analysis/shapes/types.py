@@ -1,0 +1,159 @@
+"""Result shapes of what changes types, or makes values from nothing: convert, bitcast, iota, random numbers.
+
+Mirrors `InferConvertShape`, `InferBitcastConvertShape`, `InferReducePrecisionShape` and `InferStochasticConvertShape`
+of xla/service/shape_inference.cc, and `HandleIota`, `HandleRng` and `HandleBitcast` of xla/service/hlo_verifier.cc.
+"""
+
+from __future__ import annotations
+
+from hlo_cli.analysis.shapes.operands import (
+    INTEGERS,
+    S32,
+    U32_SCALAR,
+    array,
+    array_of,
+    declared,
+    declared_array,
+    declared_tuple,
+    described,
+    fail,
+    need_at_least,
+    need_kind,
+    need_scalar,
+    only_dimension,
+    with_type,
+)
+from hlo_cli.ir.comparison import compatible, same_sizes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.words import RandomDistribution
+
+_INT32_MAX = 2**31 - 1
+
+
+def convert(instruction: Instruction) -> ArrayShape:
+    """The operand's sizes with the written type.
+
+    >>> from hlo_cli import parse_module
+    >>> print(convert(parse_module("r = s8[4] convert(f32[4] a)").entry.root))
+    s8[4]{0}
+    """
+    return with_type(array(instruction, 0), declared_array(instruction).element_type)
+
+
+def bitcast_convert(instruction: Instruction) -> ArrayShape:
+    """The operand's bits as the written type: a last dimension comes or goes where the width changes."""
+    shape, result = array(instruction, 0), declared_array(instruction)
+    old, new = shape.element_type, result.element_type
+    if (old.kind == "complex") != (new.kind == "complex"):
+        fail(instruction, f"complex numbers and others do not convert by their bits: {old} to {new}")
+    from_bits, to_bits = _stored_bits(old), _stored_bits(new)
+    if from_bits == to_bits:
+        return with_type(shape, new)
+    if max(from_bits, to_bits) % min(from_bits, to_bits):
+        fail(instruction, f"the width of one type must be a multiple of the other's: {old} to {new}")
+    if from_bits > to_bits:
+        dimensions, dynamic = (*shape.dimensions, from_bits // to_bits), (*shape.dynamic_dimensions, False)
+        return array_of(new, dimensions, dynamic)
+    ratio = to_bits // from_bits
+    if not shape.dimensions or shape.dimensions[-1] != ratio:
+        fail(instruction, f"expected a last dimension of size {ratio} from {old} to {new}; {described(instruction, 0)}")
+    return array_of(new, shape.dimensions[:-1], shape.dynamic_dimensions[:-1])
+
+
+def bitcast(instruction: Instruction) -> Shape:
+    """What is written; `hlo_cli.analysis.shapes.comparison` compares the bytes."""
+    array(instruction, 0)
+    return declared_array(instruction)
+
+
+def reduce_precision(instruction: Instruction) -> ArrayShape:
+    """The operand's shape, of floats with so many bits of exponent and mantissa left."""
+    shape = need_kind(instruction, 0, ("float",))
+    exponent, mantissa = instruction.integer("exponent_bits"), instruction.integer("mantissa_bits")
+    if exponent is None or exponent < 1:
+        fail(instruction, f"expected exponent_bits of at least 1, found {exponent}")
+    if mantissa is None or mantissa < 0:
+        fail(instruction, f"expected mantissa_bits of at least 0, found {mantissa}")
+    return shape
+
+
+def stochastic_convert(instruction: Instruction) -> ArrayShape:
+    """The operand's sizes with the written type; as many random bits come with each float."""
+    shape, random = need_kind(instruction, 0, ("float",)), need_kind(instruction, 1, ("unsigned",))
+    if random.element_type.bits != shape.element_type.bits:
+        fail(instruction, f"expected random bits as wide as the floats; {described(instruction, 0, 1)}")
+    if not same_sizes(shape.dimensions, random.dimensions):
+        fail(instruction, f"expected operands of the same sizes; {described(instruction, 0, 1)}")
+    return with_type(shape, declared_array(instruction).element_type)
+
+
+def iota(instruction: Instruction) -> ArrayShape:
+    """What is written, if it has the dimension to count along and numbers to count with."""
+    shape, along = declared_array(instruction), instruction.integer("iota_dimension")
+    if along is None or not 0 <= along < shape.rank:
+        fail(instruction, f"expected a dimension of the result in iota_dimension, found {along}; it has {shape.rank}")
+    if shape.element_type.kind == "pred":
+        fail(instruction, "expected numbers as the result, found pred")
+    return shape
+
+
+def rng(instruction: Instruction) -> ArrayShape:
+    """The written sizes with the type of the two scalars that say how the numbers lie."""
+    need_at_least(instruction, 2)
+    first, second = need_scalar(instruction, 0), need_scalar(instruction, 1)
+    if first.element_type is not second.element_type:
+        fail(instruction, f"expected parameters of one type; {described(instruction, 0, 1)}")
+    if instruction.value("distribution") == RandomDistribution.NORMAL:
+        need_kind(instruction, 0, ("float",))
+    else:
+        need_kind(instruction, 0, ("float", "pred", *INTEGERS))
+    shape = declared_array(instruction)
+    return array_of(first.element_type, shape.dimensions, shape.dynamic_dimensions)
+
+
+def rng_bit_generator(instruction: Instruction) -> Shape:
+    """The operand, which is the next state, and what is written as data; what is no tuple goes unchecked."""
+    need_at_least(instruction, 1)
+    shape = declared(instruction)
+    if not isinstance(shape, TupleShape):
+        return shape
+    elements = declared_tuple(instruction, 2)
+    state = array(instruction, 0)
+    if len(elements) != 2 or not compatible(elements[0], state):
+        fail(instruction, f"expected a state like the operand and data as the result; {described(instruction, 0)}")
+    return TupleShape((state, elements[1]))
+
+
+def rng_state(instruction: Instruction) -> ArrayShape:
+    """Two u64, as every state is."""
+    return array_of(PRIMITIVE_TYPES["u64"], (2,))
+
+
+def device_id(instruction: Instruction) -> ArrayShape:
+    """A number of a replica or partition."""
+    return U32_SCALAR
+
+
+def get_dimension_size(instruction: Instruction) -> ArrayShape:
+    """An s32, which must be able to hold the size."""
+    shape = array(instruction, 0)
+    size = shape.dimensions[only_dimension(instruction, shape.rank)]
+    if size > _INT32_MAX:
+        fail(instruction, f"the size {size} is too large for s32; {described(instruction, 0)}")
+    return array_of(S32, ())
+
+
+def set_dimension_size(instruction: Instruction) -> ArrayShape:
+    """The operand's shape with one more dynamic dimension."""
+    shape = array(instruction, 0)
+    along = only_dimension(instruction, shape.rank)
+    if need_scalar(instruction, 1).element_type is not S32:
+        fail(instruction, f"expected an s32 scalar as operand 1; {described(instruction, 1)}")
+    dynamic = [flag or d == along for d, flag in enumerate(shape.dynamic_dimensions)]
+    return ArrayShape(shape.element_type, shape.dimensions, tuple(dynamic), shape.layout)
+
+
+def _stored_bits(element_type: PrimitiveType) -> int:
+    return 8 if element_type.kind == "pred" else element_type.bits

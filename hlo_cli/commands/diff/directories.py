@@ -1,0 +1,226 @@
+"""`hlo diff OLD NEW` of two directories of dumps: a row for each module that differs, however many there are."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hlo_cli.commands.diff.options import View
+from hlo_cli.commands.diff.report import answer_of
+from hlo_cli.commands.shared.per_module_options import processes
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.inputs.each import Piece, read_piece
+from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.parallel import in_order
+from hlo_cli.ir.module import Module
+from hlo_cli.render.progress import watched
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.scan_modules import Asked, Reader
+from hlo_cli.source import Diagnostic, HloError
+
+Given: TypeAlias = "Piece | Input"
+"""A file that is read when its turn comes, or a module that was found in one."""
+Side: TypeAlias = "Mapping[str, Given]"
+"""What is on one side, by what tells the modules apart on both."""
+
+_NO_HLO = "there is no HLO in it"
+_COLUMNS = (
+    Column("change", "", "change"),
+    Column("module", "module", "name", role="name"),
+    Column("changed", "changed", "count"),
+    Column("added", "added", "count"),
+    Column("removed", "removed", "count"),
+    Column("moved", "moved", "count", from_width=120),
+    Column("answer", "what", from_width=120, rank=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Two dumps of one name, to be compared."""
+
+    name: str
+    old: Given
+    new: Given
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What came of two modules: in how many instructions they differ, and in words; or why nobody knows.
+
+    `change` is `~` if they differ, `-` or `+` if there is one on the old or the new side only, else empty.
+    """
+
+    name: str
+    change: str = ""
+    counts: tuple[int, int, int, int] | None = None
+    words: str = ""
+    problems: tuple[str, ...] = ()
+    paths: tuple[str, str] = ("", "")
+
+
+def side_of_many(many: Many | Input, argument: str) -> Side:
+    """The modules of one side: of a directory and those in it by folder and module, of a file by module.
+
+    Where two modules have one name, XLA's number tells them apart; files whose names say nothing go by their names.
+    """
+    if isinstance(many, Input):
+        return {many.module or many.source.name: many}
+    if many.inputs:
+        names = [each.module or each.source.name for each in many.inputs]
+        shared = Counter(names)
+        return {
+            name if shared[name] == 1 else f"{name} #{names[:at].count(name) + 1}": each
+            for at, (name, each) in enumerate(zip(names, many.inputs, strict=True))
+        }
+    folder = argument if os.path.isdir(argument) else _shared_folder(many)
+    counts = Counter(_name(folder, piece, numbered=False) for piece in many.pieces)
+    return {
+        _name(folder, piece, numbered=counts[_name(folder, piece, numbered=False)] > 1): piece for piece in many.pieces
+    }
+
+
+def _shared_folder(many: Many) -> str:
+    folders = {os.path.dirname(piece.path) for piece in many.pieces}
+    return os.path.commonpath(folders) if len(set(map(os.path.isabs, folders))) == 1 else ""
+
+
+def report_of_many(
+    ones: Side, twos: Side, view: View, *, jobs: int | None, strict: bool, arguments: Sequence[str]
+) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
+    """One row a module that differs; HloError if there is none in both."""
+    if view.name == "text":
+        raise HloError("--text shows two modules, and there are more", hint="--module chooses one")
+    both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
+    if not both:
+        raise HloError(
+            f"no module is in both: {_some(ones)} on one side, {_some(twos)} on the other",
+            hint="--module chooses one; name the files to compare modules of different names",
+        )
+    work = in_order(_Comparer(view, Reader(_module, strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
+    found = [each for several in watched(work, len(both), "modules") for each in several]
+    missing = [name for name in sorted(set(ones) ^ set(twos)) if _is_dump(ones.get(name) or twos[name])]
+    if not (found or missing):
+        raise HloError(f"there is no such module in {' and '.join(arguments)}")
+    alone = [each for each in found if each.change in ("-", "+")]
+    alone += [Compared(name, "-" if name in ones else "+") for name in missing]
+    compared = [each for each in found if each.change not in ("-", "+")]
+    differing = [each for each in compared if each.change]
+    rows: list[Row] = [
+        (each.change, each.name, *(each.counts or (None,) * 4), each.words or None) for each in (*differing, *alone)
+    ]
+    problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
+    modules = counted(len(compared), "modules")
+    verb = "differs" if len(differing) == 1 else "differ"
+    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No difference in {modules}"
+    table = Table("modules", _COLUMNS, tuple(rows), noun="modules")
+    numbers = {"modules": len(compared), "differing": len(differing), "alone": len(alone), "problems": len(problems)}
+    report = Report(
+        "diff",
+        words + (f"; {len(alone):,} on one side only" if alone else ""),
+        numbers=numbers,
+        parts=(table.select(["module"]) if view.name == "name-only" else table,),
+        next=tuple(f"hlo diff {' '.join(each.paths)}" for each in differing[:1]),
+    )
+    return report, bool(rows), problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparer:
+    view: View
+    reader: Reader[Module]
+
+    def __call__(self, job: Job) -> tuple[Compared, ...]:
+        """What came of a pair of files, module by module; nothing if neither holds what was asked for."""
+        olds, news = self._modules(job.old), self._modules(job.new)
+        if not (olds or news) and _may_hold_none(job.old) and _may_hold_none(job.new):
+            return ()
+        if len(olds) <= 1 >= len(news):
+            old, new = (
+                found[0] if found else Asked[Module](_path_of(given), problem=_NO_HLO)
+                for found, given in ((olds, job.old), (news, job.new))
+            )
+            return (self._compare(job.name, old, new),)
+        ones, twos = _by_name(olds), _by_name(news)
+        pairs = [self._compare(_within(job.name, name), ones[name], twos[name]) for name in ones if name in twos]
+        pairs += [self._alone(_within(job.name, name), "-", ones[name]) for name in ones if name not in twos]
+        return (*pairs, *(self._alone(_within(job.name, name), "+", twos[name]) for name in twos if name not in ones))
+
+    def _compare(self, name: str, old: Asked[Module], new: Asked[Module]) -> Compared:
+        problems = tuple(f"{each.path}: {each.problem}" for each in (old, new) if each.problem)
+        paths = old.path, new.path
+        if old.answer is None or new.answer is None:
+            return Compared(name, problems=problems, paths=paths)
+        comparison = self.view.compare(old.answer, new.answer)
+        if not self.view.differs(comparison):
+            return Compared(name, problems=problems, paths=paths)
+        counts = len(comparison.changed), len(comparison.added), len(comparison.removed), len(comparison.moved)
+        return Compared(name, "~", counts, answer_of(comparison), problems, paths)
+
+    def _alone(self, name: str, change: str, each: Asked[Module]) -> Compared:
+        return Compared(name, change, problems=(f"{each.path}: {each.problem}",) if each.problem else ())
+
+    def _modules(self, given: Given) -> tuple[Asked[Module], ...]:
+        return self.reader(given) if isinstance(given, Piece) else (self.reader.ask_of(given),)
+
+
+def _by_name(found: Sequence[Asked[Module]]) -> dict[str, Asked[Module]]:
+    """The modules of a file by their names, with a number for the second of one name."""
+    seen: Counter[str] = Counter()
+    named = {}
+    for each in found:
+        name = each.module or ""
+        seen[name] += 1
+        named[name if seen[name] == 1 else f"{name} #{seen[name]}"] = each
+    return named
+
+
+def _within(file_name: str, module: str) -> str:
+    return file_name if file_name == module else f"{file_name}: {module}"
+
+
+def _path_of(given: Given) -> str:
+    return given.path if isinstance(given, Piece) else given.source.name
+
+
+def _module(module: Module, _input: Input) -> Module:
+    return module
+
+
+def _may_hold_none(given: Given) -> bool:
+    """Whether only reading tells if there is HLO in a file, or the module that was asked for."""
+    return isinstance(given, Piece) and not given.is_certain
+
+
+def _is_dump(given: Given) -> bool:
+    """Whether a file that is on one side only is one that would have been compared."""
+    try:
+        return isinstance(given, Input) or given.is_certain or bool(read_piece(given))
+    except (HloError, OSError):
+        return True
+
+
+def _lost(job: Job) -> tuple[Compared, ...]:
+    return (Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",)),)
+
+
+def _name(folder: str, piece: Piece, *, numbered: bool) -> str:
+    """What a dump is called in a directory: its folder in there, and its module, with XLA's number if wanted."""
+    within, name = os.path.split(os.path.relpath(piece.path, folder))
+    dump = parse_dump_name(name)
+    if dump is None:
+        return os.path.join(within, name)
+    return os.path.join(within, (dump.label if numbered else dump.module) or "") or dump.stage
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")

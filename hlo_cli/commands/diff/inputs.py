@@ -1,0 +1,111 @@
+"""Which modules `hlo diff OLD NEW` compares: two files, two stages of one module, or the modules of two directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.commands.diff.options import View
+from hlo_cli.commands.diff.report import Side, report_of_diff
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.selection import Many, one_or_many
+from hlo_cli.inputs.each import Piece, read_piece
+from hlo_cli.inputs.input import Input
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.syntax.read import read_module
+
+Found = tuple[Report, bool, tuple[Diagnostic, ...]]
+"""A report, whether there are differences, and what could not be read."""
+
+
+def report_of_inputs(
+    arguments: Sequence[str], reading: Reading, view: View, *, each: bool = False, jobs: int | None = None
+) -> Found:
+    """The differences of what two arguments name, or one argument at two stages; a row each of several modules."""
+    stages = _stages(arguments, reading)
+    names = (arguments[0], arguments[-1])
+    sides = [one_or_many([name], replace(reading, stage=stage)) for name, stage in zip(names, stages, strict=True)]
+    if not each and not all(map(os.path.isdir, names)):
+        sides = _namesakes(sides, names)
+    old, new = sides
+    if isinstance(old, Input) and isinstance(new, Input) and not each:
+        return _of_two(old, new, reading, view, arguments)
+    from hlo_cli.commands.diff.directories import report_of_many, side_of_many
+
+    ones, twos = (side_of_many(side, name) for side, name in zip(sides, names, strict=True))
+    if len(ones) == 1 == len(twos):
+        twos = dict(zip(ones, twos.values(), strict=True))
+    return report_of_many(ones, twos, view, jobs=jobs, strict=reading.strict, arguments=arguments)
+
+
+def _namesakes(sides: Sequence[Input | Many], names: Sequence[str]) -> list[Input | Many]:
+    """Where a file holds one module and the other side several, the one of those that has its name in its place."""
+    alone = [side for side in sides if isinstance(side, Input)]
+    if len(alone) != 1:
+        return list(sides)
+    return [
+        _namesake(side, alone[0].module, name) if isinstance(side, Many) else side
+        for side, name in zip(sides, names, strict=True)
+    ]
+
+
+def _namesake(many: Many, wanted: str | None, place: str) -> Input:
+    from hlo_cli.commands.diff.directories import side_of_many
+
+    named = side_of_many(many, place)
+    found = [given for name, given in named.items() if wanted is not None and os.path.basename(name) == wanted]
+    read = [each for given in found for each in _read(given)]
+    if not found and wanted is not None:
+        read = [each for given in named.values() for each in _read_if_whole(given) if each.module == wanted]
+    if len(read) != 1:
+        what = f"no module {wanted}" if not read else f"{len(read)} modules {wanted}"
+        raise HloError(
+            f"there is one module on the other side, and {place} holds {len(named):,} with {what} among them",
+            hint="--module chooses one; or name a file",
+        )
+    return replace(read[0], module_choice=f"{wanted}, one of {len(named):,} modules in {place}")
+
+
+def _read(given: Input | Piece) -> Sequence[Input]:
+    return (given,) if isinstance(given, Input) else read_piece(given)
+
+
+def _read_if_whole(given: Input | Piece) -> Sequence[Input]:
+    """The modules of a file whose name does not tell them; none of one that cannot be read."""
+    try:
+        return _read(given)
+    except (HloError, OSError):
+        return ()
+
+
+def side_of(each: Input, reading: Reading) -> Side:
+    """A module that is read, with what it is called."""
+    module = read_module(each.source, each.proto, strict=reading.strict, infer=omitted_shape)
+    return Side(module, each.source.name, each.stage)
+
+
+def _stages(arguments: Sequence[str], reading: Reading) -> tuple[str | None, str | None]:
+    """The stages of both sides; HloError where there are no two sides."""
+    first, between, second = (reading.stage or "").partition("..")
+    if len(arguments) == 1 and not between:
+        raise HloError("there is one dump, and nothing to compare it with", hint=f"hlo diff {arguments[0]} NEW")
+    if len(arguments) not in (1, 2):
+        raise HloError(f"expected OLD and NEW, found {counted(len(arguments), 'inputs')}", hint="hlo diff OLD NEW")
+    if list(arguments).count("-") > 1:
+        raise HloError("standard input can be read only once", hint="give one of both as a file")
+    if between and not (first and second):
+        raise HloError("--stage names two stages", hint="--stage before_optimizations..after_optimizations")
+    return (first, second) if between else (reading.stage, reading.stage)
+
+
+def _of_two(old: Input, new: Input, reading: Reading, view: View, arguments: Sequence[str]) -> Found:
+    before, after = side_of(old, reading), side_of(new, reading)
+    comparison = view.compare(before.module, after.module)
+    notes = tuple(Diagnostic("note", note) for each in (old, new) for note in each.notes)
+    report = report_of_diff(comparison, before, after, view, arguments)
+    errors = (*before.module.errors, *after.module.errors)
+    return replace(report, notes=notes), view.differs(comparison), errors

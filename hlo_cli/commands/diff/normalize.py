@@ -1,0 +1,74 @@
+"""`hlo diff DUMP --normalize`: one module as text that is the same whatever names and order a compiler chose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Final
+
+from hlo_cli.commands.shared.io_options import Output, Reading, complain, finish, write
+from hlo_cli.commands.shared.load import input_facts, load_one, notes_of
+from hlo_cli.ir.printer import module_chunks
+from hlo_cli.report.column import Column
+from hlo_cli.report.figure import Figure, fixed
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import HloError
+from hlo_cli.transform.normalize import normalized
+
+_AS_TEXT: Final = ("table", "screen", "hlo")
+_FORMATS: Final = (*_AS_TEXT, "json", "jsonl", "md", "html")
+_ALWAYS_LEFT_OUT: Final = frozenset(("metadata", "schedule"))
+_PARTS_OF_SHAPES: Final = frozenset(("layout", "tiling", "memory_space"))
+_ATTRIBUTES: Final = frozenset(("sharding", "backend_config"))
+_COLUMNS: Final = (
+    Column("module", "module", "name"),
+    Column("instructions", "instructions", "count"),
+    Column("sha256", "sha256"),
+    Column("text", "text"),
+)
+
+
+def write_normalized(arguments: Sequence[str], reading: Reading, ignored: Sequence[str], output: Output) -> int:
+    """Write the text itself, or a report that holds it with its digest; the exit code."""
+    _check(arguments, output)
+    loaded = load_one(arguments, reading, about="--normalize")
+    module = loaded.module
+    if module.errors:
+        return complain(notes_of(loaded), module.errors, output)
+    chunks = module_chunks(normalized(module, ignored))
+    if output.format in _AS_TEXT:
+        write(chunks, output.path)
+        return complain(notes_of(loaded), (), output)
+    text = "".join(chunks)
+    digest = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    rows = ((module.name, module.instruction_count, digest, text),)
+    report = Report(
+        "diff-normalized",
+        f"{counted(module.instruction_count, 'instructions')}; sha256 of their text: {digest}",
+        numbers={"module": module.name, "instructions": module.instruction_count, "sha256": digest},
+        parts=(
+            Table("modules", _COLUMNS, rows, noun="modules", person=False),
+            Figure("text", fixed(*text.rstrip().splitlines()), data={"lines": text.count("\n")}),
+        ),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+    return finish(report, output)
+
+
+def refuse_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
+    """HloError for a kind of change that no text can be written without: what an instruction is and takes."""
+    left_out = _PARTS_OF_SHAPES | _ATTRIBUTES | _ALWAYS_LEFT_OUT
+    for word in ignored:
+        if word in kinds and word not in left_out:
+            hint = f"--normalize leaves out {', '.join(sorted(left_out))}, or an attribute by its name"
+            raise HloError(f"no text can be written without {word}", hint=hint)
+
+
+def _check(arguments: Sequence[str], output: Output) -> None:
+    if len(arguments) > 1:
+        raise HloError(f"--normalize writes one module, and there are {len(arguments)} inputs", hint="give one dump")
+    if output.format not in _FORMATS:
+        raise HloError(f"--normalize writes no {output.format}", hint=f"formats: {', '.join(_FORMATS)}")

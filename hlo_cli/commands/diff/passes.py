@@ -1,0 +1,158 @@
+"""`hlo diff DIR --passes`: what each pass changed, from the dumps that `--xla_dump_hlo_pass_re` makes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo_cli.analysis.matching.module_diff import Comparison
+from hlo_cli.commands.diff.inputs import Found, side_of
+from hlo_cli.commands.diff.options import View
+from hlo_cli.commands.diff.report import answer_of
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.inputs.directory import dumps_in
+from hlo_cli.inputs.dumps import DumpName, matching, no_such
+from hlo_cli.inputs.input import read_inputs
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError
+
+_STAGE = re.compile(r"(?P<number>\d+)\.(?P<pipeline>.*?)(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+))?")
+_HOW = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*' makes them"
+_COLUMNS = (
+    Column("number", "", "line"),
+    Column("pass", "pass", role="name"),
+    Column("before", "before", "count", group="instructions"),
+    Column("after", "after", "count", group="instructions"),
+    Column("changed", "changed", "count"),
+    Column("added", "added", "count"),
+    Column("removed", "removed", "count"),
+    Column("what", "what", rank=2),
+    Column("pipeline", "pipeline", rank=1, from_width=120),
+    Column("stage", "stage", person=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What lies between two dumps: the stage of the second, and what differs."""
+
+    stage: str
+    before: str
+    comparison: Comparison
+
+
+def report_of_passes(arguments: Sequence[str], reading: Reading, view: View) -> Found:
+    """One row a pass that changed something, and how many did not."""
+    if len(arguments) != 1 or not os.path.isdir(arguments[0]):
+        raise HloError("--passes is about the dumps of one directory", hint=_HOW)
+    steps: list[_Step] = []
+    errors: list[Diagnostic] = []
+    last = None
+    for file_name, dump in _dumps(arguments[0], reading):
+        (each,) = read_inputs([os.path.join(arguments[0], file_name)])[:1]
+        side = side_of(each, reading)
+        errors += side.module.errors
+        if last is not None:
+            steps.append(_Step(dump.stage, last[1], view.compare(last[0], side.module)))
+        last = side.module, dump.stage
+    changing = [step for step in steps if view.differs(step.comparison)]
+    numbers = {"passes": len(steps), "changing": len(changing)}
+    table = Table(
+        "passes",
+        _COLUMNS,
+        tuple(_row(step, view) for step in changing),
+        noun="passes",
+        footnote=_still(steps, changing),
+    )
+    report = Report(
+        "diff", _answer(steps, changing), numbers=numbers, parts=(table,), next=_next(arguments[0], changing)
+    )
+    return report, bool(changing), tuple(errors)
+
+
+def _dumps(folder: str, reading: Reading) -> list[tuple[str, DumpName]]:
+    """The dumps of one module, in the order in which they were made."""
+    dumps, _ = dumps_in(folder)
+    if reading.module is not None:
+        kept = matching(reading.module, [dump.names for _, dump in dumps])
+        if not kept:
+            raise no_such("module", reading.module, [dump.module for _, dump in dumps], folder)
+        dumps = [dumps[at] for at in kept]
+    groups: dict[str, list[tuple[str, DumpName]]] = {}
+    for name, dump in dumps:
+        groups.setdefault(dump.group, []).append((name, dump))
+    largest: list[tuple[str, DumpName]] = max(groups.values(), key=len) if groups else []
+    if (several := sum(len(group) > 1 for group in groups.values())) > 1:
+        name = largest[0][1].label or largest[0][1].group
+        raise HloError(
+            f"--passes is about one module, and {folder} holds dumps of {several:,}",
+            hint=f"--module {name} selects the one with most dumps",
+        )
+    found = sorted(largest, key=lambda each: each[1].order)
+    if len(found) < 2:
+        raise HloError(f"there are no dumps of passes in {folder}", hint=_HOW)
+    return found
+
+
+def _row(step: _Step, view: View) -> Row:
+    comparison = step.comparison
+    number, name, pipeline = _named(step)
+    kinds = dict.fromkeys(change.kind.replace("_", " ") for each in comparison.changed for change in each.changes)
+    schedule = ["schedule"] if view.with_schedule and comparison.moved else []
+    header = [f"header {change.name}" for change in comparison.header]
+    return (
+        number,
+        name,
+        comparison.before.instruction_count,
+        comparison.after.instruction_count,
+        len(comparison.changed),
+        len(comparison.added),
+        len(comparison.removed),
+        ", ".join((*kinds, *schedule, *header)) or None,
+        pipeline,
+        step.stage,
+    )
+
+
+def _named(step: _Step) -> tuple[int | None, str, str | None]:
+    """The number of the dump, and what ran before it: the pass that it follows, else the one that was about to run."""
+    now, then = _STAGE.fullmatch(step.stage), _STAGE.fullmatch(step.before)
+    if now is None:
+        return None, f"to {step.stage}", None
+    after = now["after"]
+    if after in (None, "pipeline-start") and then is not None and then["before"] not in (None, "pipeline-end"):
+        return int(now["number"]), then["before"], then["pipeline"]
+    name = now["pipeline"] if after in (None, "pipeline-start") else after
+    return int(now["number"]), name or step.stage, now["pipeline"]
+
+
+def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
+    if not changing:
+        return f"None of {counted(len(steps), 'passes')} changed anything"
+    first, last = steps[0].comparison.before.instruction_count, steps[-1].comparison.after.instruction_count
+    most = max(changing, key=lambda step: _size(step.comparison))
+    words = f"{len(changing):,} of {counted(len(steps), 'passes')} changed something: {first:,} instructions → {last:,}"
+    return f"{words}; most {_named(most)[1]}: {answer_of(most.comparison)}"
+
+
+def _size(comparison: Comparison) -> int:
+    return len(comparison.changed) + len(comparison.added) + len(comparison.removed)
+
+
+def _still(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
+    still = len(steps) - len(changing)
+    return f"{counted(still, 'passes')} without change" if still else ""
+
+
+def _next(folder: str, changing: Sequence[_Step]) -> tuple[str, ...]:
+    if not changing:
+        return ()
+    most = max(changing, key=lambda step: _size(step.comparison))
+    numbers = [found["number"] if (found := _STAGE.fullmatch(stage)) else stage for stage in (most.before, most.stage)]
+    return (f"hlo diff {folder} --stage {numbers[0]}..{numbers[1]}",)

@@ -1,0 +1,146 @@
+"""`hlo diff OLD NEW`: whether two modules differ, in what, and what that comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.matching.changes import KINDS
+from hlo_cli.analysis.matching.module_diff import Comparison
+from hlo_cli.analysis.query.module_metrics import figures_of
+from hlo_cli.commands.diff.options import View
+from hlo_cli.commands.diff.summary import record_of, summary_tables
+from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two modules, with the name of its file and its stage."""
+
+    module: Module
+    path: str
+    stage: str | None
+
+
+def report_of_diff(comparison: Comparison, before: Side, after: Side, view: View, arguments: Sequence[str]) -> Report:
+    """The sentence, the numbers before and after, and the changes in the way that is asked for."""
+    differs = view.differs(comparison)
+    parts: tuple[Part, ...] = (change_table(comparison, view),)
+    figures: Mapping[str, Cell] = {}
+    if differs and view.name == "changes":
+        parts, figures = _in_full(comparison, view)
+    elif differs:
+        parts = (_in_brief(comparison, before, after, view),)
+    return Report(
+        "diff",
+        answer_of(comparison) if differs else _nothing(comparison, view),
+        numbers={
+            "matched": comparison.matched,
+            "changed": len(comparison.changed),
+            "added": len(comparison.added),
+            "removed": len(comparison.removed),
+            "moved": len(comparison.moved),
+            "header": len(comparison.header),
+            **figures,
+        },
+        parts=parts,
+        next=_next(arguments, view) if differs else (),
+        input={
+            "before": {"path": before.path, "module": before.module.name, "stage": before.stage},
+            "after": {"path": after.path, "module": after.module.name, "stage": after.stage},
+        },
+    )
+
+
+def _in_full(comparison: Comparison, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
+    """The numbers that differ, then every change; and all numbers."""
+    old, new = figures_of(comparison.before), figures_of(comparison.after)
+    target = target_of(comparison.after) or target_of(comparison.before)
+    header = (header_table(comparison),) if comparison.header else ()
+    tables = summary_tables(old, new, target)
+    parts = (*tables, _kind_table(comparison), *header, change_table(comparison, view))
+    return parts, {"before": record_of(old, target), "after": record_of(new, target)}
+
+
+def _in_brief(comparison: Comparison, before: Side, after: Side, view: View) -> Part:
+    match view.name:
+        case "stat":
+            return stat_table(comparison)
+        case "name-only":
+            return change_table(comparison, view).select(["name"])
+    from hlo_cli.commands.diff.text import text_diff
+
+    return text_diff(comparison, before.path, after.path, with_schedule=view.with_schedule)
+
+
+def answer_of(comparison: Comparison) -> str:
+    """The sentence that says whether anything differs, and what most."""
+    changed, matched = len(comparison.changed), comparison.matched
+    instructions = counted(matched, "instructions")
+    kinds = _kinds(comparison)
+    if not changed:
+        words = f"{instructions} match unchanged"
+    elif changed == matched:
+        all_alike = matched in kinds.values()
+        words = f"{instructions} match and all changed{'' if all_alike else ':'} {_kinds_in_words(kinds, matched)}"
+    else:
+        words = f"{instructions} match, {changed:,} of them changed: {_kinds_in_words(kinds, matched)}"
+    others = {"added": len(comparison.added), "removed": len(comparison.removed), "moved": len(comparison.moved)}
+    if not comparison.moved:
+        others.pop("moved")
+    if any(others.values()):
+        tail = ", ".join(f"{number:,} {word}" for word, number in others.items() if number)
+    else:
+        tail = "none added, removed or moved"
+    header = f"; the header changed: {', '.join(c.name for c in comparison.header)}" if comparison.header else ""
+    return f"{words}; {tail}{header}"
+
+
+def _nothing(comparison: Comparison, view: View) -> str:
+    words = f"No difference in {counted(comparison.matched, 'instructions')}"
+    if view.ignored:
+        words += f", {', '.join(view.ignored).replace('_', ' ')} aside"
+    if comparison.moved:
+        words += f"; {len(comparison.moved):,} stand elsewhere in the schedule"
+    return words
+
+
+def _kinds(comparison: Comparison) -> Counter[str]:
+    """In how many instructions each kind of thing changed."""
+    found = Counter(kind for each in comparison.changed for kind in {change.kind for change in each.changes})
+    return Counter({kind: found[kind] for kind in sorted(found, key=KINDS.index)})
+
+
+def _kinds_in_words(kinds: Counter[str], of: int) -> str:
+    def words(kind: str, number: int) -> str:
+        return kind.replace("_", " ") + (f" {number:,}" if number < of else "")
+
+    ranked = kinds.most_common()
+    listed = [words(*each) for each in ranked[:_KINDS]]
+    more = f" and {counted(len(ranked) - _KINDS, 'more kinds')}" if len(ranked) > _KINDS else ""
+    return ", ".join(listed) + more
+
+
+_KINDS = 3
+
+
+def _kind_table(comparison: Comparison) -> Table:
+    columns = (Column("kind", "changed"), Column("instructions", "instructions", "count"))
+    rows = tuple((kind.replace("_", " "), number) for kind, number in _kinds(comparison).most_common())
+    return Table("kinds", columns, rows, noun="kinds", main=False, person=False)
+
+
+def _next(arguments: Sequence[str], view: View) -> tuple[str, ...]:
+    if "-" in arguments or not arguments:
+        return ()
+    given = " ".join(arguments)
+    other = "--text" if view.name != "text" else "--stat"
+    return (f"hlo diff {given} {other}",) if len(arguments) == 2 else ()

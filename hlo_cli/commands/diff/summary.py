@@ -1,0 +1,63 @@
+"""The numbers of two modules side by side: bytes, and how much there is of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+from hlo_cli.analysis.hardware.target import Target, space_name
+from hlo_cli.analysis.query.module_metrics import ModuleFigures
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+
+
+def summary_tables(old: ModuleFigures, new: ModuleFigures, target: Target | None) -> tuple[Table, Table]:
+    """What they take in memory, and what they do, as far as it differs."""
+    memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
+    return _table("memory", "bytes", memory), _table("work", "count", tuple(_count_rows(old, new)))
+
+
+def record_of(figures: ModuleFigures, target: Target | None) -> Mapping[str, Cell]:
+    """All numbers of a module, for machines."""
+    numbers: dict[str, Cell] = {f.name: getattr(figures, f.name) for f in fields(figures) if f.name != "peak_bytes"}
+    return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in figures.peak_bytes.items()}}
+
+
+def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
+    suffix = "_bytes" if unit == "bytes" else ""
+    columns = (
+        Column("what", ""),
+        Column(f"before{suffix}", "before", "bytes" if suffix else "count"),
+        Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}"),
+        Column("ratio", "", "ratio", person=any(row[3] is not None for row in rows)),
+    )
+    return Table(name, columns, rows, noun="numbers", main=False)
+
+
+def _byte_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
+    yield from _row("arguments", old.argument_bytes, new.argument_bytes)
+    yield from _row("all values", old.value_bytes, new.value_bytes)
+    yield from _row("padding", old.padding_bytes, new.padding_bytes)
+    yield from _row("read and written", old.bytes_accessed, new.bytes_accessed)
+
+
+def _peak_rows(old: ModuleFigures, new: ModuleFigures, target: Target | None) -> Iterator[Row]:
+    for space in sorted({*old.peak_bytes, *new.peak_bytes}):
+        name = space_name(space, target)
+        yield from _row(f"peak of {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
+
+
+def _count_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
+    yield from _row("flops", old.flops, new.flops)
+    yield from _row("kernels", old.kernels, new.kernels)
+    yield from _row("collectives", old.collectives, new.collectives)
+    yield from _row("computations", old.computations, new.computations)
+    yield from _row("instructions", old.instructions, new.instructions)
+
+
+def _row(what: str, before: int, after: int) -> Iterator[Row]:
+    """The row, if the two numbers differ; their ratio where neither is zero."""
+    ratio: Cell = after / before if before and after else None
+    if before != after:
+        yield what, before, after, ratio

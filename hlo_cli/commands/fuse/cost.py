@@ -1,0 +1,167 @@
+"""`hlo fuse DUMP --cost`: what every instruction costs, as XLA's cost analysis counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, costs_of
+from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.fuse.source_locations import Origins
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import chosen as chosen_among
+from hlo_cli.commands.shared.where import instructions_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+
+_XLA_FIGURES = "XLA's own figures: summed as float32 in its order, with -1 for each custom call"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What was counted, and by which rules."""
+
+    loaded: Loaded
+    computation: Computation
+    costs: Mapping[Instruction, Cost]
+    as_xla: bool
+    timing: Timing | None
+
+    def number(self, value: Number) -> Cell:
+        """A figure as it is shown: whole, unless it is XLA's own."""
+        return float(value) if self.as_xla else round(value)
+
+    def figure(self, value: Number, instruction: Instruction) -> Cell:
+        """A figure of an instruction: none for a call of unknown cost, unless XLA's own figure is asked for.
+
+        What calls such a call, and the sum, have the part that is known, with the number of what is unknown beside it.
+        """
+        is_unknown = self.costs[instruction].unknown and instruction.opcode == "custom-call" and not self.as_xla
+        return None if is_unknown else self.number(value)
+
+
+def report_of_costs(
+    loaded: Loaded,
+    *,
+    as_xla: bool,
+    within: Computation | None,
+    where: str | None,
+    timing: Timing | None,
+    argument: str,
+) -> Report:
+    """One row for each instruction of the entry, or of the computation asked for, those that move most first.
+
+    An expression alone looks through all computations, and there nothing is summed: a call costs what it calls.
+    """
+    module, rules = loaded.module, XLA if as_xla else EXACT
+    found = _Counted(loaded, within or module.entry, costs_of(module, rules=rules), as_xla, timing)
+    is_everywhere = within is None and where is not None
+    candidates = tuple(module.instructions) if is_everywhere else found.computation.instructions
+    test = None if where is None else instructions_where(where, module)
+    chosen, passed_over = chosen_among(test, candidates, "instructions")
+    table = _table(found, chosen, is_summed=not is_everywhere)
+    looked = Passage("nothing", (f"None of {counted(len(candidates), 'instructions')} is so.",))
+    total = computation_cost(found.computation, rules=rules)
+    return Report(
+        "fuse",
+        _answer(found, total),
+        numbers={
+            "rules": "xla float32" if as_xla else "exact",
+            "computation": found.computation.name,
+            "flops": found.number(total.flops),
+            "transcendentals": found.number(total.transcendentals),
+            "bytes": found.number(total.bytes_accessed),
+            "operations_of_unknown_cost": total.unknown,
+            "properties": dict(total.figures),
+            **model_of(timing),
+        },
+        parts=(table,) if table.rows else (looked, table),
+        next=_next(found, chosen, argument),
+        notes=(*passed_over, *notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(found: _Counted, total: Cost) -> str:
+    what = found.loaded.module.name if found.computation.is_entry else found.computation.name
+    moved = round(total.bytes_accessed)
+    traffic = bytes_in_words(moved) if moved >= 0 else f"{moved:,} B"
+    least = " at least" if total.unknown and not found.as_xla else ""
+    words = f"{what} costs{least} {round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals and"
+    words += f" {traffic} of traffic"
+    if total.unknown:
+        words += f", and {counted(total.unknown, 'operations')} of unknown cost"
+    return words
+
+
+def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -> Table:
+    origins = Origins(found.loaded.module)
+    total: Literal["sum"] | None = "sum" if is_summed else None
+    columns = (
+        Column("flops", "flops", "count", total=total),
+        Column("transcendentals", "transc.", "count", total=total),
+        Column("bytes", "moved", "bytes", total=total),
+        Column("output_bytes", "out", "bytes", total=total),
+        Column("operand_bytes", "read of operands", from_width=200, align="right", rank=6),
+        Column("utilization", "used of operands", align="right", from_width=200, rank=3),
+        Column("intensity", "flop/B", "count", from_width=120),
+        *columns_for(found.timing),
+        Column("unknown_costs", "unknown", "count", total=total, person=any(found.costs[i].unknown for i in chosen)),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("opcode", "opcode", rank=7),
+        Column("shape", "shape", "shape", from_width=120, rank=5),
+        Column("computation", "in", "name", person=not is_summed, rank=5),
+        Column("source", "source", "source", rank=4),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("properties", "properties", person=False),
+    )
+    ranked = sorted(chosen, key=lambda each: _rank(found.costs[each], each.name))
+    rows = tuple(_row(found, instruction, origins) for instruction in ranked)
+    footnote = _XLA_FIGURES if found.as_xla else ""
+    return Table("costs", columns, rows, noun="instructions", footnote=footnote)
+
+
+def _rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
+    return -cost.bytes_accessed, -cost.unknown, -cost.flops, name
+
+
+def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
+    cost = found.costs[instruction]
+    op_name, source = origins.of(instruction)
+    operands = range(len(instruction.operands))
+    return (
+        found.figure(cost.flops, instruction),
+        found.figure(cost.transcendentals, instruction),
+        found.figure(cost.bytes_accessed, instruction),
+        found.figure(cost.output_bytes, instruction),
+        tuple(found.figure(cost.operand_bytes(number), instruction) for number in operands) or None,
+        tuple(cost.operand_utilization(number) for number in operands) or None,
+        cost.intensity,
+        *(found.timing.cells(instruction, cost) if found.timing is not None else ()),
+        cost.unknown,
+        instruction.name,
+        instruction.opcode,
+        str(instruction.shape),
+        instruction.computation.name,
+        source,
+        op_name,
+        dict(cost.figures),
+    )
+
+
+def _next(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
+    """How to see what the most expensive loop or call runs; where there is none, the most expensive fusion."""
+    callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, "fusion")]
+    if not argument or argument == "-" or not callers:
+        return ()
+    first = max(callers, key=lambda each: (each.opcode != "fusion", found.costs[each].bytes_accessed))
+    return (f"hlo fuse {argument} --cost --computation {first.called_computations[0].name}",)

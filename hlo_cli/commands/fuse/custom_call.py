@@ -1,0 +1,286 @@
+"""`hlo fuse DUMP NAME --custom-calls`: one custom call: its buffers as CPUs and GPUs pass them, its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from hlo_cli.analysis.custom_calls.c_names import Identifiers
+from hlo_cli.analysis.custom_calls.c_signature import c_signature
+from hlo_cli.analysis.custom_calls.call import DecodedCall
+from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer, cpu_place, gpu_place
+from hlo_cli.analysis.custom_calls.config import Field
+from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
+from hlo_cli.analysis.custom_calls.libraries import library_words
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.fuse.source_locations import Origins
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias, index_text
+from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.facts import Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+
+_CALLED_BY: Final = {
+    CustomCallApiVersion.ORIGINAL: "pointers; a failure cannot be told",
+    CustomCallApiVersion.STATUS_RETURNING: "pointers and a status",
+    CustomCallApiVersion.STATUS_RETURNING_UNIFIED: "pointers, configuration and a status, on CPUs too",
+    CustomCallApiVersion.TYPED_FFI: "XLA's FFI, which checks types and ranks",
+}
+_SCHEDULES: Final = {
+    CustomCallSchedule.LATEST: "as late as it can be",
+    CustomCallSchedule.EARLIEST: "as early as it can be",
+}
+_DIGITS: Final = 12
+
+
+def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
+    """One call taken apart."""
+    said, layouts = call.said, call.said.operand_layout_constraints
+    name = Identifiers().near(said.target)
+    platforms = ("cpu", "gpu") if _passes_pointers(loaded, call) else ()
+    return Report(
+        "fuse",
+        f"{said.target}: {_answer(loaded, call)}{_temps_in_words(call)}",
+        numbers={
+            "custom_call": call.instruction.name,
+            "target": said.target,
+            "family": call.target.family,
+            "api_version": str(said.api_version),
+            "payload": call.payload.kind,
+            "payload_bytes": call.payload.bytes,
+            "payload_sha256": call.payload.digest or None,
+            "operand_buffers": len(call.arguments),
+            "result_buffers": len(call.results),
+            "read_bytes": sum(buffer.bytes for buffer in call.arguments),
+            "result_bytes": sum(buffer.bytes for buffer in call.results),
+            "temp_bytes": sum(buffer.bytes for buffer in call.temps),
+            "has_side_effect": said.has_side_effect,
+            "schedule": str(said.schedule),
+            "opaque": call.payload.opaque or None,
+            "operand_layout_constraints": tuple(map(str, layouts)) if layouts is not None else None,
+            "output_to_operand_aliasing": tuple(map(_alias, said.output_to_operand_aliasing)),
+            "called_computations": tuple(computation.name for computation in call.instruction.called_computations),
+            **{f"{platform}_signature": c_signature(call, name, platform) for platform in platforms},
+        },
+        parts=tuple(_parts(loaded, call)),
+        next=_next(call, argument),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def alias_text(call: DecodedCall) -> str:
+    """Which elements of the result overwrite which operands."""
+    pairs = call.said.output_to_operand_aliasing
+    return ", ".join(
+        f"{index_text(alias.output_index)} over operand {alias.operand_number}"
+        + (index_text(alias.operand_index) if alias.operand_index else "")
+        for alias in pairs
+    )
+
+
+def _alias(alias: OutputOperandAlias) -> Mapping[str, Cell]:
+    return {"output": alias.output_index, "operand": alias.operand_number, "operand_index": alias.operand_index}
+
+
+def _parts(loaded: Loaded, call: DecodedCall) -> Iterator[Part]:
+    yield _buffers_table(loaded, call)
+    if _passes_pointers(loaded, call) and call.has_nested_tuples:
+        yield Passage("tuples", (_TUPLES,))
+    yield Facts("call", tuple(_facts(loaded, call)))
+    yield _fields_table(call)
+
+
+_TUPLES: Final = (
+    "CPU is how XLA's page on custom calls has it, each tuple a table of pointers. Releases whose CPU runs thunks, "
+    "jaxlib 0.10.2 among them, pass all leaves in one table: CPU thunks."
+)
+
+
+def _passes_pointers(loaded: Loaded, call: DecodedCall) -> bool:
+    """Whether a function is called that finds the buffers by their places in tables of pointers."""
+    if call.is_typed or call.target.family not in ("handler", "kernel", "unknown"):
+        return False
+    return call.target.family != "kernel" or target_of(loaded.module) != "tpu"
+
+
+def _answer(loaded: Loaded, call: DecodedCall) -> str:
+    family, words = call.target.family, call.target.words
+    if family == "annotation":
+        return f"an annotation, {words}"
+    if family in ("library", "compiler"):
+        return words
+    if call.is_typed:
+        typed = call.payload.attributes.entries if call.payload.attributes is not None else ()
+        counts = (len(call.arguments), "arguments"), (len(call.results), "results"), (len(typed), "attributes")
+        return f"FFI, {', '.join(counted(*each) for each in counts if each[0])}"
+    if not _passes_pointers(loaded, call):
+        bodies = [field.body for field in call.payload.bodies if field.body is not None]
+        size = "".join(f", {bytes_in_words(body.bytes)} of {body.kind}" for body in bodies[:1])
+        return words.partition(",")[0] + size
+    places = [buffer.gpu for buffer in call.buffers if buffer.gpu is not None]
+    listed = f"buffers[0..{places[-1]}]" if len(places) > 1 else "buffers[0]" if places else "no buffers"
+    return f"on GPU {listed}, on CPU (out, ins)"
+
+
+def _temps_in_words(call: DecodedCall) -> str:
+    indices = [index_text(buffer.index) for buffer in call.temps]
+    if not indices:
+        return ""
+    if len(indices) == len(call.results):
+        return "; no one reads its result"
+    listed = ", ".join(indices[:3]) + (f" and {len(indices) - 3:,} more" if len(indices) > 3 else "")
+    return f"; result {listed} is a temp" if len(indices) == 1 else f"; results {listed} are temps"
+
+
+def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
+    pointers = _passes_pointers(loaded, call)
+    columns = (
+        Column("gpu", "GPU", person=pointers),
+        Column("ffi", "FFI", person=call.is_typed),
+        Column("value", "value", "name"),
+        Column("index", "index"),
+        Column("shape", "shape", "shape"),
+        Column("bytes", "bytes", "bytes", exact=True),
+        Column("use", "use"),
+        Column("shares", "same memory as", person=any(buffer.shares is not None for buffer in call.buffers)),
+        Column("cpu", "CPU", person=pointers),
+        Column("cpu_thunks", "CPU thunks", person=pointers and call.has_nested_tuples),
+        Column("ffi_type", "type", person=call.is_typed, rank=4),
+    )
+    rows = tuple(_buffer_row(call, buffer) for buffer in call.buffers)
+    return Table("buffers", columns, rows, noun="buffers", limit=24)
+
+
+def _buffer_row(call: DecodedCall, buffer: CallBuffer) -> Row:
+    is_tuple = isinstance(call.result, TupleShape)
+    typed = call.is_typed
+    return (
+        None if typed else gpu_place(buffer),
+        _ffi_place(buffer) if typed else None,
+        call.value(buffer),
+        index_text(buffer.index),
+        str(buffer.shape),
+        buffer.bytes,
+        buffer.use,
+        None if buffer.shares is None else _place_of(call, call.buffers[buffer.shares]),
+        None if typed else cpu_place(buffer, nested=True, is_tuple=is_tuple),
+        None if typed else cpu_place(buffer, nested=False, is_tuple=is_tuple),
+        buffer_type(buffer.shape).replace("ffi::", "") if typed and buffer.ffi is not None else None,
+    )
+
+
+def _ffi_place(buffer: CallBuffer) -> str | None:
+    if buffer.ffi is None:
+        return None
+    return f"{'rets' if buffer.operand is None else 'args'}[{buffer.ffi}]"
+
+
+def _place_of(call: DecodedCall, buffer: CallBuffer) -> str | None:
+    """Where an operand's buffer is, as the rest of the table says it."""
+    return _ffi_place(buffer) if call.is_typed else call.value(buffer) + (index_text(buffer.index) * bool(buffer.index))
+
+
+def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
+    said, instruction = call.said, call.instruction
+    yield Fact("call", remark=f"{instruction.name} in {instruction.computation.name}")
+    yield Fact("target", remark=call.target.words)
+    if call.is_typed or _passes_pointers(loaded, call):
+        yield Fact("api", remark=f"{said.api_version}: {_CALLED_BY[said.api_version]}")
+    yield from (Fact(label, remark=words) for label, words in library_words(instruction))
+    yield Fact("configuration", remark=_payload_in_words(call))
+    for field in call.payload.bodies:
+        yield from _body_facts(field)
+    yield Fact("layouts", remark=_layouts_in_words(call))
+    if said.output_to_operand_aliasing:
+        yield Fact("overwrites", remark=alias_text(call))
+    if said.has_side_effect:
+        yield Fact("effects", remark="side effects: it runs even if no one reads its result")
+    if (when := _SCHEDULES.get(said.schedule)) is not None:
+        yield Fact("schedule", remark=when)
+    if instruction.called_computations:
+        yield Fact("calls", remark=", ".join(computation.name for computation in instruction.called_computations))
+    origins = zip(("from", "source"), Origins(loaded.module).of(instruction), strict=True)
+    yield from (Fact(label, remark=words) for label, words in origins if words)
+
+
+def _payload_in_words(call: DecodedCall) -> str:
+    payload = call.payload
+    if payload.kind == "none":
+        return "empty" if payload.bytes else "none"
+    what = "opaque" if payload.kind in ("text", "bytes") else payload.kind
+    held = f", {counted(len(payload.fields), 'values')}" if payload.fields else ""
+    opaque = f": {payload.opaque}" if payload.kind == "text" else ""
+    return f"{what}, {bytes_in_words(payload.bytes)}{held}, sha256 {payload.digest[:_DIGITS]}{opaque}"
+
+
+def _body_facts(field: Field) -> Iterator[Fact]:
+    body = field.body
+    if body is None:
+        return
+    version = "" if body.version is None else f" version {body.version}"
+    packed = f", packed as {body.packing}" if body.packing else ""
+    label = field.path.rpartition(".")[2] or "program"
+    yield Fact(label, remark=f"{body.kind}{version}, {body.bytes:,} bytes{packed}, sha256 {body.digest[:_DIGITS]}")
+    if body.producer:
+        yield Fact("producer", remark=body.producer)
+    if body.operations:
+        short = dict.fromkeys(".".join(operation.split(".")[-2:]) for operation in body.operations)
+        yield Fact("operations", remark=", ".join(short))
+
+
+def _layouts_in_words(call: DecodedCall) -> str:
+    if call.said.operand_layout_constraints is None:
+        return "not fixed: operands come in any order of dimensions"
+    if not call.layout_changes:
+        return "fixed, as the operands have them"
+    changes = [f"operand {n} should be {want}, is {there}" for n, want, there in call.layout_changes]
+    return f"fixed: {'; '.join(changes)}"
+
+
+def _fields_table(call: DecodedCall) -> Table:
+    columns = (
+        Column("path", "attribute" if call.is_typed else "configuration"),
+        Column("value", "value"),
+        Column("type", "type", person=call.payload.attributes is not None),
+        Column("ffi_type", "passed as", person=call.is_typed),
+        Column("format", "format", person=False),
+        Column("bytes", "bytes", "bytes", person=False),
+        Column("sha256", "sha256", person=False),
+        Column("version", "version", "count", person=False),
+        Column("producer", "producer", person=False),
+        Column("operations", "operations", person=False),
+    )
+    typed = dict(call.payload.attributes.entries) if call.payload.attributes is not None else {}
+    passed = {name: attribute_type(value) or "refused by XLA" for name, value in typed.items()}
+    fields = [field for field in call.payload.fields if not field.is_empty]
+    rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
+    empty = len(call.payload.fields) - len(fields)
+    footnote = f"{counted(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
+    return Table(
+        "configuration", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
+    )
+
+
+def _next(call: DecodedCall, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    name = call.instruction.name
+    code = (f"hlo fuse {argument} {name} --c-signature",) if call.target.is_called else ()
+    return (*code, f"hlo parse {argument} --explain {name}")
+
+
+def _field_row(field: Field, passed: str | None) -> Row:
+    body = field.body
+    value = field.value if body is None else f"{body.bytes:,} bytes"
+    row: Row = (field.path, value, field.type or None, passed)
+    if body is None:
+        return (*row, None, None, None, None, None, None)
+    operations = ", ".join(body.operations) or None
+    return *row, body.kind, body.bytes, body.digest, body.version, body.producer or None, operations

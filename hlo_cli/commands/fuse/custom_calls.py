@@ -1,0 +1,227 @@
+"""`hlo fuse DUMP --custom-calls`: every custom call, what is behind it, what it is given; C for their functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
+from hlo_cli.analysis.custom_calls.targets import Family
+from hlo_cli.commands.fuse.custom_call import alias_text, report_of_call
+from hlo_cli.commands.fuse.source_locations import Origins
+from hlo_cli.commands.shared.io_options import Output, complain, write
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.words import CustomCallApiVersion
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError, nearest
+
+_FAMILIES: Final[dict[Family, tuple[str, str]]] = {
+    "library": ("library call", "library calls"),
+    "kernel": ("kernel", "kernels"),
+    "handler": ("registered function", "registered functions"),
+    "compiler": ("operation of the compiler", "operations of the compiler"),
+    "annotation": ("annotation", "annotations"),
+    "unknown": ("unknown", "unknown"),
+}
+
+
+def report_of_custom_calls(
+    loaded: Loaded, *, name: str | None, within: Computation | None, where: str | None, argument: str
+) -> Report:
+    """The call of this name, or the only one there is; else every call, and what they come to by target."""
+    calls = _within(custom_calls_of(loaded.module), within)
+    if name is not None:
+        return report_of_call(loaded, _named(loaded, calls, name), argument)
+    if len(calls) == 1 and where is None:
+        return report_of_call(loaded, calls[0], argument)
+    everything = _calls_table(loaded, calls)
+    table = everything if where is None else rows_where(where, everything)
+    families = Counter(call.target.family for call in calls)
+    return Report(
+        "fuse",
+        _answer(loaded, calls, families),
+        numbers={
+            "custom_calls": len(calls),
+            "targets": len({call.said.target for call in calls}),
+            **{f"{family}_calls": families[family] for family in _FAMILIES},
+            "temp_bytes": sum(buffer.bytes for call in calls for buffer in call.temps),
+        },
+        parts=_parts(loaded, calls, table, everything),
+        next=_next(calls, argument),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def write_c(loaded: Loaded, output: Output, *, name: str | None, within: Computation | None) -> int:
+    """Write C for the functions that custom calls call, or for one call's."""
+    if output.format not in ("table", "screen") or output.columns or output.sort or output.top is not None:
+        raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
+    from hlo_cli.analysis.custom_calls.c_names import commented
+    from hlo_cli.analysis.custom_calls.source_text import source_of
+
+    calls = _within(custom_calls_of(loaded.module), within)
+    chosen = calls if name is None else (_named(loaded, calls, name),)
+    lines = source_of(chosen) if chosen else (f"/* {commented(loaded.module.name)} has no custom calls. */",)
+    write((f"{line}\n" for line in lines), output.path)
+    return complain(notes_of(loaded), loaded.module.errors, output, read=what_was_read(loaded.module))
+
+
+def _within(calls: tuple[DecodedCall, ...], within: Computation | None) -> tuple[DecodedCall, ...]:
+    return tuple(call for call in calls if within is None or call.instruction.computation is within)
+
+
+def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCall:
+    """The call of this name, or the first one with this target."""
+    bare = name.removeprefix("%")
+    for call in calls:
+        if call.instruction.name == bare:
+            return call
+    for call in calls:
+        if call.said.target == name:
+            return call
+    names = [call.instruction.name for call in calls]
+    is_there = any(instruction.name == bare for instruction in loaded.module.instructions)
+    what = f"{bare} is no custom call" if is_there else f"no custom call {bare} in {loaded.module.name}"
+    close = None if is_there else nearest(bare, names)
+    listed = f"there are {', '.join(dict.fromkeys(names[:5]))}" if names else None
+    raise HloError(what, hint=f"did you mean {close}?" if close else listed)
+
+
+def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Family]) -> str:
+    if not calls:
+        return f"No custom calls in {counted(loaded.module.instruction_count, 'instructions')}"
+    kinds = [
+        f"{families[family]:,} {words[families[family] > 1]}" for family, words in _FAMILIES.items() if families[family]
+    ]
+    targets = {call.said.target for call in calls}
+    if len(targets) == 1:
+        return f"{counted(len(calls), 'custom calls')} of {calls[0].said.target}: {calls[0].target.words}"
+    return f"{counted(len(calls), 'custom calls')} of {counted(len(targets), 'targets')}: {', '.join(kinds)}"
+
+
+def _parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, everything: Table) -> tuple[Part, ...]:
+    if not everything.rows:
+        compiled = "The compiler left nothing to libraries or to kernels that came with the program."
+        before = "This is before the compiler chooses what libraries do."
+        return Passage("nothing", (compiled if loaded.module.is_scheduled else before,)), table
+    if not table.rows:
+        return Passage("nothing", (f"None of {counted(len(everything.rows), 'custom calls')} is so.",)), table
+    targets = _targets_table(calls)
+    return (targets, replace(table, limit=10)) if targets.person else (table, targets)
+
+
+def _targets_table(calls: Sequence[DecodedCall]) -> Table:
+    groups: dict[tuple[str, str], list[DecodedCall]] = {}
+    for call in calls:
+        groups.setdefault((call.said.target, call.said.api_version), []).append(call)
+    columns = (
+        Column("calls", "calls", "count", total="sum"),
+        Column("read_bytes", "read", "bytes", total="sum", rank=2),
+        Column("written_bytes", "written", "bytes", total="sum", rank=2),
+        Column("temp_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
+        Column("target", "target", "name", role="name"),
+        Column("api_version", "api", person=False),
+        Column("family", "family", person=False),
+        Column("what", "what it is"),
+    )
+    rows = sorted((_target_row(*key, each) for key, each in groups.items()), key=lambda row: (-_int(row[0]), str(row)))
+    several = len(rows) > 1 and len(calls) > len(rows)
+    return Table("targets", columns, tuple(rows), noun="targets", main=False, person=several)
+
+
+def _target_row(target: str, api: str, calls: Sequence[DecodedCall]) -> Row:
+    known = calls[0].target
+    sums = [sum(each) for each in zip(*map(_sizes, calls), strict=True)]
+    return len(calls), *sums, target, api, known.family, known.words
+
+
+def _sizes(call: DecodedCall) -> tuple[int, int, int]:
+    """Bytes of operands, of results that are read, and of results that are not."""
+    read = written = temp = 0
+    for buffer in call.buffers:
+        if buffer.operand is not None:
+            read += buffer.bytes
+        elif buffer.use == "temp":
+            temp += buffer.bytes
+        else:
+            written += buffer.bytes
+    return read, written, temp
+
+
+def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
+    plain = all(call.said.api_version is CustomCallApiVersion.ORIGINAL for call in calls)
+    columns = (
+        Column("instruction", "custom call", "name", role="name"),
+        Column("target", "target"),
+        Column("family", "family", person=False),
+        Column("what", "what it is", rank=1),
+        Column("api_version", "api", person=not plain, rank=5),
+        Column("payload", "configuration", rank=4),
+        Column("payload_bytes", "configuration", "bytes", person=False),
+        Column("payload_digest", "sha256", person=False),
+        Column("bodies", "programs", "count", person=False),
+        Column("operand_buffers", "in", "count"),
+        Column("result_buffers", "out", "count"),
+        Column("read_bytes", "read", "bytes", total="sum"),
+        Column("written_bytes", "written", "bytes", total="sum"),
+        Column("temp_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
+        Column("has_side_effect", "effects", "flag", person=any(call.said.has_side_effect for call in calls), rank=2),
+        Column("aliasing", "overwrites", person=False),
+        Column("schedule", "schedule", person=False),
+        Column("fixed_layouts", "fixed layouts", "flag", person=False),
+        Column("called_computations", "calls", person=False),
+        Column("shape", "shape", "shape", from_width=200),
+        Column("computation", "in", "name", person=False),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("source", "source", "source", from_width=120, rank=4),
+    )
+    origins = Origins(loaded.module)
+    return Table("calls", columns, tuple(_call_row(call, origins) for call in calls), noun="custom calls")
+
+
+def _call_row(call: DecodedCall, origins: Origins) -> Row:
+    said, instruction = call.said, call.instruction
+    return (
+        instruction.name,
+        said.target,
+        call.target.family,
+        call.target.words,
+        said.api_version.removeprefix("API_VERSION_"),
+        call.payload.kind,
+        call.payload.bytes,
+        call.payload.digest or None,
+        len(call.payload.bodies),
+        len(call.arguments),
+        len(call.results),
+        *_sizes(call),
+        said.has_side_effect,
+        alias_text(call) or None,
+        said.schedule.removeprefix("SCHEDULE_"),
+        said.operand_layout_constraints is not None,
+        ", ".join(computation.name for computation in instruction.called_computations) or None,
+        str(instruction.shape),
+        instruction.computation.name,
+        *origins.of(instruction),
+    )
+
+
+def _next(calls: Sequence[DecodedCall], argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-" or not calls:
+        return ()
+    first = next((call for call in calls if call.target.is_called), max(calls, key=lambda call: _sizes(call)[:2]))
+    code = (f"hlo fuse {argument} --c-signature",) if first.target.is_called else ()
+    return (f"hlo fuse {argument} {first.instruction.name} --custom-calls", *code)
+
+
+def _int(cell: object) -> int:
+    return cell if isinstance(cell, int) else 0

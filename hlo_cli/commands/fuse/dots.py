@@ -1,0 +1,129 @@
+"""`hlo fuse DUMP --dots`: the sizes of every product of matrices and every convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
+from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
+from hlo_cli.analysis.cost.product_type import product_type
+from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.fuse.source_locations import Origins
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+
+
+def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | None, timing: Timing | None) -> Report:
+    """One row for each product, those with most flops first."""
+    every = matmuls_of(loaded.module)
+    found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
+    everything = _table(loaded, found, times_run_of(loaded.module), timing)
+    table = everything if where is None else rows_where(where, everything)
+    looked = Passage("nothing", (f"Looked through {counted(loaded.module.instruction_count, 'instructions')}.",))
+    none = Passage("nothing", (f"None of {counted(len(found), 'products')} is so.",))
+    return Report(
+        "fuse",
+        _answer(found),
+        numbers={"products": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
+        parts=(table,) if table.rows else (none if found else looked, table),
+        notes=(*notes_of(loaded), *(notes_on_costs(loaded, timing, counts_loops=True) if found else ())),
+        input=input_facts(loaded),
+    )
+
+
+def _place(matmul: Matmul) -> Computation:
+    """The computation that runs a product, which is that of the fusion around it."""
+    return (matmul.fusion or matmul.instruction).computation
+
+
+def _answer(found: Sequence[Matmul]) -> str:
+    if not found:
+        return "No matrix is multiplied here"
+    convolutions = sum(each.kind in ("convolution", "cuDNN") for each in found)
+    numbers = ((len(found) - convolutions, "matrix products"), (convolutions, "convolutions"))
+    words = " and ".join(counted(number, noun) for number, noun in numbers if number)
+    if fused := sum(each.fusion is not None for each in found):
+        words += (
+            f", {fused:,} in fusions" if fused < len(found) else ", all in fusions" if fused > 1 else ", in a fusion"
+        )
+    return f"{words}: {sum(each.flops for each in found):,} flops"
+
+
+def _table(
+    loaded: Loaded, found: Sequence[Matmul], times: Mapping[Computation, int | None], timing: Timing | None
+) -> Table:
+    origins = Origins(loaded.module)
+    repeats = any(times.get(_place(each), 0) != 1 for each in found)
+    columns = (
+        Column("flops", "flops", "count", total="sum"),
+        Column("times", "times", "count", person=repeats),
+        Column("batch", "batch", "count", person=any(each.batch != 1 for each in found)),
+        Column("m", "m", "count"),
+        Column("n", "n", "count"),
+        Column("k", "k", "count"),
+        Column("types", "types"),
+        Column("intensity", "flop/B", "count", from_width=120),
+        *columns_for(timing),
+        Column("kind", "kind", rank=6),
+        Column("product", "product", "name", role="name"),
+        Column("fusion", "fusion", "name", from_width=120, rank=6),
+        Column("lhs", "lhs", "shape", from_width=200, rank=3),
+        Column("rhs", "rhs", "shape", from_width=200, rank=3),
+        Column("result", "result", "shape", from_width=200, rank=3),
+        Column("dimensions", "dimensions", from_width=200, rank=2),
+        Column("bytes", "moved", "bytes", person=False),
+        Column("source", "source", "source", rank=4),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("computation", "in", "name", person=False),
+    )
+    ranked = sorted(found, key=lambda each: (-each.flops * (times.get(_place(each)) or 1), each.instruction.name))
+    rows = tuple(_row(each, times.get(_place(each), 0), origins, timing) for each in ranked)
+    return Table("dots", columns, rows, noun="products")
+
+
+def _row(matmul: Matmul, times: int | None, origins: Origins, timing: Timing | None) -> Row:
+    op_name, source = origins.of(matmul.instruction)
+    cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
+    return (
+        matmul.flops,
+        UNKNOWN if times is None else times,
+        matmul.batch,
+        matmul.m,
+        matmul.n,
+        matmul.k,
+        _types(matmul),
+        cost.intensity,
+        *(timing.cells(matmul.instruction, cost, product_type(matmul)) if timing is not None else ()),
+        matmul.kind,
+        matmul.instruction.name,
+        matmul.fusion.name if matmul.fusion is not None else None,
+        str(matmul.lhs),
+        str(matmul.rhs),
+        str(matmul.result),
+        str(matmul.numbers),
+        matmul.logical_bytes,
+        source,
+        op_name,
+        matmul.instruction.computation.name,
+    )
+
+
+def _types(matmul: Matmul) -> str:
+    """The element types, `bf16×s8→f32`, or the one that all have."""
+    lhs, rhs, result = (_name(shape) for shape in (matmul.lhs, matmul.rhs, matmul.result))
+    if lhs == rhs:
+        return lhs if lhs == result else f"{lhs}→{result}"
+    return f"{lhs}×{rhs}→{result}"
+
+
+def _name(shape: ArrayShape) -> str:
+    return shape.element_type.name

@@ -1,0 +1,108 @@
+"""`hlo fuse` of many dumps: what fusing saves in each module, and which break XLA's rules for fusions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.commands.fuse.fusion_table import report_of_fusions
+from hlo_cli.commands.fuse.roofline_columns import Timing
+from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.shared.load import Loaded, check_running
+from hlo_cli.commands.shared.per_module import Rows, Seen, asked_of_each, finish_each
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
+from hlo_cli.report.column import Column, Share
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.table import Table
+
+_COLUMNS: Final = (
+    Column("kernels", "kernels", "count", total="sum"),
+    Column("launches", "launches", "count", total="sum", from_width=120),
+    Column("fusions", "fusions", "count", total="sum"),
+    Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
+    Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120),
+    Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes")),
+    Column("flops", "flops", "count", total="sum", from_width=120),
+    Column("bytes", "moved", "bytes", total="sum", from_width=120),
+)
+_TIMES: Final = (Column("seconds", "est.", "seconds", total="sum"),)
+_BOUND: Final = Column("upper_bound", "upper bound", "flag")
+_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What is asked of every module: the same as of one alone."""
+
+    timing: Timing | None
+
+    def __call__(self, module: Module, given: Input) -> Seen:
+        check_running(module)
+        loaded = Loaded(module, given)
+        report = report_of_fusions(loaded, within=None, where=None, timing=self.timing, argument="")
+        saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
+        ways = next(table for table in report.tables if table.name == "ways")
+        seconds = _total_seconds(ways) if self.timing is not None else None
+        share = saved / unfused if unfused else None
+        launches = report.numbers["launches"]
+        numbers = {
+            **report.numbers,
+            "launches": UNKNOWN if launches is None else launches,
+            "saved_share": share,
+            "seconds": seconds,
+        }
+        broken = tuple(each.excerpt() for each in broken_fusion_rules(module))
+        return Seen(stage_of(loaded) == "optimized", numbers, broken)
+
+
+def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | None, output: Output) -> int:
+    """Write the table, the modules first where fusing saves most; the exit code."""
+    found = list(asked_of_each(many, reading, jobs, _Ask(timing)))
+    seen = [each.answer for each in found if each.answer is not None]
+    unfinished = sum(not each.is_program for each in seen)
+    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if timing is not None else ()
+    columns = (*_COLUMNS, *times, *_BROKEN)
+    return finish_each(
+        "fuse",
+        found,
+        Rows(
+            columns,
+            lambda seen: _cells(seen, columns),
+            by="saved_bytes",
+            findings=lambda seen: seen.broken,
+            fails=lambda seen: bool(seen.broken),
+        ),
+        answer=_answer(seen),
+        numbers={"errors": sum(each.errors for each in seen)},
+        unfinished=None if timing is None else unfinished,
+        output=output,
+    )
+
+
+def _total_seconds(ways: Table) -> Cell:
+    """What all kernels take, each once, as the table of one module adds it up."""
+    return ways.total_of(tuple(ways.rows))[ways.column_index("seconds")]
+
+
+def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
+    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
+    return tuple(named[column.name] for column in columns)
+
+
+def _answer(seen: Sequence[Seen]) -> str:
+    kernels, fusions, saved, unfused = (
+        sum(int(number_of(each.numbers[name]) or 0) for each in seen)
+        for name in ("kernels", "fusions", "saved_bytes", "unfused_bytes")
+    )
+    words = f"{counted(len(seen), 'modules')}: {counted(kernels, 'kernels')}, {counted(fusions, 'fusions')}"
+    if fusions and unfused:
+        words += f"; fusing keeps {bytes_in_words(saved)} ({saved / unfused:.0%}) inside"
+    if failing := sum(bool(each.broken) for each in seen):
+        words += f"; {failing:,} {'breaks' if failing == 1 else 'break'} XLA's rules"
+    return words

@@ -1,0 +1,127 @@
+"""What an operation in a fusion does with its operand, in a word or two: repeats it, compares it, lays it out anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.numbers import counted
+
+_SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
+_IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
+_LONGEST: Final = 12
+"""How long a constant may be to be quoted."""
+
+
+def remark_of(instruction: Instruction) -> str:
+    """What a person should see of an operation beyond its name and shape; often nothing.
+
+    >>> from hlo_cli import parse_module
+    >>> remark_of(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
+    'broadcast × 32'
+    >>> remark_of(parse_module("r = f32[32,8]{0,1} copy(f32[32,8]{1,0} a)").entry.root)
+    'layout {1,0} → {0,1}'
+    """
+    match instruction.opcode:
+        case "broadcast":
+            return _broadcast(instruction)
+        case "compare":
+            sign = _SIGNS.get(instruction.attribute("direction") or "", "?")
+            return _with_constant(instruction, sign)
+        case "convert":
+            return f"from {_type_of(instruction)}"
+        case "constant":
+            return f"constant {instruction.raw[0]}" if is_said_in_a_word(instruction) else "constant"
+        case "fusion":
+            return f"fusion, {instruction.attribute('kind') or ''}"
+        case "reduce":
+            return f"over {_listed(instruction.integers('dimensions'))}"
+        case "transpose":
+            return _layout_change(instruction) or f"dimensions {_listed(instruction.integers('dimensions'))}"
+        case "custom-call":
+            return instruction.string("custom_call_target") or ""
+    return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
+
+
+def is_said_in_a_word(operand: Instruction) -> bool:
+    """Whether an operand is a short constant, which its user's remark holds."""
+    if operand.opcode != "constant":
+        return False
+    literal = operand.raw[0]
+    return len(literal) <= _LONGEST and "{" not in literal
+
+
+def hidden_among(instructions: Iterable[Instruction]) -> str:
+    """How many operations repeat values or lay them out anew, and where to look first; empty if none does.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
+    >>> hidden_among(parse_module(text).entry.instructions)
+    '1 broadcast, × 32 at b'
+    """
+    found = tuple(instructions)
+    widest = max(((repeats, i.name) for i in found if (repeats := _repeats(i)) > 1), default=None)
+    laid = [(i.name, change) for i in found if (change := _layout_change(i))]
+    words = []
+    if widest is not None:
+        number = sum(_repeats(i) > 1 for i in found)
+        words.append(f"{counted(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} at {widest[1]}")
+    if laid:
+        name, change = laid[0]
+        words.append(f"{counted(len(laid), 'changes')} of layout, {change.removeprefix('layout ')} at {name}")
+    return "; ".join(words)
+
+
+def _repeats(instruction: Instruction) -> int:
+    """How often a broadcast repeats each element of what is no short constant; 1 for every other operation."""
+    if instruction.opcode != "broadcast" or not instruction.operands or is_said_in_a_word(instruction.operands[0]):
+        return 1
+    given, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
+        return 1
+    return shape.elements // given.elements
+
+
+def _broadcast(broadcast: Instruction) -> str:
+    if not broadcast.operands:
+        return "broadcast"
+    operand = broadcast.operands[0]
+    if is_said_in_a_word(operand):
+        return f"constant {operand.raw[0]}"
+    return f"broadcast × {_repeats(broadcast):,}"
+
+
+def _with_constant(instruction: Instruction, sign: str) -> str:
+    """`add.10 > 0`, where one of two operands is a constant or one repeated."""
+    if not sign or len(instruction.operands) != 2:
+        return ""
+    shown = [_constant_of(operand) or operand.name for operand in instruction.operands]
+    is_with_constant = any(_constant_of(operand) for operand in instruction.operands)
+    return f"{shown[0]} {sign} {shown[1]}" if is_with_constant or instruction.opcode == "compare" else ""
+
+
+def _constant_of(operand: Instruction) -> str:
+    found = operand.operands[0] if operand.opcode == "broadcast" and operand.operands else operand
+    return found.raw[0] if is_said_in_a_word(found) else ""
+
+
+def _layout_change(instruction: Instruction) -> str:
+    """How the order of dimensions in memory changes, if it does."""
+    if not instruction.operands or not isinstance(instruction.shape, ArrayShape):
+        return ""
+    given, shape = instruction.operand_shape(0), instruction.shape
+    if not isinstance(given, ArrayShape) or given.rank != shape.rank:
+        return ""
+    before, after = given.layout.minor_to_major, shape.layout.minor_to_major
+    return f"layout {_listed(before)} → {_listed(after)}" if before != after and before and after else ""
+
+
+def _type_of(convert: Instruction) -> str:
+    given = convert.operand_shape(0) if convert.operands else None
+    return given.element_type.name if isinstance(given, ArrayShape) else "?"
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"

@@ -1,0 +1,218 @@
+"""`hlo fuse DUMP NAME`: one fusion, its body drawn from the result down to what is read from memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
+from hlo_cli.analysis.fusion.kernel_backends import way_of
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.fuse.fusion_notes import hidden_among, is_said_in_a_word, remark_of
+from hlo_cli.commands.fuse.roofline_columns import Timing, model_of, notes_on_costs
+from hlo_cli.commands.fuse.source_locations import Origins
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, TupleShape
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.facts import Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, count, counted, scaled
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import ROWS_FOR_A_PERSON
+from hlo_cli.report.tree import Branch, Tree
+from hlo_cli.source import HloError
+
+_COLUMNS: Final = (
+    Column("instruction", "instruction", "name"),
+    Column("type", "shape", "shape", rank=6, machine=False),
+    Column("what", "", rank=7, machine=False),
+    Column("shape", "shape", "shape", person=False),
+    Column("remark", "remark", person=False),
+    Column("outside", "outside", "name", person=False),
+    Column("bytes", "", "bytes"),
+    Column("opcode", "opcode", from_width=120, rank=3),
+    Column("source", "source", "source", rank=2),
+    Column("op_name", "op_name", "op_name", from_width=120, rank=1),
+)
+_AGAIN: Final = "as above"
+
+
+def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None, argument: str = "") -> Report:
+    """The fusion of this name, or the one that calls the computation of this name."""
+    module = loaded.module
+    instruction = _named(module, name)
+    fusion = fusion_of(instruction)
+    parts: tuple[Part, ...] = (Facts("fusion", _facts(module, fusion, timing)), _tree(module, fusion))
+    return Report(
+        "fuse",
+        _answer(fusion),
+        numbers={
+            "fusion": instruction.name,
+            "kind": fusion.kind,
+            "called_computation": fusion.body.name,
+            "heroes": tuple(hero.name for hero in fusion.heroes),
+            "operations": len(fusion.operations),
+            "read_bytes": fusion.read_bytes,
+            "written_bytes": fusion.written_bytes,
+            "saved_bytes": fusion.saved_bytes,
+            "flops": round(fusion.cost.flops),
+            "transcendentals": round(fusion.cost.transcendentals),
+            "intensity": fusion.cost.intensity,
+            "operations_of_unknown_cost": fusion.cost.unknown,
+            **model_of(timing),
+        },
+        parts=parts,
+        next=_next(fusion, argument),
+        notes=(*notes_of(loaded), *notes_on_costs(loaded, timing)),
+        input=input_facts(loaded),
+    )
+
+
+def _named(module: Module, name: str) -> Instruction:
+    bare = name.removeprefix("%")
+    called = {c.name: i for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
+    found = called.get(bare) or module.instruction(bare)
+    if found.opcode == "fusion" and found.called_computations:
+        return found
+    if found.opcode == "fusion":
+        raise HloError(f"{found.name} calls no computation: what it holds is not in the text")
+    around = next((i for i in called.values() if found.computation in i.called_computations), None)
+    hint = (
+        f"it is inside of {around.name}"
+        if around is not None
+        else "hlo parse DUMP --explain NAME explains every instruction"
+    )
+    raise HloError(f"{found.name} is no fusion but {found.opcode}", hint=hint)
+
+
+def _answer(fusion: Fusion) -> str:
+    """What the fusion saves, in sizes of one unit."""
+    sizes = f"reads {bytes_in_words(fusion.read_bytes)}, writes {bytes_in_words(fusion.written_bytes)}"
+    saved = fusion.saved_bytes
+    inside = f"keeps {bytes_in_words(saved)} inside" if saved > 0 else "keeps nothing inside"
+    number = len(fusion.operations)
+    return f"1 kernel{f' in place of {number:,}' if number > 1 else ''}: {sizes}, {inside}"
+
+
+def _facts(module: Module, fusion: Fusion, timing: Timing | None) -> tuple[Fact, ...]:
+    cost, way = fusion.cost, way_of(fusion.instruction, target_of(module))
+    made = ", ".join(word for word in (fusion.kind, way.by if way.by != "?" else "", way.details) if word)
+    work = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
+    if cost.intensity is not None:
+        work += f", {scaled(cost.intensity, decimals=1)} flops a byte"
+    if cost.unknown:
+        work += f", {counted(cost.unknown, 'operations')} of unknown cost"
+    facts = [
+        Fact("kernel", remark=made),
+        Fact("hero", remark=", ".join(f"{hero.name} ({hero.opcode})" for hero in fusion.heroes)),
+        Fact("work", remark=work),
+    ]
+    if timing is not None:
+        facts.append(Fact("time", remark=timing.in_words(fusion.instruction, cost)))
+    if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
+        said = (Fact("reads", remark=_read(fusion)), Fact("hides", remark=hidden_among(fusion.body.instructions)))
+        facts += [fact for fact in said if fact.remark]
+    return tuple(facts)
+
+
+def _read(fusion: Fusion) -> str:
+    """How many operands there are, and of which most is read."""
+    read = {i.name: round(fusion.cost.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
+    if not read:
+        return ""
+    most = max(read, key=read.__getitem__)
+    return f"{counted(len(read), 'operands')}, most of {most}: {bytes_in_words(read[most])}"
+
+
+def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
+    if not argument or argument == "-":
+        return ()
+    inside = next((each.name for each in fusion.body.instructions if each.opcode == "fusion"), None)
+    deeper = (f"hlo fuse {argument} {inside}",) if inside is not None else ()
+    return (*deeper, f"hlo parse {argument} --explain {fusion.name}")
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """A row under way: its instruction, what hangs below it so far, and the operands that are still to come."""
+
+    instruction: Instruction
+    below: list[Branch]
+    coming: list[Instruction]
+
+
+def _tree(module: Module, fusion: Fusion) -> Tree:
+    """Every instruction once, from the root to the parameters; where it comes again it is `as above`."""
+    rows = _Rows(module, fusion)
+    root = fusion.body.root
+    stack = [_Drawn(root, [], rows.coming(root))] if root is not None else []
+    seen = {root}
+    roots: list[Branch] = []
+    while stack:
+        top = stack[-1]
+        if top.coming:
+            operand = top.coming.pop(0)
+            if operand in seen and rows.coming(operand):
+                top.below.append(Branch(rows.again(operand)))
+            else:
+                seen.add(operand)
+                stack.append(_Drawn(operand, [], rows.coming(operand)))
+            continue
+        stack.pop()
+        done = Branch(rows.row(top.instruction), tuple(top.below))
+        (stack[-1].below if stack else roots).append(done)
+    return Tree("body", _COLUMNS, tuple(roots), noun="instructions")
+
+
+class _Rows:
+    """The rows of a fusion's body."""
+
+    def __init__(self, module: Module, fusion: Fusion) -> None:
+        """Nothing is looked up before it is asked for."""
+        self._fusion = fusion
+        self._origins = Origins(module)
+        root = fusion.body.root
+        is_tuple = root is not None and root.opcode == "tuple"
+        self._written = set(root.operands if is_tuple and root is not None else (root,))
+
+    def coming(self, instruction: Instruction) -> list[Instruction]:
+        """The operands that get rows of their own, each once: constants of one element do not."""
+        return [operand for operand in dict.fromkeys(instruction.operands) if not is_said_in_a_word(operand)]
+
+    def again(self, instruction: Instruction) -> Row:
+        """The row of an instruction that stands further up."""
+        return (instruction.name, None, _AGAIN, None, _AGAIN, None, None, instruction.opcode, None, None)
+
+    def row(self, instruction: Instruction) -> Row:
+        """The row of an instruction, with what is read or written there."""
+        op_name, source = self._origins.of(instruction)
+        shape, outside = instruction.shape, self._outside(instruction)
+        words = ("written" if instruction in self._written else "", remark_of(instruction))
+        remark = ", ".join(word for word in words if word) or None
+        return (
+            instruction.name,
+            None if isinstance(shape, TupleShape) else str(shape).partition("{")[0],
+            outside or remark,
+            str(shape),
+            remark,
+            outside,
+            self._bytes(instruction),
+            instruction.opcode,
+            source,
+            op_name,
+        )
+
+    def _outside(self, instruction: Instruction) -> str | None:
+        number = instruction.parameter_number
+        operands = self._fusion.instruction.operands
+        return operands[number].name if number is not None and number < len(operands) else None
+
+    def _bytes(self, instruction: Instruction) -> int | None:
+        if (number := instruction.parameter_number) is not None:
+            return round(self._fusion.cost.operand_bytes(number))
+        if instruction in self._written and isinstance(instruction.shape, ArrayShape):
+            in_place = instruction.opcode == "dynamic-update-slice" and len(instruction.operands) > 1
+            return (instruction.operand_shape(1) if in_place else instruction.shape).logical_bytes
+        return None

@@ -1,0 +1,115 @@
+"""How the kernels of a module are made, by whom, and how many in each way.
+
+Custom calls count with what the text tells of their cost, as it does of products by cuBLAS and cuDNN.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.fusion.kernels import Kernel
+from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import Table
+
+_ON_CALLS: Final = (
+    "custom calls count with what the text tells: the sizes of products, the bytes of operands and results;"
+    " XLA's cost analysis has no figures for them"
+)
+
+
+def ways_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None) -> Table:
+    """One row for each way in which kernels are made, with what they cost together, each kernel once."""
+    ways: dict[tuple[str, str], list[Kernel]] = {}
+    for kernel in kernels:
+        ways.setdefault((kernel.way.how, kernel.way.by), []).append(kernel)
+    repeats = any(kernel.times != 1 for kernel in kernels)
+    columns = (
+        Column("how", "how"),
+        Column("by", "by"),
+        Column("kernels", "kernels", "count", total="sum"),
+        Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6),
+        Column("launches", "launches", "count", total="sum", person=repeats),
+        Column("flops", "flops", "count", total="sum"),
+        Column("bytes", "moved", "bytes", total="sum"),
+        *(column for column in columns_for(timing) if column.total),
+        Column("unknown_costs", "unknown", "count", person=any(costs[k.instruction].unknown for k in kernels)),
+        Column("opcodes", "operations", rank=3),
+    )
+    rows = [_way_row(how, by, made, costs, timing) for (how, by), made in ways.items()]
+    rows.sort(key=lambda row: (row[0] == "transfer", -len(ways[str(row[0]), str(row[1])]), str(row[:2])))
+    footnote = _ON_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
+    return Table("ways", columns, tuple(rows), noun="ways", main=False, person=bool(rows), footnote=footnote)
+
+
+def _way_row(
+    how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None
+) -> Row:
+    opcodes = Counter(kernel.instruction.opcode for kernel in made)
+    times = [kernel.times for kernel in made]
+    known = [each for each in times if each is not None]
+    return (
+        how,
+        by,
+        None if how == "transfer" else len(made),
+        len(made) if how == "transfer" else None,
+        sum(known) if len(known) == len(times) else UNKNOWN,
+        sum(round(costs[kernel.instruction].flops) for kernel in made),
+        sum(round(costs[kernel.instruction].bytes_accessed) for kernel in made),
+        *_seconds(made, costs, timing),
+        sum(costs[kernel.instruction].unknown for kernel in made),
+        ", ".join(f"{opcode} {number:,}" for opcode, number in opcodes.most_common()),
+    )
+
+
+def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None) -> Row:
+    """The estimates and the bounds of kernels, summed: unknown if one is, None for transfers, which others overlap."""
+    if timing is None:
+        return ()
+    if made[0].is_transfer:
+        return None, None
+    _, *summed = zip(*(timing.cells(kernel.instruction, costs[kernel.instruction]) for kernel in made), strict=True)
+    return tuple(_sum(cells) for cells in summed)
+
+
+def _sum(cells: Sequence[Cell]) -> Cell:
+    known = [value for cell in cells if (value := number_of(cell)) is not None]
+    return sum(known) if len(known) == len(cells) else UNKNOWN
+
+
+def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None) -> Table:
+    """One row for each kernel and transfer, for machines."""
+    columns = (
+        Column("instruction", "instruction", "name", role="name"),
+        Column("opcode", "opcode", "opcode"),
+        Column("how", "how"),
+        Column("by", "by"),
+        Column("details", "details"),
+        Column("times", "times", "count"),
+        Column("flops", "flops", "count"),
+        Column("bytes", "moved", "bytes"),
+        *columns_for(timing),
+        Column("computation", "in", "name"),
+    )
+    rows = tuple(_kernel_row(kernel, costs[kernel.instruction], timing) for kernel in kernels)
+    return Table("kernels", columns, rows, noun="kernels", main=False, person=False)
+
+
+def _kernel_row(kernel: Kernel, cost: Cost, timing: Timing | None) -> Row:
+    return (
+        kernel.instruction.name,
+        kernel.instruction.opcode,
+        kernel.way.how,
+        kernel.way.by,
+        kernel.way.details or None,
+        UNKNOWN if kernel.times is None else kernel.times,
+        round(cost.flops),
+        round(cost.bytes_accessed),
+        *(timing.cells(kernel.instruction, cost) if timing is not None else ()),
+        kernel.instruction.computation.name,
+    )

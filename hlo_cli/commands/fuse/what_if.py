@@ -1,0 +1,249 @@
+"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: what if it were fused otherwise, as a diff."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.analysis.cost.cost_analysis import costs_among
+from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.fusion.kernels import kernels_of
+from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.transform.fuse import Decision, fuse
+from hlo_cli.transform.fuse_pair import fused_pair, what_rule_says
+from hlo_cli.transform.in_place import remarks_on
+from hlo_cli.transform.unfuse import unfused
+
+_BEFORE_THE_PASS: Final = "before_fusion"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What is to be done: fuse all that the rules let, these by hand, or take these fusions apart."""
+
+    apply: bool = False
+    fuse: tuple[str, ...] = ()
+    keep: bool = False
+    into: str | None = None
+    unfuse: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+
+    @property
+    def option(self) -> str:
+        """The options as they are typed."""
+        words = ["--apply"] if self.apply else []
+        words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
+        words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
+        words += ["--keep"] if self.keep else []
+        words += [f"--into {self.into}"] if self.into is not None else []
+        words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The module as it would be, with what was decided about its pairs, and what should be said about that.
+
+    `copies` are those that were added to keep operands until their last read.
+    """
+
+    module: Module
+    joined: tuple[Decision, ...] = ()
+    apart: tuple[Decision, ...] = ()
+    remarks: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+
+
+def rules_of(switches: Sequence[str]) -> FusionRules:
+    """The rules with what was chosen about them."""
+    return FusionRules(
+        may_duplicate=not {"no-copies", "multi-output"} & set(switches),
+        multi_output="multi-output" in switches,
+        guard_softmax="guard-softmax" in switches,
+        wrap="no-wrap" not in switches,
+        wrap_transpose="wrap-transpose" in switches,
+    )
+
+
+def what_if(module: Module, wish: WhatIf) -> Result:
+    """Take apart, fuse by hand, then fuse by the rules, as far as each is asked for."""
+    remarks: list[str] = []
+    copies: list[str] = []
+    if wish.unfuse:
+        kept = unfused(module, None if wish.unfuse == ("all",) else wish.unfuse)
+        module = kept.module
+        copies += kept.copies
+    producers, consumer = _by_hand(wish)
+    for producer in producers:
+        rule = what_rule_says(module, producer, consumer)
+        if not rule.fuses:
+            remarks.append(f"the CPU compiler would not: {rule.about(producer, consumer)}")
+        before = {instruction.name for instruction in module.instructions}
+        place = module.instruction(consumer)
+        kept = fused_pair(module, producer, consumer, keep=wish.keep)
+        module = kept.module
+        copies += kept.copies
+        if place.opcode != "fusion":
+            consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
+    if not wish.apply:
+        return Result(module, remarks=tuple(remarks), copies=tuple(copies))
+    fused = fuse(module, rules_of(wish.switches))
+    copies += fused.copies
+    return Result(fused.module, fused.joined, fused.apart, tuple(remarks), tuple(copies))
+
+
+def _by_hand(wish: WhatIf) -> tuple[tuple[str, ...], str]:
+    """The producers, the nearest to the consumer first, and the consumer."""
+    names = [name.removeprefix("%") for name in (*wish.fuse, *((wish.into,) if wish.into is not None else ()))]
+    if not names:
+        return (), ""
+    if len(names) < 2:
+        raise HloError("--fuse takes a producer and its consumer", hint=f"--fuse {names[0]},CONSUMER")
+    return tuple(names[-2::-1]), names[-1]
+
+
+def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument: str) -> Report:
+    """Kernels and bytes before and after, what keeps the rest apart, and the diff."""
+    old, new = loaded.module, result.module
+    path = loaded.input.path or "-"
+    before, after = _moved(old), _moved(new)
+    diff = module_diff(old, new, old_name=path, new_name=f"{path}, {wish.option}")
+    parts: list[Part] = [_compared(before, after)]
+    if wish.apply:
+        parts += [_rules_table(result.apart), _decisions_table((*result.joined, *result.apart))]
+    if not diff.hunks:
+        parts.append(Passage("nothing", ("No two instructions become one, and none becomes several.",)))
+    notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, wish)), *notes_of(loaded))
+    return Report(
+        "fuse",
+        _answer(before, after, has_changed=bool(diff.hunks)),
+        numbers={
+            "kernels_before": before[0],
+            "kernels_after": after[0],
+            "bytes_before": before[1],
+            "bytes_after": after[1],
+            "fusions_before": before[2],
+            "fusions_after": after[2],
+            "is_where_the_cpu_compiler_fuses": wish.apply and _is_before_the_pass(loaded),
+        },
+        parts=(*parts, diff),
+        next=_next(argument, wish) if diff.hunks else (),
+        notes=notes,
+        input=input_facts(loaded),
+    )
+
+
+def _remarks(loaded: Loaded, result: Result, wish: WhatIf) -> Iterable[str]:
+    return (*_label(loaded, wish), *result.remarks, *remarks_on(result.copies))
+
+
+_Moved = tuple[int, int, int]
+
+
+def _moved(module: Module) -> _Moved:
+    """Kernels, the bytes that they read and write when each runs once, and fusions among them."""
+    kernels = [kernel.instruction for kernel in kernels_of(module) if not kernel.is_transfer]
+    costs = costs_among(kernels)
+    moved = sum(round(cost.bytes_accessed) for cost in costs.values())
+    return len(kernels), moved, sum(kernel.opcode == "fusion" for kernel in kernels)
+
+
+def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:
+    if not has_changed:
+        return f"Nothing changes: {counted(before[0], 'kernels')}, {bytes_in_words(before[1])} read and written"
+    return f"{_kernels(before[0], after[0])}; {_bytes(before[1], after[1])}"
+
+
+def _kernels(before: int, after: int) -> str:
+    if before == after:
+        return f"{counted(after, 'kernels')} as before"
+    return f"{counted(after, 'kernels')} instead of {before:,}"
+
+
+def _bytes(before: int, after: int) -> str:
+    if before == after:
+        return f"they read and write {bytes_in_words(after)} as before"
+    words = "less" if after < before else "more"
+    if bytes_in_words(before) == bytes_in_words(after):
+        return f"they read and write {bytes_in_words(after)}, {bytes_in_words(abs(before - after))} {words} than before"
+    change = f", {percent(abs(before - after) / before)}% {words}" if before else ""
+    return f"they read and write {bytes_in_words(after)} instead of {bytes_in_words(before)}{change}"
+
+
+def _compared(before: _Moved, after: _Moved) -> Table:
+    columns = (
+        Column("when", "when"),
+        Column("kernels", "kernels", "count"),
+        Column("fusions", "fusions", "count"),
+        Column("bytes", "moved", "bytes"),
+    )
+    rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
+    return Table("kernels", columns, rows, noun="rows", main=False)
+
+
+def _rules_table(apart: Iterable[Decision]) -> Table:
+    """How many pairs each rule keeps apart."""
+    kernels = [d for d in apart if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
+    pairs = Counter(decision.rule for decision in kernels)
+    example = {decision.rule: decision for decision in reversed(kernels)}
+    columns = (
+        Column("pairs", "pairs", "count"),
+        Column("rule", "rule"),
+        Column("example", "for example"),
+    )
+    rows: list[Row] = [(number, rule.name, example[rule].words) for rule, number in pairs.most_common()]
+    return Table("rules", columns, tuple(rows), noun="rules", title="not fused", main=False)
+
+
+def _decisions_table(decisions: Sequence[Decision]) -> Table:
+    """Every decision, for programs."""
+    columns = (
+        Column("producer", "producer", "name", role="name"),
+        Column("consumer", "consumer", "name", role="name"),
+        Column("fused", "fused"),
+        Column("rule", "rule"),
+        Column("why", "why"),
+        Column("computation", "in", "name"),
+    )
+    rows = tuple(
+        (d.producer.name, d.consumer.name, d.rule.fuses, d.rule.name, d.words, d.consumer.computation.name)
+        for d in decisions
+    )
+    return Table("decisions", columns, rows, noun="decisions", main=False, person=False)
+
+
+def _is_before_the_pass(loaded: Loaded) -> bool:
+    """Whether the file's name says that the CPU compiler's fusion pass comes next."""
+    return _BEFORE_THE_PASS in (loaded.input.path or "") + (loaded.input.stage or "") and target_of(
+        loaded.module
+    ) not in ("tpu", "gpu")
+
+
+def _label(loaded: Loaded, wish: WhatIf) -> Iterable[str]:
+    """What the answer is worth."""
+    if wish.apply and _is_before_the_pass(loaded):
+        yield "by its name this is what the CPU compiler fuses: jaxlib 0.10.2 makes the same fusions"
+    elif wish.apply:
+        target = target_of(loaded.module)
+        of = f"for a module that was compiled for {target.upper()}s" if target in ("tpu", "gpu") else "for this text"
+        yield f"as-is what-if, CPU rules: what the CPU compiler's fusion pass would make {of}, if it came now"
+    if wish.apply and "multi-output" in wish.switches:
+        yield "kernels of several results that save the same are made in an order that no text shows"
+    yield "bytes are those of XLA's cost analysis, each kernel counted once"
+
+
+def _next(argument: str, wish: WhatIf) -> tuple[str, ...]:
+    return (f"hlo fuse {argument} {wish.option} -o new.hlo",) if argument and argument != "-" else ()

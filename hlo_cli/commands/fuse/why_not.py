@@ -1,0 +1,105 @@
+"""`hlo fuse DUMP --why-not`: neighbours that are not fused, why, and what fusing them would save."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.analysis.fusion.unfused_pairs import Neighbours, why_not_fused
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import Diagnostic
+
+_COLUMNS = (
+    Column("saved_bytes", "would save", "bytes", role="saving"),
+    Column("producer", "producer", "name", role="name"),
+    Column("consumer", "consumer", "name", role="name"),
+    Column("rule", "rule"),
+    Column("why", "why not", rank=2),
+    Column("would_fuse", "would fuse", person=False),
+    Column("computation", "in", "name", from_width=120),
+)
+
+
+def report_of_why_not(
+    loaded: Loaded, rules: FusionRules, *, within: Computation | None, where: str | None, argument: str
+) -> Report:
+    """One row for each pair, what saves most first."""
+    pairs = [p for p in why_not_fused(loaded.module, rules) if within is None or p.consumer.computation is within]
+    pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
+    rows = tuple(_row(pair, _why(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
+    everything = Table("pairs", _COLUMNS, rows, noun="pairs")
+    table = everything if where is None else rows_where(where, everything)
+    parts: tuple[Part, ...] = (table,) if table.rows else (Passage("nothing", (_nothing(everything),)), table)
+    return Report(
+        "fuse",
+        _answer(pairs),
+        numbers={
+            "pairs": len(pairs),
+            "pairs_that_would_fuse": sum(pair.rule.fuses for pair in pairs),
+            **{f"rule_{name}": number for name, number in sorted(Counter(p.rule.name for p in pairs).items())},
+        },
+        parts=parts,
+        next=_next(pairs, argument),
+        notes=(*_notes(loaded), *notes_of(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def _row(pair: Neighbours, why: str) -> tuple[int, str, str, str, str, bool, str]:
+    names = pair.producer.name, pair.consumer.name
+    return pair.saved_bytes, *names, pair.rule.name, why, pair.rule.fuses, pair.consumer.computation.name
+
+
+def _why(pair: Neighbours, *, is_compiled: bool) -> str:
+    """The rule that keeps two apart; where none does, what is known of that."""
+    if not pair.rule.fuses:
+        return pair.words
+    if not is_compiled:
+        return "none of these rules: they can be fused"
+    if "copy" in (pair.producer.opcode, pair.consumer.opcode):
+        return "none of these rules: copies such as these are made after the compiler has fused"
+    return "none of these rules: they stood otherwise when the compiler fused, before later steps"
+
+
+def _answer(pairs: list[Neighbours]) -> str:
+    if not pairs:
+        return "No kernel takes what another one makes"
+    apart = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
+    would = sum(pair.rule.fuses for pair in pairs)
+    words = f"{counted(len(pairs), 'pairs of neighbours')} are not fused"
+    if would:
+        words += f"; {would:,} could be"
+    if apart:
+        words += f"; {apart[0][1]:,} for the rule {apart[0][0]}"
+    best = max(pairs, key=lambda pair: pair.saved_bytes)
+    return words + (f"; at most {bytes_in_words(best.saved_bytes)} each" if best.saved_bytes > 0 else "")
+
+
+def _nothing(everything: Table) -> str:
+    if everything.rows:
+        return f"None of {counted(len(everything.rows), 'pairs')} is so."
+    return "Every kernel reads parameters, constants and what no kernel makes."
+
+
+def _notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    target = target_of(loaded.module)
+    of = f", though this was compiled for {target.upper()}s" if target in ("tpu", "gpu") else ""
+    return (
+        Diagnostic("note", f"rules are those of the CPU compiler of jaxlib 0.10.2{of}"),
+        Diagnostic("note", "a saving is what XLA's cost analysis counts, for one pair at a time"),
+    )
+
+
+def _next(pairs: list[Neighbours], argument: str) -> tuple[str, ...]:
+    pair = next((pair for pair in pairs if pair.rule.fuses and pair.saved_bytes > 0), None)
+    if pair is None or not argument or argument == "-":
+        return ()
+    return (f"hlo fuse {argument} --fuse {pair.producer.name},{pair.consumer.name}",)

@@ -1,0 +1,102 @@
+"""`hlo layout`: what a layout means, and what padding costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.shared.per_module_options import each_options
+from hlo_cli.commands.shared.shape_argument import shape_text
+from hlo_cli.commands.shared.where import where_option
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import Output
+    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.report.report import Report
+
+GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
+
+HELP = """What a layout means; what padding costs.
+
+INPUT is a dump (a file, a directory that --xla_dump_to wrote, a glob, or - for standard input), one instruction's
+shape in it as DUMP:NAME, or a shape or instruction typed as text. Several modules get a row each.
+
+\b
+Examples:
+  hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'
+  hlo layout --for v5e 'f32[8,28,28,3]'
+  hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
+  hlo layout dump/ --by source --top 10
+  hlo layout dump/ --where 'opcode == fusion and padding > 50%'
+  hlo layout runs/ --each --jobs 0
+"""
+
+
+@click.command(help=HELP)
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("--by", "grouping", type=click.Choice(GROUPINGS), default="shape", help="What makes a row of a dump.")
+@click.option("--computation", metavar="NAME", help="Only what this computation makes.")
+@where_option
+@click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
+@click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
+@each_options
+@input_options
+@output_options
+def command(
+    inputs: tuple[str, ...],
+    grouping: str,
+    computation: str | None,
+    where: str | None,
+    draw: bool,
+    generation: str | None,
+    each: bool,
+    jobs: int | None,
+    **options: object,
+) -> int:
+    """Shapes as text are explained, dumps are summed up."""
+    output, reading = output_of(options), reading_of(options)
+    texts = [shape_text(argument, reading) for argument in inputs]
+    if inputs and all(text is not None for text in texts):
+        if grouping != GROUPINGS[0] or computation is not None or where is not None:
+            option = "--computation" if computation is not None else "--where" if where is not None else "--by"
+            raise HloError(f"{option} is for a dump, not for a shape")
+        return _explain([text for text in texts if text is not None], draw, generation, output)
+    if any(text is not None for text in texts):
+        raise HloError("shapes and dumps cannot be mixed", hint="ask for them one after the other")
+    if draw or generation:
+        option = "--draw" if draw else "--for"
+        raise HloError(f"{option} is for a shape, not for a whole dump", hint="name an instruction, as DUMP:fusion.2")
+    others = {"--by": grouping != GROUPINGS[0], "--computation": computation is not None, "--where": where is not None}
+    from hlo_cli.commands.shared.load import load, what_was_read
+    from hlo_cli.commands.shared.selection import Many
+
+    single = [option for option, given in others.items() if given]
+    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
+    if isinstance(loaded, Many):
+        from hlo_cli.commands.layout.each import layout_each
+
+        return layout_each(loaded, reading, jobs, output)
+    report = _sum_up(loaded, grouping, computation, where, reading.again(inputs), output)
+    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+
+
+def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: Output) -> int:
+    from hlo_cli.commands.layout.shape import report_of_shapes
+
+    return finish(report_of_shapes(texts, draw=draw, generation=generation), output)
+
+
+def _sum_up(
+    loaded: Loaded, grouping: str, computation: str | None, where: str | None, argument: str, output: Output
+) -> Report:
+    from hlo_cli.analysis.layout.padding import Grouping
+    from hlo_cli.commands.layout.dump import report_of_dump
+
+    by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
+    return report_of_dump(
+        loaded, grouping=by, computation=computation, where=where, argument=argument, columns=output.asked_columns
+    )

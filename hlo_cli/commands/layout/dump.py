@@ -1,0 +1,205 @@
+"""`hlo layout DUMP`: what padding costs in a module, and what better orders of dimensions would save."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from hlo_cli.analysis.dataflow.values import Value
+from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.layout.padding import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
+from hlo_cli.commands.shared.cost_columns import with_costs
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import chosen as chosen_among
+from hlo_cli.commands.shared.where import values_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.column import Column, Share, Unit
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, Run, Text
+
+_WORTH_ADVICE = 2
+"""How many of the worst offenders get a line of advice."""
+
+_UNITS: dict[Grouping, Unit] = {
+    "shape": "shape",
+    "instruction": "name",
+    "computation": "name",
+    "opcode": "opcode",
+    "op_name": "op_name",
+    "source": "source",
+}
+
+
+def report_of_dump(
+    loaded: Loaded,
+    *,
+    grouping: Grouping = "shape",
+    computation: str | None = None,
+    where: str | None = None,
+    argument: str = "",
+    columns: Collection[str] = (),
+) -> Report:
+    """One row for each distinct shape, or whatever else values are grouped by; those that waste most come first.
+
+    `columns` are those that the user names, which may be costs where values are grouped by instruction.
+    """
+    module = loaded.module
+    chosen = module.computation(computation) if computation is not None else None
+    looked_through = data_values(module, chosen)
+    orders = orders_of(module, looked_through)
+    test = None if where is None else values_where(where, module)
+    values, passed_over = chosen_among(test, looked_through, "values")
+    found = footprints(values, orders, by(grouping, module))
+    shapes = found if grouping == "shape" else footprints(values, orders, by("shape", module))
+    return Report(
+        "layout",
+        _answer(values, found) if values or not looked_through else f"None of {counted(len(looked_through), 'values')}",
+        numbers={
+            "values": len(values),
+            "shapes": len(shapes),
+            "logical_bytes": sum(f.logical_bytes for f in found),
+            "padded_bytes": sum(f.padded_bytes for f in found),
+            "padding_bytes": sum(f.padding_bytes for f in found),
+            "saving_bytes": sum(f.saving_bytes for f in found),
+        },
+        parts=_parts(module, found, shapes, orders, grouping, chosen, columns),
+        next=_next(argument, shapes, grouping),
+        notes=(*passed_over, *notes_of(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
+    padded = sum(f.padded_bytes for f in found)
+    padding = sum(f.padding_bytes for f in found)
+    saving = sum(f.saving_bytes for f in found)
+    if not values:
+        return "No array is put into memory here"
+    if not padding:
+        tiled = any(value.shape.layout.tiles for value in values)
+        why = "every tile is full" if tiled else "no layout has tiles"
+        return f"No padding in {bytes_in_words(padded)} of {counted(len(values), 'values')}: {why}"
+    better = f"better dimension orders would save {bytes_in_words(saving)}"
+    share = padding / padded
+    percent = f"{share:.0%}" if share >= 0.005 else f"{bytes_in_words(padding)}"
+    return f"{percent} of {bytes_in_words(padded)} is padding; {better if saving else 'no dimension order saves any'}"
+
+
+def _parts(
+    module: Module,
+    found: Sequence[Footprint],
+    shapes: Sequence[Footprint],
+    orders: Orders,
+    grouping: Grouping,
+    chosen: Computation | None,
+    columns: Collection[str],
+) -> tuple[Part, ...]:
+    table = _table(module, found, grouping)
+    if grouping == "instruction":
+        table = with_costs(table, (f.example.instruction for f in found), module, columns)
+    if not found:
+        looked = Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",))
+        return looked, replace(table, person=False)
+    advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_WORTH_ADVICE]
+    parts: list[Part] = [table]
+    if advice:
+        parts.append(Passage("advice", tuple(advice)))
+    if chosen is not None and chosen.name not in {v.instruction.computation.name for f in found for v in f.values}:
+        parts.append(Passage("where", (f"{chosen.name} makes no array.",)))
+    return tuple(parts)
+
+
+def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Table:
+    target = target_of(module)
+    is_shape, is_instruction = grouping == "shape", grouping == "instruction"
+    has_saving = any(f.saving_bytes for f in found)
+    columns = (
+        Column("count", "n", "count", total="sum", rank=5, person=not is_instruction),
+        Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
+        Column("padded_bytes", "padded", "bytes", total="sum"),
+        Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
+        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+        Column("saving_bytes", "saves", "bytes", role="saving", total="sum", person=has_saving),
+        Column("space", "space", "count", from_width=120, person=False),
+        Column("space_name", "space", "text", from_width=120, machine=False, person=is_shape or is_instruction),
+        Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _UNITS[grouping]),
+        Column("shape", "shape", "shape", person=not is_shape, rank=4)
+        if not is_shape
+        else Column("example", "example", "name", role="name"),
+        Column("example_source", "source", "source", from_width=120, rank=2, person=grouping != "source"),
+    )
+    rows = tuple(
+        (
+            len(f.values),
+            f.logical_bytes,
+            f.padded_bytes,
+            f.padding_bytes,
+            f.padding,
+            f.saving_bytes,
+            f.example.shape.memory_space,
+            space_name(f.example.shape.memory_space, target),
+            f.key or "(none)",
+            str(f.example) if is_shape else str(f.example.shape),
+            _source(module, f.example.instruction),
+        )
+        for f in found
+    )
+    return Table(f"{grouping}s", columns, rows, noun=f"{grouping}s")
+
+
+def _source(module: Module, instruction: Instruction) -> str | None:
+    location = module.location(instruction)
+    return str(location) if location is not None else None
+
+
+def _advice(footprint: Footprint, orders: Orders) -> Text | None:
+    """What another order would take, which dimension becomes minor, and who copies into that order already."""
+    value = footprint.example
+    better = orders.better(value.shape)
+    if better is None:
+        return None
+    order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"
+    each = " each" if len(footprint.values) > 1 else ""
+    line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {bytes_in_words(better.padded_bytes)}"]
+    line.append(f"{each}, not {bytes_in_words(value.shape.padded_bytes)}")
+    line.append(_what_becomes_minor(value.shape, better) + ".")
+    if (copy := _copy_into(value.instruction, better)) is not None:
+        steps = copy.index - value.instruction.index
+        line += [" ", Run(copy.name, "name"), f" copies it into that order {counted(steps, 'steps')} later."]
+    return tuple(line)
+
+
+def _what_becomes_minor(shape: ArrayShape, better: Better) -> str:
+    now, then = shape.layout.minor_to_major[0], better.layout.minor_to_major[0]
+    if now != then:
+        return f": {shape.dimensions[then]} becomes minor, not {shape.dimensions[now]}"
+    now, then = shape.layout.minor_to_major[1], better.layout.minor_to_major[1]
+    return f": {shape.dimensions[then]} becomes second minor, not {shape.dimensions[now]}" if now != then else ""
+
+
+def _copy_into(instruction: Instruction, better: Better) -> Instruction | None:
+    for user in instruction.computation.instructions[instruction.index + 1 :]:
+        copies = user.opcode == "copy" and user.operands[:1] == (instruction,)
+        if copies and isinstance(user.shape, ArrayShape) and _order(user.shape) == better.layout.minor_to_major:
+            return user
+    return None
+
+
+def _order(shape: ArrayShape) -> tuple[int, ...]:
+    return shape.layout.minor_to_major
+
+
+def _next(argument: str, shapes: Sequence[Footprint], grouping: Grouping) -> tuple[str, ...]:
+    if not argument or argument == "-" or not shapes or not shapes[0].padding_bytes:
+        return ()
+    other = "source" if grouping != "source" else "instruction"
+    worst = shapes[0].example.instruction.name
+    dump, *choice = shlex.split(argument)
+    named = shlex.join((f"{dump}:{worst}", "--draw", *choice))
+    return (f"hlo layout {argument} --by {other}", f"hlo layout {named}")

@@ -1,0 +1,69 @@
+"""`hlo layout` of many dumps: what padding costs in each module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo_cli.analysis.layout.padding import by, data_values, footprints, orders_of
+from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.shared.per_module import Rows, asked_of_each, finish_each
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column, Share
+from hlo_cli.report.numbers import bytes_in_words, counted
+
+_COLUMNS = (
+    Column("values", "values", "count", total="sum", from_width=120),
+    Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
+    Column("padded_bytes", "padded", "bytes", total="sum"),
+    Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
+    Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+    Column("saving_bytes", "saves", "bytes", role="saving", total="sum"),
+    Column("worst", "most padding in", "name"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """What padding costs in one module, in bytes, and the value with most of it."""
+
+    values: int
+    logical_bytes: int
+    padded_bytes: int
+    saving_bytes: int
+    worst: str | None
+
+    def cells(self) -> Row:
+        padding = self.padded_bytes - self.logical_bytes
+        share = padding / self.padded_bytes if self.padded_bytes else 0.0
+        return (self.values, self.logical_bytes, self.padded_bytes, padding, share, self.saving_bytes, self.worst)
+
+
+def layout_each(many: Many, reading: Reading, jobs: int | None, output: Output) -> int:
+    """Write the table, the modules that waste most first; the exit code."""
+    found = list(asked_of_each(many, reading, jobs, _padding))
+    answers = [each.answer for each in found if each.answer is not None]
+    padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)
+    share = f"{(padded - logical) / padded:.0%} of {bytes_in_words(padded)} is padding" if padded else "no arrays"
+    return finish_each(
+        "layout",
+        found,
+        Rows(_COLUMNS, _Padding.cells, by="padding_bytes"),
+        answer=f"{counted(len(answers), 'modules')}: {share}",
+        output=output,
+    )
+
+
+def _padding(module: Module, _input: Input) -> _Padding:
+    values = data_values(module)
+    found = footprints(values, orders_of(module, values), by("shape", module))
+    worst = max(found, key=lambda footprint: footprint.padding_bytes, default=None)
+    return _Padding(
+        len(values),
+        sum(f.logical_bytes for f in found),
+        sum(f.padded_bytes for f in found),
+        sum(f.saving_bytes for f in found),
+        str(worst.example) if worst is not None and worst.padding_bytes else None,
+    )

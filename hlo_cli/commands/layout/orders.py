@@ -1,0 +1,173 @@
+"""`hlo layout --for TPU SHAPE`: what each order of the dimensions would take, and which one the compiler chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import factorial
+
+from hlo_cli.analysis.hardware.default_tiles import default_layout, tpu_generation
+from hlo_cli.analysis.layout.default_order import PricedOrder, default_order, priced_orders
+from hlo_cli.commands.layout.tables import held_in
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
+from hlo_cli.source import Diagnostic
+
+_COLUMNS = (
+    Column("shown_order", "order", machine=False),
+    Column("minor_to_major", "order", person=False),
+    Column("tiles", "tile"),
+    Column("padded_bytes", "padded", "bytes", exact=True),
+    Column("padding", "pad", "percent", role="waste"),
+    Column("remark", "", machine=False),
+    Column("is_default", "default", "flag", person=False),
+    Column("is_written", "written", "flag", person=False),
+    Column("layout", "layout", person=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChoice:
+    """An array laid out for one TPU, and all orders it could have: the compiler's, then the written one, then the rest.
+
+    `array` has the order that was written if one was, else the compiler's, else, where that is not known, row-major.
+    `best` takes least; among equals it is the compiler's, then the one that was written.
+    """
+
+    array: ArrayShape
+    generation: str
+    default: PricedOrder | None
+    written: PricedOrder | None
+    best: PricedOrder
+    every: tuple[PricedOrder, ...]
+
+
+def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayShape:
+    """The array with a TPU's default layout; an order that was written stays.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_written=False))
+    bf16[300,70]{0,1:T(8,128)(2,1)}
+    """
+    order = None if is_written else default_order(array, generation=generation)
+    return replace(array, layout=default_layout(array, generation=generation, minor_to_major=order))
+
+
+def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderChoice:
+    """What there is to say of the orders of an array; `is_written` if it has one that somebody chose.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_written=False)
+    >>> str(choice.array), [each.padded_bytes for each in choice.every]
+    ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
+    """
+    is_written = is_written and array.rank > 1
+    priced = priced_orders(array, generation=generation)
+    by_order = {each.layout.minor_to_major: each for each in priced}
+    tiled = tiled_for(array, generation, is_written=is_written)
+    order = default_order(array, generation=generation)
+    default = by_order[order] if order is not None else None
+    written = None
+    if is_written:
+        as_written = PricedOrder(tiled.layout, tiled.padded_bytes, is_normal=False)
+        written = by_order.get(tiled.layout.minor_to_major, as_written)
+    every = tuple(dict.fromkeys(each for each in (default, written, *priced) if each))
+    best = min(every, key=lambda each: each.padded_bytes)
+    return OrderChoice(tiled, tpu_generation(generation), default, written, best, every)
+
+
+def choice_answer(choice: OrderChoice) -> str:
+    """The sentence: what the compiler chooses and what that takes, and the best order if it is another.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_written=False)))
+    v5e chooses {0,1:T(8,128)(2,1)}: 55,296 bytes hold 42,000: 24% is padding
+    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_written=True)))
+    {1,0:T(8,128)(2,1)}: 77,824 bytes hold 42,000: 46% is padding; v5e would choose {0,1}, which takes 55,296
+    """
+    array, default, best = choice.array, choice.default, choice.best
+    chooses = f"{choice.generation} chooses " if default and not choice.written else ""
+    parts = [f"{chooses}{array.layout}: {held_in(array)}"]
+    if default is None:
+        parts.append(f"which order {choice.generation} chooses is not known")
+    elif choice.written:
+        parts.append(f"{choice.generation} would choose {_instead(default, array)}")
+    if best.padded_bytes < min((each.padded_bytes for each in (default, choice.written) if each), default=0):
+        parts.append(f"order {_braces(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
+    return "; ".join(parts)
+
+
+def orders_table(choice: OrderChoice) -> Table:
+    """Every order with what it takes."""
+    rows = tuple(_row(each, choice) for each in choice.every)
+    telling = sum(each.is_normal or each == choice.written for each in choice.every)
+    return Table(
+        "orders",
+        _COLUMNS,
+        rows,
+        noun="orders",
+        limit=min(telling, ROWS_FOR_A_PERSON),
+        person=len(rows) > 1,
+        footnote="the two most minor dimensions decide" if len(rows) > telling else "",
+        marked=frozenset((0,)) if choice.default else frozenset(),
+    )
+
+
+def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
+    """What the sentence says, for machines."""
+    default, best = choice.default, choice.best
+    return {
+        "generation": choice.generation,
+        "default_minor_to_major": default.layout.minor_to_major if default else UNKNOWN,
+        "default_padded_bytes": default.padded_bytes if default else UNKNOWN,
+        "smallest_minor_to_major": best.layout.minor_to_major if default else UNKNOWN,
+        "smallest_padded_bytes": best.padded_bytes if default else UNKNOWN,
+    }
+
+
+def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
+    """That not every order is listed, where there are too many."""
+    left_out = factorial(choice.array.rank) - len(choice.every)
+    if not left_out:
+        return ()
+    return (
+        Diagnostic("note", f"{left_out:,} orders that differ from others in major dimensions alone are not listed"),
+    )
+
+
+def _row(each: PricedOrder, choice: OrderChoice) -> tuple[Cell, ...]:
+    array, order = choice.array, each.layout.minor_to_major
+    held = array.logical_bytes + array.metadata_bytes
+    return (
+        _braces(order),
+        order,
+        "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
+        each.padded_bytes,
+        1 - held / each.padded_bytes if each.padded_bytes else 0.0,
+        ", ".join(_remarks(each, choice)),
+        each == choice.default if choice.default else UNKNOWN,
+        each == choice.written,
+        str(each.layout),
+    )
+
+
+def _remarks(each: PricedOrder, choice: OrderChoice) -> Iterator[str]:
+    if each == choice.default:
+        yield f"{choice.generation} chooses it"
+    if each == choice.written:
+        yield "as written"
+    if choice.default and each == choice.best != choice.default:
+        yield "takes least"
+
+
+def _instead(default: PricedOrder, array: ArrayShape) -> str:
+    order = default.layout.minor_to_major
+    if order == array.layout.minor_to_major:
+        return "it too"
+    return f"{_braces(order)}, which takes {default.padded_bytes:,}"
+
+
+def _braces(numbers: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"

@@ -1,0 +1,125 @@
+"""Several shapes in a table: the leaves of a tuple, or shapes that somebody wants to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column, Share
+from hlo_cli.report.numbers import counted, percent
+from hlo_cli.report.table import Table
+
+_SUMMED = (
+    Column("elements", "elements", "count", rank=6),
+    Column("logical_bytes", "data", "bytes", total="sum", exact=True),
+    Column("padded_bytes", "padded", "bytes", total="sum", exact=True),
+    Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+    Column("memory_space", "space", "count", person=False),
+)
+_INDEX = Column("index", "element", "index", align="left")
+_SHAPE = Column("shape", "shape", "shape")
+
+
+def leaves_table(shape: Shape) -> Table:
+    """The leaves of a tuple with what each takes."""
+    rows = tuple((index, *_cells(leaf), str(leaf)) for index, leaf in shape.leaves)
+    return Table("leaves", (_INDEX, *_SUMMED, _SHAPE), rows, noun="leaves")
+
+
+def shapes_table(shapes: Sequence[Shape]) -> Table:
+    """Shapes beside each other, in the order they were given in; layouts of one array are compared, not summed."""
+    rows = tuple((*_cells(shape), str(shape)) for shape in shapes)
+    if not _is_comparison(shapes):
+        return Table("shapes", (*_SUMMED, _SHAPE), rows, noun="shapes")
+    sizes = [shape.padded_bytes for shape in shapes]
+    columns = tuple(replace(column, total=None) for column in _SUMMED)
+    return Table("shapes", (*columns, _SHAPE), rows, noun="shapes", marked=frozenset((sizes.index(min(sizes)),)))
+
+
+def leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
+    """The sums over shapes."""
+    leaves = [leaf for shape in shapes for _, leaf in shape.leaves]
+    logical, padded = sum(s.logical_bytes for s in shapes), sum(s.padded_bytes for s in shapes)
+    return {
+        "shapes": len(shapes),
+        "leaves": len(leaves),
+        "elements": sum(_elements(leaf) or 0 for leaf in leaves),
+        "logical_bytes": logical,
+        "padded_bytes": padded,
+        "padding_bytes": padded - logical,
+    }
+
+
+def leaves_answer(shape: Shape) -> str:
+    """The sentence about a shape that is no array.
+
+    >>> leaves_answer(TokenShape())
+    'A token: it orders side effects and holds nothing'
+    """
+    match shape:
+        case TokenShape():
+            return "A token: it orders side effects and holds nothing"
+        case OpaqueShape():
+            return "Opaque: only its producer and its consumers know what it holds"
+        case TupleShape():
+            return _held([shape], counted(sum(1 for _ in shape.leaves), "leaves"))
+        case _:
+            return f"{shape} has a type that XLA did not have when this was written: its size is not known"
+
+
+def shapes_answer(shapes: Sequence[Shape]) -> str:
+    """The sentence about several shapes: which layout of an array is the smallest, or what they take together."""
+    sizes = [shape.padded_bytes for shape in shapes]
+    if _is_comparison(shapes):
+        best = shapes[sizes.index(min(sizes))]
+        return f"{best.layout or best} takes least: {min(sizes):,} bytes, where others take up to {max(sizes):,}"
+    return _held(shapes, counted(len(shapes), "shapes"))
+
+
+def held_in(array: ArrayShape) -> str:
+    """What an array takes, and how much of it is padding.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> held_in(parse_shape("u32[]{:T(128)}"))
+    '512 bytes hold 4: 99% is padding'
+    """
+    padded, held = array.padded_bytes, array.logical_bytes + array.metadata_bytes
+    if not padded:
+        return "no bytes, as a size is 0"
+    if padded == held:
+        what = f"{counted(array.elements, 'elements')} of {array.element_type}"
+        sizes = f", {counted(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
+        return f"{counted(padded, 'bytes')}, no padding: {what}{sizes}"
+    return f"{padded:,} bytes hold {held:,}: {percent(1 - held / padded)}% is padding"
+
+
+def _is_comparison(shapes: Sequence[Shape]) -> bool:
+    sizes = {shape.padded_bytes for shape in shapes}
+    return len({shape.to_string(layout=False) for shape in shapes}) == 1 and len(sizes) > 1
+
+
+def _held(shapes: Sequence[Shape], what: str) -> str:
+    numbers = leaves_numbers(shapes)
+    logical, padded = numbers["logical_bytes"], numbers["padded_bytes"]
+    assert isinstance(logical, int)
+    assert isinstance(padded, int)
+    if logical == padded:
+        return f"{counted(padded, 'bytes')} in {what}, no padding"
+    return f"{padded:,} bytes hold {logical:,} in {what}: {percent(1 - logical / padded)}% is padding"
+
+
+def _cells(shape: Shape) -> tuple[Cell, ...]:
+    logical, padded = shape.logical_bytes, shape.padded_bytes
+    leaf = shape if not isinstance(shape, TupleShape) else None
+    elements = _elements(leaf) if leaf is not None else None
+    space = shape.layout.memory_space if shape.layout is not None else None
+    if elements is None and leaf is not None:
+        return (None, None, None, None, None)
+    return (elements, logical, padded, 1 - logical / padded if padded else 0.0, space)
+
+
+def _elements(leaf: Leaf) -> int | None:
+    array = leaf.array if isinstance(leaf, BufferShape) else leaf
+    return array.elements if isinstance(array, ArrayShape) else None

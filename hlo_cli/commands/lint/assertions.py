@@ -1,0 +1,198 @@
+"""`hlo lint --expect FILE`: reads what is expected, asks it of modules, and shows what is met and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.query.assertions import Verdict, check_expectation, verdicts
+from hlo_cli.commands.shared.per_module import short_paths
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.assertion import Expectation
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.format import amount
+from hlo_cli.lint.rules.expectations import not_met, other_names
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.findings import Check
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+from hlo_cli.syntax.queries.assertions import read_expectations
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.memory.memory_model import Memory
+    from hlo_cli.lint.settings import Settings
+
+_RESULTS: Final[dict[bool | None, str]] = {False: "not met", None: "not asked", True: "met"}
+"""What a row says of an expectation, in the order of the rows."""
+_UNITS: Final = {"bytes": "bytes", "share": "fraction"}
+_COLUMNS: Final = (
+    Column("result", "result"),
+    Column("found", "found", person=False),
+    Column("unit", "unit", person=False),
+    Column("amount", "found", machine=False, align="right"),
+    Column("expectation", "expectation"),
+    Column("section", "section", rank=1, from_width=120),
+    Column("module", "module", "name", rank=2),
+    Column("dump", "dump", "name", rank=3, machine=False),
+    Column("path", "path", "source", person=False),
+    Column("remark", "remark", rank=1, from_width=120),
+    Column("stated", "stated", "source", rank=1, from_width=120),
+    Column("why", "why", rank=1, from_width=200),
+)
+_ALIKE: Final = ("module", "dump")
+"""Columns that say the same in all rows where there is one input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one expectation in one module; `expectation` is its place in the list of all."""
+
+    expectation: int
+    is_met: bool | None
+    found: int | float | None
+    kind: str
+    remark: str
+    module: str
+    path: str
+
+
+def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
+    """The expectations of files; HloError with all that is wrong in one.
+
+    >>> expectations_in(["/no/such/expect.toml"])
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: cannot read /no/such/expect.toml: No such file or directory
+    """
+    return tuple(each for path in paths for each in _expectations_in(path))
+
+
+def with_expectations(settings: Settings) -> Settings:
+    """The settings with the rules that tell of expectations, whichever others are chosen; they can still be ignored.
+
+    >>> from hlo_cli.lint.settings import Settings
+    >>> with_expectations(Settings(select=("HLO1",))).select
+    ('HLO1', 'HLO901', 'HLO902')
+    """
+    return replace(settings, select=(*(settings.select or ("HLO",)), not_met.code, other_names.code))
+
+
+def judge(
+    module: Module, given: Input, expectations: Sequence[Expectation]
+) -> tuple[tuple[Verdict, ...], tuple[Outcome, ...]]:
+    """The verdicts on a module, and what is to be reported of them."""
+    found = verdicts(module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory(module, given))
+    places = {id(each): number for number, each in enumerate(expectations)}
+    outcomes = (
+        Outcome(
+            places[id(each.expectation)],
+            each.is_met,
+            each.found,
+            each.kind,
+            each.remark,
+            module.name,
+            given.source.name,
+        )
+        for each in found
+    )
+    return found, tuple(outcomes)
+
+
+def table_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> Table:
+    """A row for every expectation and module, those not met first; and one for what no module was asked."""
+    asked = {each.expectation for each in outcomes}
+    never = (
+        Outcome(number, None, None, "count", "no module is in its section", "", "")
+        for number in range(len(expectations))
+        if number not in asked
+    )
+    order = list(_RESULTS)
+    rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
+    is_one = len({each.path for each in outcomes}) < 2
+    columns = tuple(replace(each, person=False) if is_one and each.name in _ALIKE else each for each in _COLUMNS)
+    short = short_paths([each.path for each in rows])
+    cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
+    return Table("expectations", columns, cells, noun="expectations", main=False)
+
+
+def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> tuple[Check, ...]:
+    """What is met, and what was not asked of a module, for the formats that name every expectation."""
+    return tuple(
+        Check(str(expectations[each.expectation]), each.path, bool(each.is_met), each.remark)
+        for each in outcomes
+        if each.is_met is not False
+    )
+
+
+def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> str:
+    """How many of the expectations are met, in a few words."""
+    failed = {each.expectation for each in outcomes if each.is_met is False}
+    asked = {each.expectation for each in outcomes if each.is_met is not None}
+    modules = {(each.path, each.module) for each in outcomes}
+    broken = {(each.path, each.module) for each in outcomes if each.is_met is False}
+    if failed:
+        verb = "is" if len(failed) == 1 else "are"
+        where = f", in {len(broken):,} of {counted(len(modules), 'modules')}" if len(modules) > 1 else ""
+        return f"{len(failed):,} of {counted(len(expectations), 'expectations')} {verb} not met{where}"
+    if len(asked) == len(expectations):
+        return f"{counted(len(asked), 'expectations')} met"
+    return f"{len(asked):,} of {counted(len(expectations), 'expectations')} met, the rest not asked"
+
+
+def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> dict[str, Cell]:
+    """How many expectations there are, and how often one was met and was not, in all modules together."""
+    met = [each.is_met for each in outcomes]
+    return {"expectations": len(expectations), "times_met": met.count(True), "times_not_met": met.count(False)}
+
+
+def never_asked(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> tuple[Diagnostic, ...]:
+    """A note for every expectation that no module answers: a section may be misspelled, or a cost unknown."""
+    asked = {each.expectation for each in outcomes if each.is_met is not None}
+    remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.found is not None}
+    told = {number: f"{expectations[number]} {remark}" for number, remark in remarks.items()}
+    return tuple(
+        Diagnostic("note", told.get(number, f"{each} was asked of no module"), each.source, each.span)
+        for number, each in enumerate(expectations)
+        if number not in asked
+    )
+
+
+def _expectations_in(path: str) -> tuple[Expectation, ...]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            source = Source(path, file.read())
+    except OSError as error:
+        raise HloError(f"cannot read {path}: {error.strerror or error}", hint="hlo help expect") from error
+    except UnicodeDecodeError as error:
+        raise HloError(f"{path} is not UTF-8") from error
+    return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
+
+
+def _memory(module: Module, given: Input) -> Memory:
+    """What fills memory: as the compiler itself says, where its buffer assignment lies beside the dump."""
+    from hlo_cli.commands.memspace.compiler import memory_beside
+    from hlo_cli.commands.shared.load import Loaded
+
+    return memory_beside(Loaded(module, given))
+
+
+def _row(stated: Expectation, each: Outcome, dump: str) -> Row:
+    return (
+        _RESULTS[each.is_met],
+        each.found,
+        _UNITS.get(each.kind, "count"),
+        None if each.found is None else amount(each.found, each.kind),
+        str(stated),
+        ", ".join(map(str, stated.sections)) or None,
+        each.module or None,
+        dump or None,
+        each.path or None,
+        each.remark or None,
+        stated.place,
+        stated.why or None,
+    )

@@ -1,0 +1,51 @@
+"""Which options of `hlo lint` go together: one that would change nothing is refused, not passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Final
+
+from hlo_cli.commands.shared.io_options import Output
+from hlo_cli.commands.shared.option_conflicts import Idle, refuse_idle
+from hlo_cli.source import HloError
+
+_OF_LOOKING: Final = (
+    *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
+)
+_OF_SETTINGS: Final = ("--select", "--ignore", "--severity", "--set", "--isolated", "--strict")
+_NOTHING_TO: Final[Idle] = {
+    "--explain": (*_OF_LOOKING, *_OF_SETTINGS, "--list-rules", "--show-settings"),
+    "--list-rules": (*(each for each in _OF_LOOKING if each != "--top"), *_OF_SETTINGS, "--show-settings"),
+    "--show-settings": tuple(each for each in _OF_LOOKING if each != "--top"),
+    "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top"),
+    "--each": ("--statistics",),
+}
+"""For what can be asked for in place of findings, the options that change nothing there."""
+_WHY: Final = {
+    "--explain": "the page of a rule is the same whatever is looked through",
+    "--list-rules": "all rules are listed; --show-settings says which are chosen",
+    "--show-settings": "nothing is looked through",
+    "--write-baseline": "it writes every finding; what --expect states is never part of it",
+    "--each": "--statistics has a row for each rule",
+}
+
+
+def refuse_together(given: Mapping[str, bool], output: Output) -> None:
+    """HloError for two options of which one would be ignored; `given` says which there are, by their names.
+
+    >>> refuse_together({"--explain": True, "--select": True}, Output())
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: --explain and --select do not go together
+    """
+    _refuse_tables(refuse_idle(given, output, _NOTHING_TO, _WHY), output.format)
+
+
+def _refuse_tables(there: Container[str], name: str) -> None:
+    """HloError for what makes a table of findings, in a format that is of findings as they are."""
+    from hlo_cli.render.registry import FORMATS, OF_FINDINGS
+
+    for option in ("--statistics", "--each", "--sort", "--columns"):
+        if option in there and name in OF_FINDINGS:
+            hint = f"{option} is of tables; their formats: {', '.join(FORMATS)}"
+            raise HloError(f"{option} and --format {name} do not go together", hint=hint)

@@ -1,0 +1,99 @@
+"""What `hlo lint --explain` and `--list-rules` say of the rules."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from textwrap import wrap
+
+from hlo_cli.lint.catalog import RULES, rule_of
+from hlo_cli.lint.format import amount
+from hlo_cli.lint.registry import Page
+from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.report.column import Column
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Line, Passage, Run, line_of
+
+
+def report_of_rule(code: str) -> Report:
+    """The page of a rule: what it is about, why that matters, an example, how to mend it, and where XLA says so.
+
+    >>> report_of_rule("HLO101").answer
+    'HLO101: mostly padding (warning)'
+    """
+    rule = rule_of(code)
+    page = rule.page
+    said = (("Mend", page.mend), ("Settings", _settings(page)), ("Reference", page.reference))
+    after = [(label, text) for label, text in said if text]
+    parts: list[Part] = [
+        Passage("what", (page.what,), is_answer=True),
+        Passage("why", ((Run("Why: ", "quiet"), page.why),), is_answer=True),
+    ]
+    if page.example:
+        parts.append(Figure("example", partial(_example, page.example)))
+    mend = tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)
+    parts.append(Passage("mend", mend, is_answer=True))
+    is_off = "" if rule.is_default else ", off unless it is selected"
+    return Report(
+        "lint-rule",
+        f"{rule.code}: {rule.name} ({rule.severity}{is_off})",
+        numbers={"code": rule.code, "name": rule.name, "severity": rule.severity, "on": rule.is_default},
+        parts=tuple(parts),
+    )
+
+
+def _settings(page: Page) -> str:
+    """The settings that a page speaks of, with their defaults."""
+    named = set(re.findall(r"\w+", f"{page.what} {page.why}"))
+    asked = {name for name in named if "_" in name} | set(re.findall(r"\b(\w+)\)", page.what))
+    shown = [f"{name}={_default(name)}" for name in MEANINGS if name in asked]
+    return f"{', '.join(shown)}; --set {shown[0].partition('=')[0]}=… changes it" if shown else ""
+
+
+def _default(name: str) -> str:
+    kind, value = MEANINGS[name][0], getattr(Settings(), name)
+    if value is None:
+        return "(not given)"
+    return amount(value, kind).replace(" ", "") if kind == "bytes" else str(value)
+
+
+def _example(text: str, room: int) -> tuple[Line, ...]:
+    """The lines of an example as wide as there is room; a longer one goes on in the next, as HLO may.
+
+    >>> from hlo_cli.report.text import plain_text
+    >>> for line in _example("y = f32[8] custom-call(x), custom_call_target=\\"f\\"", 40): print(plain_text(line))
+      y = f32[8] custom-call(x),
+          custom_call_target="f"
+    """
+    lines = (
+        part
+        for line in text.splitlines()
+        for part in wrap(
+            line,
+            room,
+            initial_indent="  ",
+            subsequent_indent=" " * (6 + len(line) - len(line.lstrip())),
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=False,
+        )
+    )
+    return tuple(line_of(line.rstrip()) for line in lines)
+
+
+def report_of_rules() -> Report:
+    """One row a rule.
+
+    >>> report_of_rules().main_table.rows[0]
+    ('HLO001', 'error', True, 'cannot be read')
+    """
+    rows = tuple((rule.code, rule.severity, rule.is_default, rule.name) for rule in RULES)
+    columns = (
+        Column("code", "rule", "name"), Column("severity", "severity"), Column("on", "on", "flag"),
+        Column("name", "name"),
+    )  # fmt: skip
+    table = Table("rules", columns, rows, noun="rules", limit=0)
+    answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} of them on unless others are selected"
+    return Report("lint-rules", answer, parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))

@@ -1,0 +1,152 @@
+"""`hlo lint`: reads every input, lets the rules look at it, and gathers what they find."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlo_cli.commands.memspace.compiler import take_assignment_beside
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.per_module import asked_of_each
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.inputs.files import STDIN
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.fingerprint import fingerprint
+from hlo_cli.lint.rules.expectations import not_met
+from hlo_cli.lint.run import Found, findings_in
+from hlo_cli.lint.settings import Settings
+from hlo_cli.report.findings import ReportedFinding
+from hlo_cli.source import Diagnostic, Source
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.query.assertions import Verdict
+    from hlo_cli.commands.lint.assertions import Outcome
+    from hlo_cli.ir.assertion import Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """One module that was read, with the number of its instructions."""
+
+    path: str
+    module: str | None
+    stage: str | None
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
+
+    found: tuple[ReportedFinding, ...]
+    outcomes: tuple[Outcome, ...]
+    errors: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...]
+    modules: tuple[LookedAt, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The inputs that were read, each once."""
+        return tuple(dict.fromkeys(each.path for each in self.modules))
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions were looked at."""
+        return sum(each.instructions for each in self.modules)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The inputs that could not be read."""
+        return frozenset(error.source.name for error in self.errors if error.source is not None)
+
+
+def look_through(
+    many: Many,
+    reading: Reading,
+    settings: Settings,
+    *,
+    expectations: tuple[Expectation, ...] = (),
+    jobs: int | None = None,
+) -> Looked:
+    """The findings in every module; what cannot be read is told and does not stop the rest."""
+    found: list[ReportedFinding] = []
+    outcomes: list[Outcome] = []
+    errors: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
+    modules: list[LookedAt] = []
+    times: Counter[tuple[str, str]] = Counter()
+    look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
+    for each in asked_of_each(many, replace(reading, strict=False), jobs, look):
+        if each.answer is None:
+            named = Source(STDIN if each.path == "-" else each.path, "")
+            errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
+            continue
+        seen = each.answer
+        modules.append(LookedAt(each.path, each.module, each.stage, seen.instructions))
+        notes.extend(Diagnostic("note", note) for note in seen.notes)
+        outcomes.extend(seen.outcomes)
+        for one in seen.found:
+            key = (one.diagnostic.code, one.fingerprint)
+            times[key] += 1
+            found.append(replace(one, nth=times[key]))
+    return Looked(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there is to say of one module, without the module: it may come from another process."""
+
+    found: tuple[ReportedFinding, ...]
+    outcomes: tuple[Outcome, ...]
+    notes: tuple[str, ...]
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is asked of every module."""
+
+    settings: Settings
+    expectations: tuple[Expectation, ...]
+
+    def __call__(self, module: Module, given: Input) -> _Seen:
+        rejections: tuple[Diagnostic, ...] = ()
+        if given.proto is None and any(rule.reads_again for rule in chosen_rules(self.settings)):
+            from hlo_cli.syntax.strict.module import check_strictly
+
+            rejections = check_strictly(given.source)
+        take_assignment_beside(module, given)
+        verdicts: tuple[Verdict, ...] = ()
+        outcomes: tuple[Outcome, ...] = ()
+        if self.expectations:
+            from hlo_cli.commands.lint.assertions import judge
+
+            verdicts, outcomes = judge(module, given, self.expectations)
+        found = findings_in(module, self.settings, rejections=rejections, verdicts=verdicts)
+        return _Seen(tuple(map(_reported, found)), outcomes, given.notes, module.instruction_count)
+
+
+def _reported(found: Found) -> ReportedFinding:
+    at, module = found.finding.at, found.module
+    diagnostic, print_ = found.diagnostic.excerpt(), fingerprint(found)
+    stated = found.finding.subject if found.rule is not_met else None
+    match at:
+        case Instruction():
+            location = module.location(at)
+            return ReportedFinding(
+                diagnostic,
+                print_,
+                instruction=at.name,
+                computation=at.computation.name,
+                op_name=at.metadata.op_name or None,
+                location=str(location) if location is not None else None,
+                expectation=stated,
+            )
+        case Computation():
+            return ReportedFinding(diagnostic, print_, computation=at.name)
+    return ReportedFinding(diagnostic, print_, expectation=stated)

@@ -1,0 +1,217 @@
+"""Where the settings of `hlo lint` come from: defaults, the nearest hlo.toml or pyproject.toml, then options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.lint.settings import MEANINGS, Kind, Settings
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.unknown_choice import not_among
+from hlo_cli.source import SEVERITIES, HloError, Severity
+from hlo_cli.syntax.sizes import parse_size
+
+OWN_FILE: Final = "hlo.toml"
+PROJECT_FILE: Final = "pyproject.toml"
+_WHEN: Final = ("auto", "always", "never")
+
+Toml: TypeAlias = "bool | int | float | str | Sequence[Toml] | Mapping[str, Toml]"
+Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | Mapping[str, Severity] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Settings, where each that is not a default comes from, and the other files that a file with settings names."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    baseline: str | None = None
+    expect: str | None = None
+
+
+def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> Configured:
+    """The settings of a run: those of the nearest file, unless `isolated`, then assignments, then options given."""
+    path = None if isolated else nearest_file(os.getcwd())
+    table = dict(_lint_table(path)) if path is not None else {}
+    baseline, expect = (_beside(path, table, name) for name in ("baseline", "expect"))
+    values: dict[str, Value] = {}
+    origins: dict[str, str] = {}
+    for name, value in table.items():
+        values[name] = _read(name, value, path or "")
+        origins[name] = os.path.relpath(path or "")
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise HloError(f"expected KEY=VALUE, found {assignment}", hint="hlo lint --show-settings lists the keys")
+        values[name.strip()] = _read(name.strip(), text.strip(), "--set")
+        origins[name.strip()] = "--set"
+    for name, option in given.items():
+        if option:
+            values[name], origins[name] = option, "option"
+    settings = replace(Settings(), **values)  # type: ignore[arg-type]
+    return Configured(settings, MappingProxyType(origins), baseline, expect)
+
+
+def nearest_file(folder: str) -> str | None:
+    """The file with settings in the folder or the nearest one above it; None if there is none.
+
+    >>> nearest_file("/no/such/folder") is None
+    True
+    """
+    while True:
+        for name in (OWN_FILE, PROJECT_FILE):
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and (name == OWN_FILE or "hlo" in _section(_load(path), "tool")):
+                return path
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def report_of_settings(found: Configured) -> Report:
+    """Every setting: its value, where that comes from, and what it is for."""
+    rows = tuple(
+        (name, _shown(getattr(found.settings, name)), found.origins.get(name, "default"), meaning)
+        for name, (_, meaning) in MEANINGS.items()
+    )
+    columns = (Column("setting", "setting", "name"), Column("value", "value"), Column("from", "from"),
+               Column("meaning", "meaning", rank=1))  # fmt: skip
+    answer = f"{counted(len(found.origins), 'settings')} of {len(rows)} are given"
+    return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
+
+
+def codes(listed: Sequence[str]) -> tuple[str, ...]:
+    """The codes in lists with commas.
+
+    >>> codes(["HLO1,hlo201", "HLO3"])
+    ('HLO1', 'HLO201', 'HLO3')
+    """
+    return tuple(code.strip().upper() for each in listed for code in each.split(",") if code.strip())
+
+
+def _lint_table(path: str) -> Mapping[str, Toml]:
+    table = _load(path)
+    if os.path.basename(path) == PROJECT_FILE:
+        table = _section(_section(table, "tool"), "hlo")
+    if unknown := [name for name in table if name != "lint"]:
+        raise HloError(f"{path}: no section {unknown[0]} is known", hint="settings stand in [lint]")
+    return _section(table, "lint")
+
+
+def _beside(path: str | None, table: dict[str, Toml], name: str) -> str | None:
+    """A file that the settings name, from the folder they stand in; it is no setting itself."""
+    if name not in table:
+        return None
+    value = table.pop(name)
+    if not isinstance(value, str):
+        raise HloError(f"{path}: {name} is the path of a file")
+    return os.path.join(os.path.dirname(path or ""), value)
+
+
+def _section(table: Mapping[str, Toml], name: str) -> Mapping[str, Toml]:
+    found = table.get(name, {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _load(path: str) -> Mapping[str, Toml]:
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise HloError(f"{path}: {str(error)[:1].lower()}{str(error)[1:]}") from error
+    except UnicodeDecodeError as error:
+        raise HloError(f"{path} is not UTF-8") from error
+
+
+def _read(name: str, value: Toml, place: str) -> Value:
+    """A setting as its kind wants it; HloError says what that is."""
+    if name not in MEANINGS:
+        raise not_among("setting", name, MEANINGS)
+    kind = MEANINGS[name][0]
+    try:
+        read = _as_kind(kind, value)
+    except HloError as error:
+        raise HloError.of(
+            replace(each, message=f"{place}: {name}: {each.message}") for each in error.diagnostics
+        ) from error
+    if read is None:
+        raise HloError(f"{place}: {name} is {_WANTED[kind]}, not {value!r}")
+    return read
+
+
+_WANTED: Final[Mapping[Kind, str]] = {
+    "codes": "a list of codes, as HLO101",
+    "severity": f"one of {', '.join(SEVERITIES)}",
+    "severities": f"a table of codes, each {' or '.join(SEVERITIES)}",
+    "when": f"one of {', '.join(_WHEN)}",
+    "flag": "true or false",
+    "count": "a number from 1 on",
+    "bytes": "a size, as 64KiB",
+    "fraction": "a number from 0 to 1",
+    "chip": "the name of a chip, as v5e",
+}
+
+
+def _as_kind(kind: Kind, value: Toml) -> Value:
+    match kind, value:
+        case "codes", str():
+            return codes([value])
+        case "codes", list():
+            return codes([str(each) for each in value])
+        case "when", str():
+            return value if value in _WHEN else None
+        case "flag", bool():
+            return value
+        case "flag", "true" | "false":
+            return value == "true"
+        case "severity", str():
+            return value if value in SEVERITIES else None
+        case "severities", Mapping():
+            known = {word: word for word in SEVERITIES}
+            read = {
+                code.upper(): known[word] for code, word in value.items() if isinstance(word, str) and word in known
+            }
+            return MappingProxyType(read) if len(read) == len(value) else None
+        case "bytes", str() | int() if not isinstance(value, bool):
+            return parse_size(str(value)) if str(value).strip() else None
+        case "count", str() | int() if not isinstance(value, bool):
+            return _positive(str(value))
+        case "chip", str():
+            return find_chip(value).name
+        case "fraction", str() | int() | float() if not isinstance(value, bool):
+            return _fraction(str(value))
+    return None
+
+
+def _positive(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) else None
+
+
+def _fraction(text: str) -> float | None:
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _shown(value: object) -> Cell:
+    match value:
+        case tuple():
+            return ", ".join(map(str, value)) or "-"
+        case Mapping():
+            return ", ".join(f"{code} {word}" for code, word in value.items()) or "-"
+        case bool() | int() | float() | str():
+            return value
+    return None

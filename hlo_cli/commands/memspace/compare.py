@@ -1,0 +1,153 @@
+"""`hlo memspace DUMP --compare`: what the text alone tells of memory, against the compiler's own buffer assignment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_memory, value_key
+from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
+from hlo_cli.commands.memspace.compiler import live_ranges_beside
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir.compiler_files.buffers import BufferAssignment
+from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+
+
+def report_of_comparison(loaded: Loaded, memory: Memory, assignment: BufferAssignment) -> Report:
+    """The totals of every space side by side, and the values whose sizes or company differ."""
+    theirs = compiled_memory(memory, assignment)
+    totals = tuple(_totals(memory, theirs))
+    differing = tuple(_differing(memory, assignment))
+    ranges = live_ranges_beside(loaded)
+    lives = _lives(memory, ranges) if ranges is not None else None
+    return Report(
+        "memspace",
+        _answer(memory, totals, differing, lives),
+        numbers={
+            "values": len(memory.values),
+            "differing_values": len(differing),
+            "differing_totals": sum(_differs(row) for row in totals),
+            "differing_lives": UNKNOWN if lives is None else len(lives),
+            "peak_step": memory.peak,
+            "compiler_peak_step": UNKNOWN if ranges is None else ranges.peak_time,
+        },
+        parts=(_totals_table(totals), _values_table(differing), _lives_table(lives or ())),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(memory: Memory, totals: Sequence[Row], differing: Sequence[Row], lives: Sequence[Row] | None) -> str:
+    values = counted(len(memory.values), "values")
+    wrong = [row for row in totals if _differs(row)]
+    if lives:
+        return f"{counted(len(lives), 'lives')} of {len(memory.values):,} differ from the compiler's"
+    if not wrong and not differing:
+        what = "size" if lives is None else "life and the size"
+        return f"The text alone gives what the compiler says: all totals, and the {what} of each of {values}"
+    worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
+    words = f"{counted(len(differing), 'values')} of {len(memory.values):,} differ from the compiler's"
+    if worst is None:
+        return f"{words}; all totals are equal"
+    return f"{words}; {worst[1]} in {worst[0]} by {bytes_in_words(abs(_number(worst[4])))}"
+
+
+def _totals(ours: Memory, theirs: Memory) -> Iterator[Row]:
+    for our, their in zip(ours.spaces, theirs.spaces, strict=True):
+        known = our.offsets != "unknown"
+        pairs: tuple[tuple[str, Cell, Cell], ...] = (
+            ("temporaries", our.totals.temporaries if known else UNKNOWN, their.totals.temporaries),
+            ("arena", arena_bytes(ours, our) if known else UNKNOWN, arena_bytes(theirs, their)),
+        )
+        for what, mine, its in pairs:
+            difference = mine - its if isinstance(mine, int) and isinstance(its, int) else UNKNOWN
+            yield our.name, what, mine, its, difference
+
+
+def _totals_table(rows: tuple[Row, ...]) -> Table:
+    columns = (
+        Column("space", "space"),
+        Column("total", "total"),
+        Column("estimate_bytes", "from text", "bytes", exact=True),
+        Column("compiler_bytes", "compiler", "bytes", exact=True),
+        Column("difference_bytes", "difference", "bytes", role="waste", exact=True),
+    )
+    return Table("totals", columns, rows, noun="totals", limit=0)
+
+
+def _differing(memory: Memory, assignment: BufferAssignment) -> Iterator[Row]:
+    """Values whose place the compiler does not tell, or that have another size there, or another offset."""
+    assigned = assigned_values(assignment)
+    for value in memory.values:
+        place = assigned.get(value_key(value))
+        if place is None:
+            yield _value_row(value, None, None, "not in the assignment")
+        elif place.bytes != value.padded_bytes:
+            yield _value_row(value, place.bytes, place.offset, "size")
+        elif value.offset is not None and value.offset != place.offset:
+            yield _value_row(value, place.bytes, place.offset, "offset")
+
+
+def _lives(memory: Memory, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
+    """Values that live from or until another step than the compiler says, and those that only one of us has.
+
+    What the compiler calls by a name that sugar hides from the text is taken for a value of ours with that life.
+    """
+    theirs = {str(found.place): (found.start, found.end) for found in ranges.ranges}
+    ours = {str(value): (value.start, value.end) for value in memory.values}
+    hidden = {str(found.place): (found.start, found.end) for found in ranges.ranges if found.place.instruction is None}
+    spare = Counter(life for name, life in ours.items() if name not in theirs)
+    found: list[Row] = []
+    for name in dict.fromkeys((*theirs, *ours)):
+        our, their = ours.get(name), theirs.get(name)
+        if our is None and name in hidden and spare[hidden[name]]:
+            spare[hidden[name]] -= 1
+        elif our is not None and their is not None and our != their:
+            found.append((name, *our, *their))
+        elif our is None and their is not None:
+            found.append((name, None, None, *their))
+    left = [(name, *life, None, None) for name, life in ours.items() if name not in theirs and spare[life] > 0]
+    return (*found, *left)
+
+
+def _lives_table(rows: tuple[Row, ...]) -> Table:
+    columns = (
+        Column("value", "value", "name", role="name"),
+        Column("start", "start", "step"),
+        Column("end", "end", "step"),
+        Column("compiler_start", "compiler start", "step"),
+        Column("compiler_end", "compiler end", "step"),
+    )
+    return Table("lives", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
+
+
+def _value_row(value: LiveValue, bytes_: int | None, offset: int | None, what: str) -> Row:
+    return what, value.padded_bytes, bytes_, value.offset, offset, value.kind, str(value), str(value.shape)
+
+
+def _values_table(rows: tuple[Row, ...]) -> Table:
+    columns = (
+        Column("differs", "differs in"),
+        Column("estimate_bytes", "from text", "bytes", exact=True),
+        Column("compiler_bytes", "compiler", "bytes", exact=True),
+        Column("estimate_offset", "at", "address"),
+        Column("compiler_offset", "compiler at", "address"),
+        Column("kind", "kind", rank=3),
+        Column("value", "value", "name", role="name"),
+        Column("shape", "shape", "shape"),
+    )
+    return Table("differences", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
+
+
+def _differs(row: Row) -> bool:
+    return _number(row[4]) != 0
+
+
+def _number(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0

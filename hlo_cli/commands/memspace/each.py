@@ -1,0 +1,199 @@
+"""`hlo memspace` of many dumps: how full memory is in each module, and whether each fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.memory.interference import Release
+from hlo_cli.analysis.memory.memory_limits import Fit, arena_bytes, fits_of
+from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.query.program_stage import ProgramStage
+from hlo_cli.commands.memspace.compiler import memory_beside
+from hlo_cli.commands.memspace.options import Wish, chosen_spaces
+from hlo_cli.commands.memspace.tables import at_step
+from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.shared.load import Loaded, check_running
+from hlo_cli.commands.shared.per_module import Rows, asked_of_each, finish_each
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.source import HloError
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """How full the memory is that decides, in one module; `fits` is None where nobody can tell, or nobody asks."""
+
+    module: str
+    stage: ProgramStage
+    space: str | None
+    logical_bytes: int
+    peak_bytes: int
+    arena_bytes: int | None
+    taken_bytes: int | None
+    limit_bytes: int | None
+    fits: bool | None
+    at: str | None
+    steps: int
+
+    @property
+    def share(self) -> float | None:
+        """How much of the limit is taken, more than 1 if it does not fit."""
+        return self.taken_bytes / self.limit_bytes if self.limit_bytes and self.taken_bytes is not None else None
+
+    @property
+    def in_words(self) -> str:
+        """The module and what it takes of the limit."""
+        return f"{self.module} takes {bytes_in_words(self.taken_bytes or 0)} of {bytes_in_words(self.limit_bytes or 0)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What is asked of every module: the same as of one alone."""
+
+    wish: Wish
+    release: Release
+
+    def __call__(self, module: Module, given: Input) -> _Usage:
+        check_running(module)
+        loaded = Loaded(module, given)
+        stage = stage_of(loaded)
+        memory = memory_beside(loaded, chip=self.wish.chip, release=self.release)
+        chip = find_chip(self.wish.chip) if self.wish.chip is not None else None
+        fits = fits_of(memory, self.wish.limit_bytes, chip)
+        fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
+        space = self._space(memory, fit)
+        alive = space.alive_at(space.peak) if space is not None else ()
+        return _Usage(
+            module.name,
+            stage,
+            space.name if space is not None else None,
+            sum(value.logical_bytes for value in alive),
+            space.peak_bytes if space is not None else 0,
+            arena_bytes(memory, space) if space is not None else 0,
+            fit.taken_bytes if fit is not None else None,
+            fit.limit_bytes if fit is not None else None,
+            self._verdict(fit, stage),
+            at_step(memory, space.peak) if space is not None else None,
+            len(memory.sequence),
+        )
+
+    def _space(self, memory: Memory, fit: Fit | None) -> Space | None:
+        """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
+        if self.wish.space is not None:
+            named = [space for space in memory.spaces if _is_named(space, self.wish.space)]
+            return named[0] if named else None
+        if fit is not None:
+            return next(space for space in memory.spaces if space.number == fit.space)
+        return next(iter(chosen_spaces(memory, None)), None)
+
+    def _verdict(self, fit: Fit | None, stage: ProgramStage) -> bool | None:
+        if fit is None or (fit.excess_bytes > 0 and not self.wish.is_verdict(stage)):
+            return None
+        return fit.excess_bytes <= 0
+
+
+def memspace_each(many: Many, reading: Reading, jobs: int | None, wish: Wish, release: Release, output: Output) -> int:
+    """Write the table, the modules first that take most of the limit, or of memory; the exit code."""
+    if wish.chip is not None:
+        find_chip(wish.chip)
+    found = list(asked_of_each(many, reading, jobs, _Ask(wish, release)))
+    usages = [each.answer for each in found if each.answer is not None]
+    if wish.space is not None and usages and all(usage.space is None for usage in usages):
+        raise HloError(f"no module has a space {wish.space}", hint="--space HBM, VMEM …, or its number")
+    has_limit = wish.limit_bytes is not None or wish.chip is not None
+    return finish_each(
+        "memspace",
+        found,
+        Rows(
+            _columns(has_limit=has_limit, has_bounds=any(usage.stage != "optimized" for usage in usages)),
+            _cells,
+            by="limit_share" if has_limit else "peak_bytes",
+            fails=lambda usage: usage.fits is False,
+        ),
+        answer=_answer(usages, has_limit=has_limit),
+        numbers=_numbers(usages, has_limit=has_limit),
+        unfinished=sum(usage.stage != "optimized" for usage in usages),
+        output=output,
+    )
+
+
+def _is_named(space: Space, wanted: str) -> bool:
+    number = wanted.removeprefix("S(").removesuffix(")")
+    return wanted.lower() == space.name.lower() or number == str(space.number)
+
+
+def _columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:
+    return (
+        Column("program_stage", "program", from_width=120, person=has_bounds),
+        Column("upper_bound", "upper bound", "flag", person=has_bounds),
+        Column("space", "space"),
+        Column("logical_bytes", "data", "bytes", person=False),
+        Column("peak_bytes", "peak", "bytes"),
+        Column("padding", "pad", "percent", role="waste", from_width=120),
+        Column("arena_bytes", "arena", "bytes", person=not has_limit),
+        Column("taken_bytes", "takes", "bytes", person=has_limit),
+        Column("limit_bytes", "limit", "bytes", person=has_limit),
+        Column("limit_share", "of limit", "percent", person=has_limit, from_width=120),
+        Column("fits", "fits", "flag", person=has_limit),
+        Column("steps", "steps", "count", from_width=120),
+        Column("at", "at", "name", rank=4),
+    )
+
+
+def _cells(usage: _Usage) -> Row:
+    return (
+        usage.stage,
+        usage.stage != "optimized",
+        usage.space,
+        usage.logical_bytes,
+        usage.peak_bytes,
+        1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
+        UNKNOWN if usage.arena_bytes is None else usage.arena_bytes,
+        usage.taken_bytes,
+        usage.limit_bytes,
+        usage.share,
+        UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
+        usage.steps,
+        usage.at,
+    )
+
+
+def _answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
+    number = counted(len(usages), "modules")
+    limited = [usage for usage in usages if usage.share is not None]
+    if has_limit and limited:
+        return _verdict(usages, limited)
+    fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
+    if fullest is None or fullest.space is None:
+        return f"{number}: no value is put into memory"
+    return f"{number}: {fullest.space} peaks highest in {fullest.module}, at {bytes_in_words(fullest.peak_bytes)}"
+
+
+def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
+    """How many modules fit, and what one takes: the worst that does not, or may not, or the fullest where all do."""
+    failing = [usage for usage in limited if usage.fits is False]
+    unknown = [usage for usage in limited if usage.fits is None]
+    words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words
+    number = counted(len(usages), "modules")
+    besides = f"; unknown for {len(unknown):,}" if unknown else ""
+    if failing:
+        verb = "does" if len(failing) == 1 else "do"
+        return f"{len(failing):,} of {number} {verb} not fit: {words}{besides}"
+    fitting = len(usages) - len(unknown)
+    all_of = f"All {number}" if fitting == len(usages) > 1 else f"{fitting:,} of {number}"
+    return f"{all_of} {'fits' if fitting == 1 else 'fit'}{besides}: {words} at most"
+
+
+def _numbers(usages: Sequence[_Usage], *, has_limit: bool) -> dict[str, Cell]:
+    if not has_limit:
+        return {}
+    verdicts = {usage.fits for usage in usages if usage.limit_bytes is not None}
+    fits = False if False in verdicts else None if None in verdicts else True
+    return {"fits": fits, "failing": sum(usage.fits is False for usage in usages)}

@@ -1,0 +1,129 @@
+"""What is asked of `hlo memspace`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.query.program_stage import ProgramStage
+from hlo_cli.report.unknown_choice import not_among
+from hlo_cli.source import HloError
+from hlo_cli.syntax.sizes import parse_size
+
+EVERY_SPACE = "all"
+
+_QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
+_LIMITS: Final = ("limit", "chip")
+_VIEWS: Final = ("space", "where")
+_GO_WITH: Final[dict[str, tuple[str, ...]]] = {
+    "at": ("at", "space", "where", "by", "limit", "chip"),
+    "value": ("value",),
+    "traffic": ("traffic", "where"),
+    "compare": ("compare", "chip"),
+    "oom": ("oom",),
+}
+"""Which options each question listens to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which memory, at which moment, in which rows, and what it must fit into."""
+
+    space: str | None = None
+    at: str | None = None
+    value: str | None = None
+    grouping: str = "value"
+    where: str | None = None
+    limit_bytes: int | None = None
+    chip: str | None = None
+    gate_unoptimized: bool = False
+
+    def is_verdict(self, stage: ProgramStage) -> bool:
+        """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
+
+        >>> Wish(chip="v5e").is_verdict("before optimization"), Wish(limit_bytes=1).is_verdict("before optimization")
+        (False, True)
+        """
+        return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
+
+
+def wish_of(options: dict[str, object]) -> Wish:
+    """The options of the command that are its own, taken out of them."""
+    _refuse_two(options)
+    limit = options.pop("limit")
+    taken = {name: options.pop(name) for name in ("space", "at", "value", "grouping", "where", "chip")}
+    texts = {name: value if isinstance(value, str) else None for name, value in taken.items()}
+    gate_unoptimized = bool(options.pop("gate_unoptimized"))
+    if gate_unoptimized and texts["chip"] is None:
+        raise HloError("--gate-unoptimized requires --chip NAME", hint="--limit SIZE is always checked")
+    limit_bytes = parse_size(limit) if isinstance(limit, str) else None
+    if limit_bytes == 0:
+        raise HloError("nothing fits into a limit of 0", hint="--limit 16GiB")
+    return Wish(
+        space=texts["space"],
+        at=texts["at"],
+        value=texts["value"],
+        grouping=texts["grouping"] or "value",
+        where=texts["where"],
+        chip=texts["chip"],
+        limit_bytes=limit_bytes,
+        gate_unoptimized=gate_unoptimized,
+    )
+
+
+def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
+    """The options given that are about a single module, as they are typed; rows of many listen to the others."""
+    by = ("--by",) if options["grouping"] != "value" else ()
+    spaces = ("--space all",) if options["space"] == EVERY_SPACE else ()
+    if options["space"] and any(options[name] for name in _LIMITS):
+        spaces = ("--space",)
+    asked = (f"--{name}" for name in (*_QUESTIONS, "where") if options[name])
+    return (*asked, *by, *spaces)
+
+
+def _refuse_two(options: dict[str, object]) -> None:
+    """An error where an option would be passed over, as it belongs to another question than the one answered."""
+    by = () if options["grouping"] == "value" else ("by",)
+    given = (*(name for name in (*_QUESTIONS, *_LIMITS, *_VIEWS) if options[name]), *by)
+    questions = [name for name in given if name in _QUESTIONS]
+    limits = [name for name in given if name in _LIMITS]
+    if len(questions) > 1:
+        raise HloError(f"--{questions[0]} and --{questions[1]} are two questions", hint="ask them one after the other")
+    if len(limits) > 1:
+        raise HloError("--limit and --chip are two limits", hint="give one of them")
+    for question in questions:
+        for name in given:
+            if name not in _GO_WITH[question]:
+                raise HloError(
+                    f"--{question} says nothing of --{name}", hint=f"hlo memspace DUMP --{name} … without it"
+                )
+
+
+def chosen_spaces(memory: Memory, wanted: str | None) -> tuple[Space, ...]:
+    """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
+    if not memory.spaces:
+        return ()
+    if wanted is None:
+        return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
+    if wanted == EVERY_SPACE:
+        return memory.spaces
+    number = wanted.removeprefix("S(").removesuffix(")")
+    for space in memory.spaces:
+        if wanted.lower() == space.name.lower() or number == str(space.number):
+            return (space,)
+    raise _no_space(memory.spaces, wanted)
+
+
+def step_of(memory: Memory, name: str) -> int:
+    """When the instruction of a name runs; an error for one that has no step of its own."""
+    instruction = memory.module.instruction(name)
+    if instruction not in memory.positions:
+        where = f"{instruction.name} runs inside a kernel, in {instruction.computation.name}"
+        raise HloError(where, hint="ask for the instruction that calls it")
+    return memory.positions[instruction]
+
+
+def _no_space(spaces: Sequence[Space], wanted: str) -> HloError:
+    return not_among("space", wanted, (space.name for space in spaces))

@@ -1,0 +1,188 @@
+"""The tables of `hlo memspace`: the spaces, what is alive in one at a moment, and sums of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
+from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.column import Column, Share, Unit
+from hlo_cli.report.table import Table
+
+_WORDS: Final = {"temporary": "temp"}
+"""Kinds of buffers as a column calls them, where that is shorter."""
+_UNITS: Final[Mapping[str, Unit]] = {
+    "scope": "op_name",
+    "op_name": "op_name",
+    "source": "source",
+    "shape": "shape",
+    "opcode": "opcode",
+}
+
+
+def spaces_table(memory: Memory) -> Table:
+    """One row for each memory space."""
+    is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
+    columns = (
+        Column("space", "space"),
+        Column("number", "S(n)", "count", person=False),
+        Column("values", "values", "count"),
+        Column("logical_bytes", "data", "bytes", from_width=120),
+        Column("padded_bytes", "padded", "bytes", from_width=120),
+        Column("argument_bytes", "arguments", "bytes", from_width=120),
+        Column("output_bytes", "outputs", "bytes", from_width=120),
+        Column("aliased_bytes", "aliased", "bytes", from_width=120),
+        Column("temporary_bytes", "temps", "bytes", from_width=120),
+        Column("constant_bytes", "constants", "bytes", person=False),
+        Column("fragmentation_bytes", "fragments", "bytes", person=False),
+        Column("arena_bytes", "est. arena" if is_estimate else "arena", "bytes"),
+        Column("offsets", "offsets", person=False),
+        Column("peak_bytes", "peak", "bytes"),
+        Column("step", "step", "step"),
+        Column("at", "at", "name", role="name"),
+    )
+    rows = tuple(_space_row(memory, space) for space in memory.spaces)
+    return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
+
+
+def alive_table(
+    memory: Memory, alive: Sequence[tuple[Space, LiveValue]], *, title: str, marked: frozenset[int]
+) -> Table:
+    """One row for each buffer that is alive."""
+    several = len({space.number for space, _ in alive}) > 1
+    total = sum(value.padded_bytes for _, value in alive)
+    columns = (
+        Column("space", "space", person=several),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False),
+        Column("share", "", "percent", total="sum"),
+        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column("steps", "steps", machine=False),
+        Column("start", "start", "step", person=False),
+        Column("end", "end", "step", person=False),
+        Column("kind", "kind"),
+        Column("value", "value", "name", role="name"),
+        Column("shape", "shape", "shape"),
+        Column("opcode", "opcode", "opcode", from_width=120),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("source", "source", "source", rank=4),
+        Column("allocation", "allocation", "count", person=False),
+        Column("offset", "offset", "address", person=False),
+    )
+    rows = tuple(_value_row(memory, space, value, total) for space, value in alive)
+    return Table("peak", columns, rows, title=title, noun="values", limit=10, marked=marked)
+
+
+def sums_table(memory: Memory, alive: Sequence[tuple[Space, LiveValue]], grouping: str, *, is_main: bool) -> Table:
+    """What is alive, summed by scope, op_name, source line, kind, shape or opcode."""
+    groups: dict[str, list[LiveValue]] = {}
+    for _, value in alive:
+        groups.setdefault(_KEYS[grouping](memory, value) or "(none)", []).append(value)
+    total = sum(value.padded_bytes for _, value in alive)
+    columns = (
+        Column("values", "n", "count", total="sum"),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("logical_bytes", "data", "bytes", total="sum", person=False),
+        Column("share", "", "percent", total="sum"),
+        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column(grouping, grouping, _UNITS.get(grouping, "text")),
+        Column("largest", "largest", "name", role="name"),
+    )
+    sums = sorted(groups.items(), key=lambda group: (-_padded(group[1]), group[0]))
+    rows = tuple(_sum_row(name, values, total) for name, values in sums)
+    return Table(f"by_{grouping}", columns, rows, noun="rows", main=is_main, person=is_main, limit=10)
+
+
+def at_step(memory: Memory, step: int) -> str | None:
+    """The name of the instruction that runs at a step."""
+    return memory.sequence[step].name if step < len(memory.sequence) else None
+
+
+def _space_row(memory: Memory, space: Space) -> Row:
+    totals = space.totals
+    arena = arena_bytes(memory, space)
+    return (
+        space.name,
+        space.number,
+        len(space.values),
+        sum(value.logical_bytes for value in space.values),
+        sum(value.padded_bytes for value in space.values),
+        totals.arguments,
+        totals.outputs,
+        totals.aliased,
+        totals.temporaries,
+        totals.constants,
+        totals.fragmentation,
+        UNKNOWN if arena is None else arena,
+        space.offsets,
+        space.peak_bytes,
+        space.peak,
+        at_step(memory, space.peak),
+    )
+
+
+def _value_row(memory: Memory, space: Space, value: LiveValue, total: int) -> Row:
+    instruction = value.instruction
+    return (
+        space.name,
+        value.padded_bytes,
+        value.logical_bytes,
+        value.padded_bytes / total if total else 0.0,
+        _padding([value]),
+        f"{value.start}–{value.end}",
+        value.start,
+        value.end,
+        kind_in_words(memory, value),
+        str(value),
+        str(value.shape),
+        instruction.opcode,
+        instruction.metadata.op_name or None,
+        _source(memory, value),
+        value.allocation,
+        value.offset,
+    )
+
+
+def _sum_row(name: str, values: Sequence[LiveValue], total: int) -> Row:
+    padded = _padded(values)
+    largest = max(values, key=lambda value: value.padded_bytes)
+    logical = sum(value.logical_bytes for value in values)
+    return len(values), padded, logical, padded / total if total else 0.0, _padding(values), name, str(largest)
+
+
+def _padded(values: Sequence[LiveValue]) -> int:
+    return sum(value.padded_bytes for value in values)
+
+
+def _padding(values: Sequence[LiveValue]) -> float:
+    padded = _padded(values)
+    return 1 - sum(value.logical_bytes for value in values) / padded if padded else 0.0
+
+
+def kind_in_words(memory: Memory, value: LiveValue) -> str:
+    """What a value's buffer is for; `donated` is an argument that results may use, though none is known to."""
+    if value.kind == "argument" and (allocation := memory.allocation_of(value)) is not None and allocation.is_donated:
+        return "donated"
+    return _WORDS.get(value.kind, value.kind)
+
+
+def _source(memory: Memory, value: LiveValue) -> str | None:
+    location = memory.module.location(value.instruction)
+    return str(location) if location is not None else None
+
+
+def _scope(_memory: Memory, value: LiveValue) -> str:
+    """The op_name without its last part, which is the operation."""
+    return value.instruction.metadata.op_name.rpartition("/")[0]
+
+
+_KEYS: Final[Mapping[str, Callable[[Memory, LiveValue], str | None]]] = {
+    "scope": _scope,
+    "op_name": lambda _memory, value: value.instruction.metadata.op_name,
+    "source": _source,
+    "kind": kind_in_words,
+    "shape": lambda _memory, value: str(value.shape),
+    "opcode": lambda _memory, value: value.instruction.opcode,
+}

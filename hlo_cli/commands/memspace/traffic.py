@@ -1,0 +1,140 @@
+"""`hlo memspace DUMP --traffic`: what is moved between memories, and how far ahead of its use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hlo_cli.analysis.hardware.target import space_name
+from hlo_cli.analysis.memory.memory_model import Memory
+from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+
+_ONCE = 2
+
+
+def report_of_traffic(loaded: Loaded, memory: Memory, where: str | None) -> Report:
+    """One row for each way between two memories, and one for each transfer."""
+    transfers = transfers_of(memory.sequence)
+    everything = _transfer_table(memory, transfers)
+    table = everything if where is None else rows_where(where, everything)
+    looked = Passage("nothing", (f"Looked through {counted(len(memory.sequence), 'instructions')}.",))
+    parts = _ways_table(memory, transfers), table, _several_table(memory, transfers)
+    return Report(
+        "memspace",
+        _answer(memory, transfers),
+        numbers={
+            "transfers": len(transfers),
+            "bytes": sum(transfer.shape.padded_bytes for transfer in transfers),
+            "prefetches": sum(transfer.is_prefetch for transfer in transfers),
+            "values_in_several_spaces": len({transfer.source for transfer in transfers}),
+        },
+        parts=parts if transfers else (looked, table),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(memory: Memory, transfers: Sequence[Transfer]) -> str:
+    if not transfers:
+        return f"Nothing is moved between memories: every value is in {space_name(0, memory.target)}"
+    moved = bytes_in_words(sum(transfer.shape.padded_bytes for transfer in transfers))
+    prefetched = [transfer for transfer in transfers if transfer.is_prefetch]
+    late = sum(transfer.done_step == transfer.start_step + 1 for transfer in transfers)
+    words = f"{counted(len(transfers), 'transfers')} move {moved}"
+    if prefetched:
+        words += f"; {len(prefetched):,} bring data ahead of its use"
+    if late:
+        words += f"; {late:,} of them {'is' if late == 1 else 'are'} waited for at once"
+    return words
+
+
+def _several_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
+    """Values that are copied more than once: in which memories each is, in the order in which it comes there."""
+    spaces: dict[Instruction, list[int]] = {}
+    for transfer in transfers:
+        been = spaces.setdefault(transfer.source, [transfer.from_space])
+        been.append(transfer.to_space)
+    columns = (
+        Column("value", "value", "name", role="name"),
+        Column("spaces", "in"),
+        Column("copies", "copies", "count"),
+    )
+    rows = tuple(
+        (source.name, " → ".join(space_name(space, memory.target) for space in dict.fromkeys(been)), len(been) - 1)
+        for source, been in spaces.items()
+        if len(been) > _ONCE
+    )
+    title = "Copied more than once"
+    return Table("copied", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
+
+
+def _ways_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
+    ways: dict[tuple[int, int], list[Transfer]] = {}
+    for transfer in transfers:
+        ways.setdefault((transfer.from_space, transfer.to_space), []).append(transfer)
+    columns = (
+        Column("from", "from"),
+        Column("to", "to"),
+        Column("transfers", "transfers", "count", total="sum"),
+        Column("values", "values", "count"),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("opcodes", "by"),
+    )
+    rows = [_way_row(memory, *way, moved) for way, moved in ways.items()]
+    rows.sort(key=lambda row: (str(row[0]), str(row[1])))
+    return Table("ways", columns, tuple(rows), noun="ways", main=False)
+
+
+def _way_row(memory: Memory, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
+    opcodes = Counter(transfer.instruction.opcode for transfer in moved)
+    return (
+        space_name(from_space, memory.target),
+        space_name(to_space, memory.target),
+        len(moved),
+        len({transfer.source for transfer in moved}),
+        sum(transfer.shape.padded_bytes for transfer in moved),
+        ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()),
+    )
+
+
+def _transfer_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
+    columns = (
+        Column("start", "start", "step"),
+        Column("done", "done", "step"),
+        Column("used", "used", "step"),
+        Column("ahead", "ahead", "count"),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("from", "from"),
+        Column("to", "to"),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("value", "of", "name", role="name"),
+        Column("shape", "shape", "shape", rank=5),
+        Column("source", "source", "source", from_width=120, rank=4),
+    )
+    return Table("transfers", columns, tuple(_transfer_row(memory, each) for each in transfers), noun="transfers")
+
+
+def _transfer_row(memory: Memory, transfer: Transfer) -> Row:
+    location = memory.module.location(transfer.instruction)
+    return (
+        transfer.start_step,
+        transfer.done_step,
+        transfer.used_step,
+        transfer.ahead,
+        transfer.shape.padded_bytes,
+        space_name(transfer.from_space, memory.target),
+        space_name(transfer.to_space, memory.target),
+        transfer.instruction.name,
+        transfer.source.name if transfer.source is not transfer.instruction else None,
+        str(transfer.shape),
+        str(location) if location is not None else None,
+    )

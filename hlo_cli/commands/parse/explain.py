@@ -1,0 +1,203 @@
+"""`hlo parse --explain`: one instruction taken apart, each piece underlined and named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from hlo_cli.analysis.dataflow.call_tree import kinds_of
+from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.commands.parse.explain_parts import MANY, Setting, attribute_parts, operand_parts, shape_parts_of
+from hlo_cli.commands.parse.opcode_descriptions import words_of
+from hlo_cli.commands.shared.shape_parts import shape_numbers
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.parser import parse_module
+
+_NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+_DETAILS: Final = (Column("bytes", "", "bytes"), Column("space", ""))
+_OPERANDS: Final = (
+    Column("operand", "operand", "name"),
+    Column("index", "element", "index"),
+    Column("logical_bytes", "data", "bytes"),
+    Column("padded_bytes", "", "bytes"),
+    Column("space", "space"),
+    Column("shape", "shape", "shape"),
+)
+
+
+def explain_instruction(module: Module, instruction: Instruction, *, most_operands: int = MANY) -> Report:
+    """What an instruction of a module says, piece by piece; of many operands only the first are quoted.
+
+    >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] add(x, x) }")
+    >>> explain_instruction(module, module.entry.root).answer
+    'Adds two arrays: 2 elements of f32, 8 B, no padding'
+    """
+    kind = kinds_of(module)[instruction.computation]
+    is_in_memory = kind not in ("fused", "applied")
+    setting = Setting(module, target_of(module), is_in_memory=is_in_memory, most_operands=most_operands)
+    return _report(instruction, setting, is_named=True)
+
+
+def explain_text(text: str, *, most_operands: int = MANY) -> Report:
+    """The same for an instruction that somebody typed; HloError, with the place, if it is none.
+
+    >>> explain_text("add.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(a, b)").answer
+    'Adds two arrays: 1,024 elements of bf16, 2 KiB in VMEM, no padding'
+    """
+    module = parse_module(Source("instruction", text), infer=omitted_shape)
+    if module.errors:
+        raise HloError.of(module.errors)
+    instruction = module.entry.root or module.entry.instructions[-1]
+    setting = Setting(module, target_of(module), is_alone=True, most_operands=most_operands)
+    return _report(instruction, setting, is_named=bool(_NAMED.match(text)))
+
+
+def _report(instruction: Instruction, setting: Setting, *, is_named: bool) -> Report:
+    users = () if setting.is_alone else _users(instruction)
+    return Report(
+        "parse",
+        _answer(instruction, setting),
+        numbers=_numbers(instruction, users, setting),
+        parts=(_anatomy(instruction, users, setting, is_named=is_named), _operand_table(instruction, setting)),
+        notes=_notes(instruction),
+    )
+
+
+def _anatomy(instruction: Instruction, users: Sequence[Instruction], setting: Setting, *, is_named: bool) -> Anatomy:
+    segments: list[Segment] = []
+    rows: list[Explanation] = []
+    if is_named:
+        segments += [Segment(instruction.name, 0), Segment(" = ")]
+        label = "a label; a leading % means the same" if setting.is_alone else ""
+        rows.append(Explanation(0, "name", instruction.name, label))
+    shape_parts_of(instruction.shape, setting, segments, rows)
+    part = sum(row.part is not None for row in rows)
+    segments.append(Segment(instruction.opcode, part, Break.SHOULD))
+    rows.append(Explanation(part, "opcode", instruction.opcode, words_of(instruction.opcode).about))
+    operand_parts(instruction, setting, segments, rows)
+    attribute_parts(instruction, setting, segments, rows)
+    if not setting.is_alone:
+        rows.append(Explanation(None, "in", "", _place(instruction)))
+    if users:
+        shown = ", ".join(user.name for user in users[:3])
+        rows.append(Explanation(None, "used by", "", shown + (f" … {len(users) - 3} more" if len(users) > 3 else "")))
+    return Anatomy("instruction", tuple(segments), tuple(rows), _DETAILS)
+
+
+def _place(instruction: Instruction) -> str:
+    computation = instruction.computation
+    count = counted(len(computation.instructions), "instructions")
+    number = f"{computation.name}, number {instruction.index + 1:,} of {count}"
+    return f"{number}, its result" if instruction.is_root else number
+
+
+def _answer(instruction: Instruction, setting: Setting) -> str:
+    """What it does and how much comes of it, in one sentence."""
+    if instruction.opcode == "fusion":
+        said = [counted(len(instruction.operands), "operands")]
+        said += [counted(len(called.instructions), "instructions") for called in instruction.called_computations]
+        return f"One kernel: {', '.join(said)}, {_written(instruction.shape, setting)}"
+    size = _size(instruction.shape, setting)
+    return f"{_does(instruction)}: {size}" if size else _does(instruction)
+
+
+def _does(instruction: Instruction) -> str:
+    match instruction.opcode:
+        case "parameter" if (number := instruction.parameter_number) is not None:
+            return f"Argument {number} of {instruction.computation.name}"
+        case "while" if (trips := trip_count(instruction)) is not None:
+            return f"Loops {counted(trips, 'times')}"
+        case opcode:
+            return words_of(opcode).does
+
+
+def _size(shape: Shape, setting: Setting) -> str:
+    match shape:
+        case ArrayShape():
+            what = f"{counted(shape.elements, 'elements')} of {shape.element_type}"
+            if not setting.is_in_memory:
+                return f"{what}, not in memory here"
+            where = setting.space(shape.memory_space) if shape.memory_space else ""
+            where = f" in {where}" if where else ""
+            return f"{what}, {bytes_in_words(shape.padded_bytes)}{where}, {_padding(shape)}"
+        case TupleShape():
+            return f"{counted(sum(1 for _ in shape.leaves), 'values')}, {bytes_in_words(shape.padded_bytes)}"
+        case UnknownShape():
+            return f"of {shape}" if shape.text else "its shape is not written"
+        case _:
+            return bytes_in_words(shape.padded_bytes) if shape.padded_bytes else ""
+
+
+def _padding(shape: ArrayShape) -> str:
+    padding = shape.padded_bytes - shape.metadata_bytes - shape.logical_bytes
+    return f"{percent(padding / shape.padded_bytes)}% padding" if padding > 0 else "no padding"
+
+
+def _written(shape: Shape, setting: Setting) -> str:
+    if not setting.is_in_memory:
+        return "part of the kernel around it"
+    spaces = {leaf.layout.memory_space for _, leaf in shape.leaves if leaf.layout is not None}
+    where = f" to {setting.space(spaces.pop())}" if len(spaces) == 1 and setting.target else ""
+    return f"{bytes_in_words(shape.padded_bytes)} written{where}"
+
+
+def _users(instruction: Instruction) -> tuple[Instruction, ...]:
+    behind = instruction.computation.instructions
+    return tuple(user for user in behind if instruction in user.operands)
+
+
+def _operand_table(instruction: Instruction, setting: Setting) -> Table:
+    """All operands, for machines."""
+    rows: list[tuple[Cell, ...]] = []
+    for at, operand in enumerate(instruction.operands):
+        shape = instruction.operand_shape(at)
+        space = shape.layout.memory_space if shape.layout is not None else None
+        known = None if space is None else setting.space(space) or None
+        sizes = (shape.logical_bytes, shape.padded_bytes) if shape != UnknownShape() else (None, None)
+        rows.append((operand.name, instruction.operand_index(at) or None, *sizes, known, str(shape) or None))
+    return Table("operands", _OPERANDS, tuple(rows), noun="operands", person=False)
+
+
+def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: Setting) -> dict[str, Cell]:
+    location = setting.module.location(instruction)
+    shape = instruction.shape
+    fits = isinstance(shape, ArrayShape) and shape.problem is None
+    return {
+        "name": instruction.name,
+        "opcode": instruction.opcode,
+        "computation": instruction.computation.name,
+        "step": instruction.index,
+        "target": setting.target,
+        "in_memory": setting.is_in_memory,
+        "shape": str(shape) or None,
+        "logical_bytes": shape.logical_bytes,
+        "padded_bytes": shape.padded_bytes,
+        "array": shape_numbers(shape) if fits and isinstance(shape, ArrayShape) else None,
+        "attributes": {attribute.name: attribute.value for attribute in instruction.attributes},
+        "argument": instruction.text.argument or None,
+        "called_computations": tuple(called.name for called in instruction.called_computations),
+        "users": tuple(user.name for user in users),
+        "op_name": instruction.metadata.op_name or None,
+        "source": str(location) if location is not None else None,
+    }
+
+
+def _notes(instruction: Instruction) -> tuple[Diagnostic, ...]:
+    problems = [
+        f"{leaf}: {leaf.problem}"
+        for _, leaf in instruction.shape.leaves
+        if isinstance(leaf, ArrayShape) and leaf.problem is not None
+    ]
+    return tuple(Diagnostic("note", problem) for problem in problems)

@@ -1,0 +1,202 @@
+"""The parts of an instruction's line: its shape, its operands, its attributes, each with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.analysis.hardware.target import space_name
+from hlo_cli.analysis.layout.shape_tokens import shape_pieces
+from hlo_cli.commands.parse.attribute_descriptions import attribute_label, attribute_meaning
+from hlo_cli.commands.shared.shape_descriptions import default_space
+from hlo_cli.commands.shared.shape_parts import shape_segments
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape
+from hlo_cli.report.anatomy import Break, Explanation, Segment
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import counted
+
+MANY: Final = 8
+"""So many operands, or elements of a tuple, are quoted; more would not leave room for what they mean."""
+_LONG_VALUE: Final = 48
+_ELIDED: Final = frozenset(("metadata", "backend_config"))
+_MIN_INSIDE: Final = 2
+
+Segments = list[Segment]
+Rows = list[Explanation]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where an instruction stands: in which module, for which target, typed alone, in memory or inside a kernel."""
+
+    module: Module
+    target: str | None
+    is_alone: bool = False
+    is_in_memory: bool = True
+    most_operands: int = MANY
+
+    def space(self, space: int) -> str:
+        """The name of a memory space; nothing where values are not in memory."""
+        return space_name(space, self.target) if self.is_in_memory else ""
+
+
+def shape_parts_of(shape: Shape, setting: Setting, segments: Segments, rows: Rows) -> None:
+    """The shape piece by piece; a tuple leaf by leaf, with what each takes."""
+    first = _next_part(rows)
+    array = shape.array if isinstance(shape, BufferShape) else shape
+    if isinstance(array, ArrayShape):
+        new, meanings = shape_segments(shape_pieces(shape), first, array, numbered=True, target=setting.target)
+        segments += new
+        rows += meanings
+        if not array.memory_space and setting.is_in_memory:
+            rows.append(Explanation(None, "space", "none written", default_space(setting.target)))
+    elif isinstance(shape, TupleShape):
+        _tuple_parts(shape, setting, segments, rows)
+    elif shape != UnknownShape():
+        segments.append(Segment(str(shape), first))
+        rows.append(Explanation(first, "type", str(shape), _WEIGHTLESS.get(str(shape), "a type XLA did not have")))
+    if shape != UnknownShape():
+        segments.append(Segment(" "))
+
+
+def operand_parts(instruction: Instruction, setting: Setting, segments: Segments, rows: Rows) -> None:
+    """What stands between the parentheses: operands, or the number of a parameter, or a constant."""
+    segments.append(Segment("("))
+    argument = instruction.text.argument
+    if argument and not instruction.operands:
+        part = _next_part(rows)
+        shown = _short(argument)
+        segments.append(Segment(shown, part))
+        is_number = instruction.opcode == "parameter"
+        rows.append(Explanation(part, "number" if is_number else "value", shown, _argument(instruction)))
+    count, most = len(instruction.operands), setting.most_operands
+    shown_count = count if not most or count <= most + 1 else most
+    for at in range(shown_count):
+        segments += [Segment(", ")] if at else []
+        _operand_part(instruction, at, setting, segments, rows)
+    if shown_count < count:
+        segments.append(Segment(f", … {count - shown_count:,} more", None, Break.NEVER))
+        shapes = [instruction.operand_shape(at) for at in range(shown_count, count)]
+        total = sum(shape.padded_bytes for shape in shapes)
+        rows.append(Explanation(None, "operands", f"{count - shown_count:,} more", "", (total, "")))
+    segments.append(Segment(")"))
+
+
+def attribute_parts(instruction: Instruction, setting: Setting, segments: Segments, rows: Rows) -> None:
+    """Each attribute with what it means; metadata says where in the user's program the instruction comes from."""
+    for attribute in instruction.attributes:
+        segments.append(Segment(", "))
+        part = _next_part(rows)
+        value = _value(attribute)
+        segments.append(Segment(f"{attribute.name}={value}", part, Break.MAY))
+        if attribute.name == "metadata":
+            rows.append(_origin(setting.module, instruction, part))
+            continue
+        meaning = attribute_meaning(instruction.opcode, attribute.name, attribute.value)
+        if attribute.name in CALLING_ATTRIBUTES:
+            meaning = _called(instruction, attribute.value, meaning)
+        meaning = meaning or "an attribute that XLA did not have"
+        rows.append(Explanation(part, attribute_label(attribute.name), value, meaning))
+
+
+def _tuple_parts(shape: TupleShape, setting: Setting, segments: Segments, rows: Rows) -> None:
+    shown = 0
+    leaves = sum(1 for _ in shape.leaves)
+    most = leaves if leaves <= MANY + 1 else MANY
+    for piece in shape_pieces(shape):
+        if piece.role != "leaf":
+            segments.append(Segment(piece.text))
+            continue
+        if shown == most:
+            segments.append(Segment(f"… {leaves - shown:,} more)"))
+            total = sum(leaf.padded_bytes for _, leaf in tuple(shape.leaves)[shown:])
+            rows.append(Explanation(None, "elements", f"{leaves - shown:,} more", "", (total, "")))
+            return
+        shown += 1
+        part = _next_part(rows)
+        segments.append(Segment(piece.text, part, Break.MAY))
+        leaf = subshape(shape, piece.index) or UnknownShape()
+        rows.append(Explanation(part, "element", _index(piece.index), str(leaf), _details(leaf, setting)))
+
+
+def _operand_part(instruction: Instruction, at: int, setting: Setting, segments: Segments, rows: Rows) -> None:
+    operand, index = instruction.operands[at], instruction.operand_index(at)
+    shape, part = instruction.operand_shape(at), _next_part(rows)
+    taken = "".join(f"#{i}" for i in index)
+    segments.append(Segment(f"{operand.name}{taken}", part, Break.MAY))
+    name = operand.name + (_index(index) if index else "")
+    if shape == UnknownShape():
+        rows.append(Explanation(part, "operand", name, "shape not in this text"))
+    else:
+        rows.append(Explanation(part, "operand", name, str(shape), _details(shape, setting)))
+
+
+def _details(shape: Shape, setting: Setting) -> tuple[Cell, ...]:
+    if isinstance(shape, ArrayShape | BufferShape):
+        return shape.padded_bytes, setting.space(shape.layout.memory_space)
+    return (shape.padded_bytes, "") if isinstance(shape, TupleShape) else ("", "")
+
+
+def _argument(instruction: Instruction) -> str:
+    if instruction.opcode == "parameter":
+        return "which argument, counted from 0"
+    argument = instruction.text.argument
+    if "..." in argument:
+        return "left out of this text"
+    return "the value" if argument == _short(argument) else "the first of its values"
+
+
+def _origin(module: Module, instruction: Instruction, part: int) -> Explanation:
+    location = module.location(instruction)
+    source = str(location) if location is not None else ""
+    op_name = instruction.metadata.op_name
+    if not op_name and not source:
+        return Explanation(part, "metadata", "{…}", "nothing about the user's program")
+    return Explanation(part, "from", op_name or source, source if op_name else "")
+
+
+def _called(instruction: Instruction, value: str, meaning: str) -> str:
+    """What a computation is for, and what it does if that is one operation."""
+    named = value.replace("%", "").strip("{} ").split(", ")
+    called = [c for c in instruction.called_computations if c.name in named]
+    return f"{meaning}: {', '.join(map(_inside, called))}" if 0 < len(called) <= _MIN_INSIDE else meaning
+
+
+def _inside(computation: Computation) -> str:
+    inside = [i for i in computation.instructions if i.opcode != "parameter"]
+    if len(inside) == 1:
+        return inside[0].opcode
+    return counted(len(computation.instructions), "instructions")
+
+
+def _value(attribute: Attribute) -> str:
+    if attribute.name in _ELIDED:
+        return "{…}"
+    value = attribute.value.replace("%", "") if attribute.name in CALLING_ATTRIBUTES else attribute.value
+    return _short(value)
+
+
+def _short(value: str) -> str:
+    if len(value) <= _LONG_VALUE:
+        return value
+    closing = value[-1] if value[-1] in "}])\"'" else ""
+    return value[: _LONG_VALUE - 2].rstrip() + "…" + closing
+
+
+def _index(index: ShapeIndex) -> str:
+    return "{" + ",".join(map(str, index)) + "}"
+
+
+def _next_part(rows: Sequence[Explanation]) -> int:
+    return sum(row.part is not None for row in rows)
+
+
+_WEIGHTLESS: Final = {
+    "token[]": "a token: it orders side effects and holds nothing",
+    "opaque[]": "only its producer and its consumers know what it holds",
+}

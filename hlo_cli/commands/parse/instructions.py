@@ -1,0 +1,85 @@
+"""`hlo parse --instructions`: every instruction with its shape, operands and origin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hlo_cli.commands.shared.cost_columns import with_costs
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import chosen as chosen_among
+from hlo_cli.commands.shared.where import instructions_where
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+_COLUMNS = (
+    Column("name", "instruction", "name", role="name"),
+    Column("opcode", "opcode", "opcode"),
+    Column("padded_bytes", "", "bytes", total="sum"),
+    Column("logical_bytes", "data", "bytes", from_width=200),
+    Column("shape", "shape", "shape"),
+    Column("operands", "operands", "text", rank=3),
+    Column("called_computations", "calls", "text", rank=2, from_width=120),
+    Column("computation", "in", "name", rank=2, from_width=120),
+    Column("op_name", "op_name", "op_name", rank=2, from_width=120),
+    Column("source", "source", "source", rank=4),
+    Column("line", "line", "line", rank=1, from_width=200),
+)
+
+
+def report_of_instructions(
+    loaded: Loaded, *, computation: str | None = None, where: str | None = None, columns: Collection[str] = ()
+) -> Report:
+    """One row for each instruction that an expression chooses, in the order of the text.
+
+    `columns` are those that the user names, which may be costs.
+    """
+    module = loaded.module
+    instructions, answer, passed_over = choose_instructions(module, computation, where)
+    table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
+    table = with_costs(table, instructions, module, columns)
+    return Report(
+        "parse",
+        answer,
+        numbers={"module": module.name, "instructions": len(instructions)},
+        parts=(table,),
+        notes=(*passed_over, *notes_of(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def choose_instructions(
+    module: Module, computation: str | None, where: str | None
+) -> tuple[tuple[Instruction, ...], str, tuple[Diagnostic, ...]]:
+    """The instructions of a computation, or of all, that an expression is true of; that in words, and notes on it."""
+    chosen = module.computation(computation) if computation is not None else None
+    all_of_them = tuple(chosen.instructions if chosen is not None else module.instructions)
+    place = chosen.name if chosen is not None else counted(len(module.computations), "computations")
+    if where is None:
+        return all_of_them, f"{counted(len(all_of_them), 'instructions')} in {place}", ()
+    found, passed_over = chosen_among(instructions_where(where, module), all_of_them, "instructions")
+    number = f"{len(found):,}" if found else "None"
+    return found, f"{number} of {counted(len(all_of_them), 'instructions')} in {place}", passed_over
+
+
+def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
+    location = module.location(instruction)
+    span = instruction.span
+    return (
+        instruction.name,
+        instruction.opcode,
+        instruction.shape.padded_bytes,
+        instruction.shape.logical_bytes,
+        str(instruction.shape),
+        ", ".join(operand.name for operand in instruction.operands) or None,
+        ", ".join(called.name for called in instruction.called_computations) or None,
+        instruction.computation.name,
+        instruction.metadata.op_name or None,
+        str(location) if location is not None else None,
+        module.source.position(span.start).line if span is not None else None,
+    )

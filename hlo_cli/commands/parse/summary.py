@@ -1,0 +1,194 @@
+"""`hlo parse DUMP`: what a module is, what goes in and out, what it is made of, and its largest values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from hlo_cli.analysis.dataflow.call_tree import Kind, kinds_of
+from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.layout.padding import data_values
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.column import Column
+from hlo_cli.report.facts import Amount, Fact, Facts
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+
+_WORDS: dict[Kind, tuple[str, str]] = {
+    "fused": ("fusion", "fusions"),
+    "body": ("loop body", "loop bodies"),
+    "condition": ("condition", "conditions"),
+    "branch": ("branch", "branches"),
+    "called": ("called", "called"),
+    "asynchronous": ("asynchronous", "asynchronous"),
+    "applied": ("applied", "applied"),
+    "unused": ("unused", "unused"),
+}
+_LARGEST = 3
+_OPCODES = 4
+
+
+def report_of_module(loaded: Loaded, argument: str) -> Report:
+    """The summary of a module."""
+    module = loaded.module
+    target = target_of(module)
+    opcodes = Counter(instruction.opcode for instruction in module.instructions)
+    parameters = [parameter.shape for parameter in module.entry.parameters]
+    root = module.entry.root
+    results = [leaf for _, leaf in root.shape.leaves] if root is not None else None
+    return Report(
+        "parse",
+        _answer(module, target),
+        numbers={
+            "module": module.name,
+            "target": target,
+            "is_scheduled": module.is_scheduled,
+            "instructions": module.instruction_count,
+            "computations": len(module.computations),
+            "arguments": len(parameters),
+            "argument_bytes": sum(shape.padded_bytes for shape in parameters),
+            "results": len(results) if results is not None else UNKNOWN,
+            "result_bytes": sum(shape.padded_bytes for shape in results) if results is not None else UNKNOWN,
+            "aliased_results": len(module.input_output_alias),
+            "errors": len(module.errors),
+        },
+        parts=(
+            _facts(loaded, opcodes, parameters, results),
+            _largest_values(module),
+            _signature(module),
+            _opcode_table(opcodes),
+        ),
+        next=(f"hlo layout {argument}", f"hlo parse {argument} --tree") if argument and argument != "-" else (),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(module: Module, target: str | None) -> str:
+    name = f"{module.name} for {target.upper()}" if target else module.name
+    order = "scheduled" if module.is_scheduled else "not scheduled"
+    size = f"{counted(module.instruction_count, 'instructions')} in {counted(len(module.computations), 'computations')}"
+    return f"{name}, {order}: {size}"
+
+
+def _facts(
+    loaded: Loaded, opcodes: Counter[str], parameters: Sequence[Shape], results: Sequence[Shape] | None
+) -> Facts:
+    module = loaded.module
+    stage = loaded.input.choice or loaded.input.stage
+    alias = len(module.input_output_alias)
+    facts = [Fact("stage", remark=stage)] if stage else []
+    facts += [
+        _sizes("arguments", module, parameters, ""),
+        _sizes("results", module, results, f"{counted(alias, 'of them')} overwrite an argument" if alias else ""),
+        Fact("computations", (Amount("count", len(module.computations)),), _kinds_in_words(module)),
+        Fact("opcodes", (Amount("count", len(opcodes)),), _most_common(opcodes)),
+    ]
+    return Facts("module", tuple(facts))
+
+
+def _sizes(label: str, module: Module, shapes: Sequence[Shape] | None, remark: str) -> Fact:
+    if shapes is None:
+        return Fact(label, (Amount("count", UNKNOWN), Amount("bytes", UNKNOWN, "bytes")), "the root was not read")
+    amounts = (Amount("count", len(shapes)), Amount("bytes", sum(shape.padded_bytes for shape in shapes), "bytes"))
+    spaces: Counter[int] = Counter()
+    for leaf in _arrays(shapes):
+        spaces[leaf.memory_space] += leaf.padded_bytes
+    parts = [remark] if remark else []
+    if set(spaces) - {0}:
+        target = target_of(module)
+        parts.append(", ".join(f"{space_name(s, target)} {bytes_in_words(n)}" for s, n in sorted(spaces.items())))
+    return Fact(label, amounts, "; ".join(parts))
+
+
+def _arrays(shapes: Iterable[Shape]) -> Iterable[ArrayShape]:
+    return (leaf for shape in shapes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
+
+
+def _kinds_in_words(module: Module) -> str:
+    """How many computations of each kind there are, each with its instructions: `228 fusions 2,982`."""
+    counts: Counter[Kind] = Counter()
+    sizes: Counter[Kind] = Counter()
+    for computation, kind in kinds_of(module).items():
+        counts[kind] += 1
+        sizes[kind] += len(computation.instructions)
+    parts = [f"entry {counted(sizes['entry'], 'instructions')}"]
+    for kind, (one, many) in _WORDS.items():
+        if counts[kind]:
+            parts.append(f"{counts[kind]:,} {one if counts[kind] == 1 else many} {sizes[kind]:,}")
+    return ", ".join(parts)
+
+
+def _most_common(opcodes: Counter[str]) -> str:
+    ranked = sorted(opcodes.items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{opcode} {number:,}" for opcode, number in ranked[:_OPCODES])
+    return listed + (" …" if len(ranked) > _OPCODES else "")
+
+
+def _largest_values(module: Module) -> Table:
+    columns = (
+        Column("padded_bytes", "", "bytes"),
+        Column("logical_bytes", "data", "bytes", from_width=120),
+        Column("value", "largest values", "name", role="name"),
+        Column("opcode", "opcode", "opcode", from_width=120, rank=3),
+        Column("shape", "shape", "shape"),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("source", "source", "source", rank=3),
+    )
+    rows = []
+    for value in sorted(data_values(module), key=lambda v: (-v.shape.padded_bytes, str(v))):
+        instruction = value.instruction
+        location = module.location(instruction)
+        rows.append(
+            (
+                value.shape.padded_bytes,
+                value.shape.logical_bytes,
+                str(value),
+                instruction.opcode,
+                str(value.shape),
+                instruction.metadata.op_name or None,
+                str(location) if location else None,
+            )
+        )
+    return Table("values", columns, tuple(rows), noun="values", sorted_by="padded_bytes", limit=_LARGEST)
+
+
+def _signature(module: Module) -> Table:
+    """Arguments and results for machines: a person sees their sums."""
+    columns = (
+        Column("direction", "direction"),
+        Column("index", "index", "index"),
+        Column("name", "name", "name"),
+        Column("padded_bytes", "bytes", "bytes"),
+        Column("space", "space", "count"),
+        Column("shape", "shape", "shape"),
+        Column("aliased", "aliased", "text"),
+    )
+    rows = []
+    overwritten = {(a.parameter_number, a.parameter_index): a.output_index for a in module.input_output_alias}
+    outputs = {a.output_index: f"{a.parameter_number}" for a in module.input_output_alias}
+    for number, parameter in enumerate(module.entry.parameters):
+        for index, leaf in parameter.shape.leaves:
+            alias = overwritten.get((number, index))
+            where = None if alias is None else "{" + ",".join(map(str, alias)) + "}"
+            rows.append(
+                ("argument", (number, *index), parameter.name, leaf.padded_bytes, _space(leaf), str(leaf), where)
+            )
+    for index, leaf in module.entry.root.shape.leaves if module.entry.root else ():
+        name = module.entry.root.name if module.entry.root else ""
+        rows.append(("result", index, name, leaf.padded_bytes, _space(leaf), str(leaf), outputs.get(index)))
+    return Table("signature", columns, tuple(rows), noun="values", main=False, person=False)
+
+
+def _space(leaf: Shape) -> int | None:
+    return leaf.memory_space if isinstance(leaf, ArrayShape) else None
+
+
+def _opcode_table(opcodes: Counter[str]) -> Table:
+    rows = tuple(sorted(opcodes.items(), key=lambda item: (-item[1], item[0])))
+    columns = (Column("opcode", "opcode", "opcode"), Column("count", "n", "count"))
+    return Table("opcodes", columns, rows, noun="opcodes", sorted_by="count", main=False, person=False)

@@ -1,0 +1,104 @@
+"""`hlo parse --select` and `--slice`: parts of a dump as HLO text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hlo_cli.commands.parse.instructions import choose_instructions
+from hlo_cli.commands.shared.io_options import Output, complain, finish, write
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.printer import module_chunks, print_instruction
+from hlo_cli.render.sanitize import clean
+from hlo_cli.report.column import Column
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
+from hlo_cli.source import Diagnostic, HloError, nearest
+from hlo_cli.syntax.values import one_line
+from hlo_cli.transform.extract import extracted
+from hlo_cli.transform.in_place import remarks_on
+
+_COLUMNS = (
+    Column("name", "instruction", "name", role="name"),
+    Column("computation", "in", "name", rank=2),
+    Column("line", "line", "line", rank=3),
+    Column("text", "text", "text"),
+)
+
+
+def write_lines(loaded: Loaded, where: str, output: Output, *, computation: str | None = None) -> int:
+    """Write the instructions that an expression is true of, each on a line of its own, as they stand in the dump."""
+    module = loaded.module
+    chosen, answer, passed_over = choose_instructions(module, computation, where)
+    if output.format not in ("table", "hlo"):
+        report = _report(loaded, chosen, answer)
+        report = replace(report, notes=(*passed_over, *report.notes))
+        return finish(report, output, module.errors, read=what_was_read(module))
+    if output.columns or output.sort:
+        raise HloError("--select prints lines, not columns", hint="--where EXPR lists instructions in a table")
+    limit = output.top if output.top is not None else ROWS_FOR_A_PERSON if output.is_for_person else 0
+    shown = chosen[: limit or None]
+    lines: Iterator[str] = (f"{_line(module, instruction)}\n" for instruction in shown)
+    write(_for_a_person(answer, lines, len(chosen) - len(shown)) if output.is_for_person else lines, output.path)
+    return complain((*passed_over, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+
+
+def write_slice(
+    loaded: Loaded, name: str, output: Output, *, operands: int, users: int, computation: str | None = None
+) -> int:
+    """Write an instruction with its neighbours as a module."""
+    if output.format not in ("table", "hlo") or output.columns or output.sort or output.top is not None:
+        raise HloError("--slice prints a module as HLO text", hint="--where EXPR lists instructions in a table")
+    module = loaded.module
+    part = extracted(module, _find(module, name, computation), operands=operands, users=users)
+    write(module_chunks(part.module), output.path)
+    notes = [Diagnostic("note", words) for words in remarks_on(part.copies)]
+    return complain((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+
+
+def _for_a_person(answer: str, lines: Iterator[str], left_out: int) -> Iterator[str]:
+    yield f"{answer}\n\n"
+    yield from (f"{clean(line[:-1])}\n" for line in lines)
+    if left_out:
+        yield f"{left_out:,} more, --top 0 shows all\n"
+
+
+def _line(module: Module, instruction: Instruction) -> str:
+    """The instruction as it is written, made one line if it was written on several."""
+    span = instruction.span
+    text = module.source.slice(span) if span is not None else print_instruction(instruction)
+    return text.rstrip() if "\n" not in text else one_line(text).replace("\n", "\\n")
+
+
+def _report(loaded: Loaded, chosen: tuple[Instruction, ...], answer: str) -> Report:
+    module = loaded.module
+    rows = tuple(
+        (
+            instruction.name,
+            instruction.computation.name,
+            module.source.position(span.start).line if (span := instruction.span) is not None else None,
+            _line(module, instruction),
+        )
+        for instruction in chosen
+    )
+    return Report(
+        "parse",
+        answer,
+        numbers={"module": module.name, "instructions": len(chosen)},
+        parts=(Table("lines", _COLUMNS, rows, noun="instructions"),),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _find(module: Module, name: str, computation: str | None) -> Instruction:
+    if computation is None:
+        return module.instruction(name)
+    chosen = module.computation(computation)
+    if (found := chosen.instruction(name)) is not None:
+        return found
+    close = nearest(name.removeprefix("%"), (instruction.name for instruction in chosen.instructions))
+    hint = f"did you mean {close}?" if close else None
+    raise HloError(f"no instruction {name.removeprefix('%')} in {chosen.name}", hint=hint)

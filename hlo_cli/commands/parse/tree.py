@@ -1,0 +1,97 @@
+"""`hlo parse --tree`: loops, branches and calls as they contain each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.analysis.dataflow.call_tree import Node, call_tree
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.tree import Branch, Tree
+
+_COLUMNS = (
+    Column("name", "computation", "name", role="name"),
+    Column("trips", "times", "count"),
+    Column("instructions", "inst", "count"),
+    Column("fusions", "fusions", "count"),
+    Column("carried_bytes", "carries", "bytes"),
+    Column("computation", "body", "name", from_width=120, rank=2),
+    Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+    Column("source", "source", "source", rank=3),
+)
+
+
+def report_of_tree(loaded: Loaded) -> Report:
+    """The call structure below the entry, with the size of each computation and the bytes that loops carry."""
+    module = loaded.module
+    root = call_tree(module)
+    nodes = list(_walk(root))
+    loops = sum(node.caller is not None and node.caller.opcode == "while" for node in nodes)
+    branches = sum(node.caller is not None and node.caller.opcode == "conditional" for node in nodes)
+    calls = len([node for node in nodes if node.caller is not None]) - loops - branches
+    return Report(
+        "parse",
+        _answer(module, loops, branches, calls),
+        numbers={
+            "module": module.name,
+            "loops": loops,
+            "branches": branches,
+            "calls": calls,
+            "instructions": module.instruction_count,
+            "computations": len(module.computations),
+        },
+        parts=(Tree("calls", _COLUMNS, (_branch(module, root),), noun="computations"),),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(module: Module, loops: int, branches: int, calls: int) -> str:
+    parts = [(loops, "loops"), (branches, "branches"), (calls, "calls")]
+    words = " and ".join(counted(number, noun) for number, noun in parts if number)
+    size = f"{counted(module.instruction_count, 'instructions')} in {counted(len(module.computations), 'computations')}"
+    return f"{module.entry.name} runs {words or 'no loop, branch or call'}: {size}"
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        waiting.extend(here.children)
+
+
+def _branch(module: Module, node: Node) -> Branch:
+    return Branch(_cells(module, node), tuple(_branch(module, child) for child in node.children))
+
+
+def _cells(module: Module, node: Node) -> tuple[Cell, ...]:
+    caller, computation = node.caller, node.computation
+    instructions = computation.instructions if computation is not None else ()
+    name = caller.name if caller is not None else computation.name if computation is not None else ""
+    location = module.location(caller) if caller is not None else None
+    return (
+        f"{node.branch}: {name}" if node.branch is not None else name,
+        _trips(node),
+        len(instructions) if computation is not None else None,
+        _fusions(instructions) if computation is not None else None,
+        caller.shape.padded_bytes if caller is not None else None,
+        computation.name if computation is not None else None,
+        (caller.metadata.op_name or None) if caller is not None else None,
+        str(location) if location is not None else None,
+    )
+
+
+def _trips(node: Node) -> Cell:
+    if node.caller is None or node.caller.opcode != "while":
+        return None
+    return node.trips if node.trips is not None else UNKNOWN
+
+
+def _fusions(instructions: tuple[Instruction, ...]) -> int:
+    return sum(instruction.opcode == "fusion" for instruction in instructions)

@@ -1,0 +1,153 @@
+"""`hlo schedule DUMP --critical-path MODEL`: the longest chain of instructions that wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from hlo_cli.analysis.cost.kernel_costs import Work, works_of_all
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.schedule.async_overlap import Overlap
+from hlo_cli.analysis.schedule.critical_path import CriticalPath, critical_path
+from hlo_cli.commands.shared.chips import time_model, time_notes
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted, percent, seconds_in_words
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.schedule.step_time import StepTime
+
+Model = Literal["bytes", "flops", "kernels", "time"]
+
+_WEIGHT: Final[Mapping[str, Callable[[Work], int]]] = {
+    "bytes": lambda work: work.bytes,
+    "flops": lambda work: work.flops,
+    "kernels": lambda work: work.kernels,
+}
+_MEANING: Final[Mapping[Model, str]] = {
+    "bytes": "Time by the bytes that a kernel reads and writes, as XLA's cost analysis counts them.",
+    "flops": "Time by a kernel's operations, as XLA's cost analysis counts them.",
+    "kernels": "Time by the number of kernels.",
+    "time": "Transfers take their time where they start, loops that of all their rounds.",
+}
+
+
+def report_of_path(
+    loaded: Loaded,
+    overlap: Overlap,
+    *,
+    model: Model,
+    within: Computation | None,
+    where: str | None,
+    throughput: Throughput | None = None,
+) -> Report:
+    """The instructions of the critical path, one a row, by a simple model of what takes time, or by those of a chip."""
+    computation = within or loaded.module.entry
+    works = works_of_all(computation.instructions)
+    timed = throughput if model == "time" else None
+    step = _step(overlap, timed) if timed else None
+    weights = _seconds(overlap, works, step) if step else {i: _WEIGHT[model](work) for i, work in works.items()}
+    unknown = [i for i in computation.instructions if step is not None and i in step.unknown]
+    path = critical_path(computation, weights)
+    everything = _table(loaded, overlap, path, works, weights, model, frozenset(unknown))
+    return Report(
+        "schedule",
+        _answer(computation, path, model, timed, is_known=not unknown),
+        numbers={
+            "model": model,
+            "computation": computation.name,
+            "instructions": len(path.instructions),
+            f"path{'_seconds' if timed else ''}": path.length if path.length or not unknown else None,
+            f"all{'_seconds' if timed else ''}": path.whole if path.whole or not unknown else None,
+            **({"unknown": len(unknown), "time_model": time_model(timed)} if timed else {}),
+        },
+        parts=(everything if where is None else rows_where(where, everything),),
+        notes=(*(time_notes(timed, loaded.module) if timed else ()), *_unknown_notes(unknown), *notes_of(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def _step(overlap: Overlap, throughput: Throughput) -> StepTime:
+    from hlo_cli.analysis.schedule.step_time import step_time_of
+
+    return step_time_of(overlap, throughput)
+
+
+def _seconds(overlap: Overlap, works: Mapping[Instruction, Work], step: StepTime) -> Mapping[Instruction, float]:
+    from hlo_cli.analysis.schedule.step_time import path_seconds
+
+    found = path_seconds(step, overlap)
+    return {instruction: found.get(instruction, 0.0) for instruction in works}
+
+
+def _unknown_notes(unknown: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
+    if not unknown:
+        return ()
+    number = counted(len(unknown), "instructions")
+    return (Diagnostic("note", f"{number} of unknown time: the critical path may be another one, and longer"),)
+
+
+def _answer(
+    computation: Computation, path: CriticalPath, model: Model, timed: Throughput | None, *, is_known: bool
+) -> str:
+    if not path.instructions:
+        why = f"none of its instructions costs {model}" if is_known else "the times of its instructions are unknown"
+        return f"{computation.name} has no critical path: {why}"
+    amount = f"{path.length:,} {model}"
+    if model == "bytes":
+        amount = bytes_in_words(path.length)
+    if timed is not None:
+        amount = f"{'' if is_known else 'at least '}{seconds_in_words(path.length)} on {timed.chip}"
+    chain = counted(len(path.instructions), "instructions")
+    share = f", {percent(path.length / path.whole)}% of all" if is_known else ""
+    return f"The critical path of {computation.name} is {chain} long: {amount}{share}"
+
+
+def _table(
+    loaded: Loaded,
+    overlap: Overlap,
+    path: CriticalPath,
+    works: Mapping[Instruction, Work],
+    weights: Mapping[Instruction, float],
+    model: Model,
+    unknown: frozenset[Instruction],
+) -> Table:
+    columns = (
+        Column("step", "step", "step"),
+        Column("share", "", "percent", total="sum"),
+        *((Column("seconds", "", "seconds", total="sum"),) if model == "time" else ()),
+        Column("bytes", "", "bytes", total="sum"),
+        Column("flops", "flops", "count", total="sum"),
+        Column("kernels", "kernels", "count", total="sum", person=model == "kernels"),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("opcode", "opcode", "opcode"),
+        Column("shape", "shape", "shape", rank=5),
+        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
+        Column("source", "source", "source", rank=4),
+    )
+
+    def row(instruction: Instruction) -> Row:
+        work = works[instruction]
+        location = loaded.module.location(instruction)
+        return (
+            overlap.positions.get(instruction),
+            UNKNOWN if unknown else weights[instruction] / path.length,
+            *((UNKNOWN if instruction in unknown else weights[instruction],) if model == "time" else ()),
+            work.bytes,
+            work.flops,
+            work.kernels,
+            instruction.name,
+            instruction.opcode,
+            str(instruction.shape),
+            instruction.metadata.op_name or None,
+            str(location) if location is not None else None,
+        )
+
+    return Table("path", columns, tuple(map(row, path.instructions)), noun="instructions", footnote=_MEANING[model])

@@ -1,0 +1,102 @@
+"""`hlo schedule` of many dumps: what is exposed in each module, and which modules break XLA's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_verifier import broken_rules
+from hlo_cli.commands.schedule.async_table import report_of_pairs
+from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.shared.load import Loaded, check_running
+from hlo_cli.commands.shared.per_module import Rows, Seen, asked_of_each, finish_each
+from hlo_cli.commands.shared.selection import Many
+from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+
+_COLUMNS: Final = (
+    Column("is_scheduled", "scheduled", "flag", from_width=120),
+    Column("steps", "steps", "count", from_width=120, total="sum"),
+    Column("pairs", "pairs", "count", total="sum"),
+    Column("exposed", "exposed", "count", total="sum"),
+    Column("bytes", "bytes", "bytes", total="sum"),
+    Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste"),
+    Column("blocking", "blocking", "count", total="sum", from_width=120),
+    Column("blocking_bytes", "blocking", "bytes", total="sum", from_width=120),
+)
+_TIMES: Final = (
+    Column("step_seconds", "est. step", "seconds"),
+    Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
+)
+_BOUND: Final = Column("upper_bound", "upper bound", "flag")
+_BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What is asked of every module: the same as of one alone."""
+
+    throughput: Throughput | None
+
+    def __call__(self, module: Module, given: Input) -> Seen:
+        check_running(module)
+        loaded = Loaded(module, given)
+        overlap = overlap_of(module)
+        report = report_of_pairs(loaded, overlap, within=None, where=None, argument="", throughput=self.throughput)
+        numbers = {**report.numbers, "is_scheduled": module.is_scheduled}
+        broken = tuple(each.excerpt() for each in broken_rules(module, overlap.pairs))
+        return Seen(stage_of(loaded) == "optimized", numbers, broken)
+
+
+def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Throughput | None, output: Output) -> int:
+    """Write the table, the modules first that expose most; the exit code."""
+    found = list(asked_of_each(many, reading, jobs, _Ask(throughput)))
+    seen = [each.answer for each in found if each.answer is not None]
+    unfinished = sum(not each.is_program for each in seen)
+    times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if throughput is not None else ()
+    columns = (*_COLUMNS, *times, *_BROKEN)
+    return finish_each(
+        "schedule",
+        found,
+        Rows(
+            columns,
+            lambda seen: _cells(seen, columns),
+            by="exposed_bytes" if throughput is None else "exposed_seconds",
+            findings=lambda seen: seen.broken,
+            fails=lambda seen: seen.errors > 0,
+        ),
+        answer=_answer(seen),
+        numbers={"errors": sum(each.errors for each in seen)},
+        unfinished=None if throughput is None else unfinished,
+        output=output,
+    )
+
+
+def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
+    named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
+    cells = (named[column.name] for column in columns)
+    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # a time that nobody knows, never one of 0
+
+
+def _answer(seen: Sequence[Seen]) -> str:
+    pairs, exposed, moved, waiting = (
+        sum(number_of(each.numbers[name]) or 0 for each in seen)
+        for name in ("pairs", "exposed", "bytes", "exposed_bytes")
+    )
+    words = f"{counted(len(seen), 'modules')}: "
+    if pairs:
+        verb = "is" if exposed == 1 else "are"
+        words += f"{exposed:,} of {counted(int(pairs), 'asynchronous operations')} {verb} exposed"
+        words += f", {bytes_in_words(int(waiting))} of {bytes_in_words(int(moved))}"
+    else:
+        words += "nothing is asynchronous"
+    if failing := sum(each.errors > 0 for each in seen):
+        words += f"; {failing:,} {'breaks' if failing == 1 else 'break'} XLA's rules"
+    return words

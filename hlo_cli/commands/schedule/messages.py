@@ -1,0 +1,99 @@
+"""What `hlo schedule` says of asynchronous operations in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
+from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.numbers import BYTE_UNITS, axis_unit, bytes_in_words, counted, scaled, singular
+
+
+def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Mapping[Instruction, int]) -> str:
+    """Which pairs of an overlap, and how many of their bytes, are exposed; and what is not asynchronous at all."""
+    if flights:
+        words = _pairs_in_words(flights)
+    else:
+        words = f"Nothing is asynchronous in {counted(len(overlap.sequence), 'steps')}"
+    is_scheduled = overlap.module.is_scheduled
+    if not is_scheduled:
+        words = f"Not scheduled; in the order of the text {words[0].lower()}{words[1:]}"
+    return words + _blocking_in_words(blocking, is_scheduled=is_scheduled)
+
+
+def _blocking_in_words(blocking: Mapping[Instruction, int], *, is_scheduled: bool) -> str:
+    """The end of an answer: how much is not asynchronous; before there is a schedule, how much may become so."""
+    opcodes = [each.opcode for each in blocking if is_scheduled or each.opcode in COLLECTIVES]
+    if not opcodes:
+        return ""
+    moved = bytes_in_words(sum(size for each, size in blocking.items() if each.opcode in opcodes))
+    move = "moves" if len(opcodes) == 1 else "move"
+    still = f"{_is(len(opcodes))} not" if is_scheduled else "may become"
+    return f"; {blocking_number(opcodes)}, which {move} {moved}, {still} asynchronous"
+
+
+def blocking_number(opcodes: Sequence[str]) -> str:
+    """How many there are of what is not asynchronous, and what it is.
+
+    >>> blocking_number(["infeed"]), blocking_number(["all-reduce"] * 2), blocking_number(["infeed", "outfeed"])
+    ('1 infeed', '2 collectives', '2 transfers')
+    """
+    kinds = {"collective" if each in COLLECTIVES else each for each in opcodes}
+    return counted(len(opcodes), f"{kinds.pop() if len(kinds) == 1 else 'transfer'}s")
+
+
+def _pairs_in_words(every: Sequence[Flight]) -> str:
+    """How many of the pairs overlap nothing, and how many nothing waits for."""
+    flights = [flight for flight in every if flight.done_step is not None]
+    if not flights:
+        return f"The text does not tell when {counted(len(every), _nouns(every))} {_is(len(every))} waited for"
+    lost = len(every) - len(flights)
+    return _exposed_in_words(flights) + (f"; nothing waits for {lost:,} more" if lost else "")
+
+
+def _exposed_in_words(flights: Sequence[Flight]) -> str:
+    """How many pairs are exposed, and how many of their bytes."""
+    exposed = [flight for flight in flights if flight.is_exposed]
+    total, waited = (sum(flight.total_bytes for flight in each) for each in (flights, exposed))
+    least = "at least " if any(flight.times is None for flight in flights) else ""
+    verb = "overlaps" if len(flights if len(exposed) in (0, len(flights)) else exposed) == 1 else "overlap"
+    if exposed and len(exposed) < len(flights):
+        number = f"{len(exposed):,} of {len(flights):,} {noun_of(flights)}"
+        return f"{number} {verb} nothing: {least}{_part_in_words(waited, total)} is exposed"
+    what = "nothing: all" if exposed else "other work: none"
+    return f"{all_of(flights)} {verb} {what} of {least}{bytes_in_words(total)} is exposed"
+
+
+def all_of(flights: Sequence[Flight]) -> str:
+    """All pairs: `Both all-reduces`."""
+    every = {1: "The only", 2: "Both"}.get(len(flights), f"All {len(flights):,}")
+    return f"{every} {noun_of(flights)}"
+
+
+def noun_of(flights: Sequence[Flight]) -> str:
+    """What the pairs are: `all-reduces`, in the plural unless there is one."""
+    return singular(_nouns(flights)) if len(flights) == 1 else _nouns(flights)
+
+
+def _nouns(flights: Sequence[Flight]) -> str:
+    operations = {flight.pair.operation for flight in flights}
+    noun = operations.pop() if len(operations) == 1 else "asynchronous operation"
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _part_in_words(part: int, whole: int) -> str:
+    """A number of bytes out of another, in one unit unless it is too little for that.
+
+    >>> _part_in_words(1052672, 3141636), _part_in_words(100, 200), _part_in_words(100, 1 << 20)
+    ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
+    """
+    unit = axis_unit(whole)
+    if 0 < part * 20 < 1024**unit:
+        return f"{bytes_in_words(part)} of {bytes_in_words(whole)}"
+    decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
+    return f"{scaled(part, 1024**unit, decimals)} of {scaled(whole, 1024**unit, decimals)} {BYTE_UNITS[unit]}"

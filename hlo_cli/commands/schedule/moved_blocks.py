@@ -1,0 +1,77 @@
+"""The table of what moved between two orders: from where to where, and what for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hlo_cli.analysis.memory.memory_delta import growth_of
+from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.schedule.async_pairs import is_end, is_start
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words
+from hlo_cli.report.table import Table
+from hlo_cli.transform.moved_blocks import MovedBlock
+
+_COLUMNS = (
+    Column("from", "from", "step"),
+    Column("to", "to", "step"),
+    Column("by", "by", "count", from_width=120),
+    Column("instructions", "count", "count", rank=4),
+    Column("first", "moved", "name", role="name"),
+    Column("last", "up to", "name", rank=2),
+    Column("for", "what for", rank=5),
+    Column("behind", "now behind", "name", rank=3),
+    Column("growth_bytes", "takes", "bytes", person=False),
+    Column("computation", "computation", "name", from_width=120),
+    Column("op_name", "op_name", "op_name", from_width=200, rank=1),
+)
+
+
+def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
+    """One row for each block, with the steps of its first instruction in both orders."""
+    before, after = growth_of(any_order(old)).positions, growth_of(any_order(new))
+    users: dict[Instruction, Instruction] = {}
+    for user in new.instructions:
+        for operand in user.operands:
+            users.setdefault(operand, user)
+
+    def row(block: MovedBlock) -> Row:
+        start, end = before.get(block.before[0]), after.positions.get(block.instructions[0])
+        by = None if start is None or end is None else end - start
+        first, last = block.instructions[0], block.instructions[-1]
+        grown = sum(after.bytes.get(instruction, 0) for instruction in block.instructions)
+        cells: tuple[Cell, ...] = (
+            start,
+            end,
+            by,
+            len(block.instructions),
+            first.name,
+            last.name if last is not first else None,
+            None if not by else _why(block, grown, users, is_sooner=by < 0),
+            block.behind.name if block.behind is not None else None,
+            grown,
+            first.computation.name,
+            first.metadata.op_name or None,
+        )
+        return cells
+
+    several = any(len(block.instructions) > 1 for block in blocks)
+    columns = tuple(replace(each, person=several) if each.name == "last" else each for each in _COLUMNS)
+    return Table("moved", columns, tuple(map(row, blocks)), noun="blocks", title="moved")
+
+
+def _why(block: MovedBlock, grown: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:
+    """What the move is good for, as far as the block itself tells."""
+    when = "sooner" if is_sooner else "later"
+    if any(map(is_start, block.instructions)):
+        return f"starts {when}"
+    if any(map(is_end, block.instructions)):
+        return f"waits {when}"
+    if grown and (grown < 0) == is_sooner:
+        return f"{'frees' if grown < 0 else 'takes'} {bytes_in_words(abs(grown))} {when}"
+    user = users.get(block.instructions[-1])
+    return f"for {user.name}" if is_sooner and user is not None else None

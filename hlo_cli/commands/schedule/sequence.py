@@ -1,0 +1,221 @@
+"""`hlo schedule DUMP --sequence`: every step with what is alive, what starts and ends, and what is in flight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Final
+
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
+from hlo_cli.analysis.schedule.step_time import StepTime
+from hlo_cli.commands.memspace.compiler import memory_beside
+from hlo_cli.commands.memspace.options import chosen_spaces
+from hlo_cli.commands.memspace.timeline import memory_timeline
+from hlo_cli.commands.schedule.async_table import order_notes
+from hlo_cli.commands.schedule.time import length_in_words, step_numbers
+from hlo_cli.commands.shared.chips import time_model, time_notes
+from hlo_cli.commands.shared.cost_columns import with_costs
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+
+_TIME_COLUMNS: Final = (
+    Column("begin_seconds", "at", "seconds"),
+    Column("work_seconds", "works", "seconds"),
+    Column("wait_seconds", "waits", "seconds", role="waste"),
+)
+_WORD = re.compile(r"\w+")
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+
+def report_of_steps(
+    loaded: Loaded,
+    overlap: Overlap,
+    *,
+    space: str | None,
+    within: Computation | None,
+    where: str | None,
+    throughput: Throughput | None = None,
+    columns: Collection[str] = (),
+) -> Report:
+    """One row a step, and the chart of what is alive; with a chip, when each step begins and how long it takes.
+
+    `columns` are those that the user names, which may be costs.
+    """
+    memory = memory_beside(loaded)
+    spaces = chosen_spaces(memory, space)
+    flown = _Flown(overlap)
+    times = _times_of(overlap, throughput)
+    plain = _steps_table(overlap, memory, spaces, flown, within, times)
+    steps = (overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int))
+    everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
+    table = everything if where is None else replace(rows_where(where, everything), footnote="")
+    looked = Passage("nothing", (f"None of {counted(len(everything.rows), 'steps')} is so.",))
+    parts: list[Part] = [table] if table.rows else [looked, table]
+    busiest = max(range(len(flown.bytes)), key=flown.bytes.__getitem__, default=0)
+    return Report(
+        "schedule",
+        _answer(overlap, spaces, flown, busiest, times),
+        numbers={
+            "steps": len(overlap.sequence),
+            "order": memory.order,
+            "peak_bytes": {each.name: each.peak_bytes for each in memory.spaces},
+            "most_in_flight": max(flown.number, default=0),
+            "most_bytes_in_flight": flown.bytes[busiest] if flown.bytes else 0,
+            **({**step_numbers(times), "time_model": time_model(times.throughput)} if times else {}),
+        },
+        parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
+        notes=(
+            *order_notes(overlap),
+            *(time_notes(times.throughput, loaded.module) if times else ()),
+            *notes_of(loaded),
+        ),
+        input=input_facts(loaded),
+    )
+
+
+def _times_of(overlap: Overlap, throughput: Throughput | None) -> StepTime | None:
+    if throughput is None:
+        return None
+    from hlo_cli.analysis.schedule.step_time import step_time_of
+
+    return step_time_of(overlap, throughput)
+
+
+class _Flown:
+    """At each step, what starts, what ends, and how many pairs with how many bytes are in flight."""
+
+    def __init__(self, overlap: Overlap) -> None:
+        steps = len(overlap.sequence)
+        ends = {run.computation: run.end for run in overlap.runs}
+        self.starts: dict[int, Flight] = {}
+        self.ends: dict[int, Flight] = {}
+        number, size = [0] * (steps + 1), [0] * (steps + 1)
+        for flight in overlap.flights:
+            start = flight.start_step
+            self.starts[start] = flight
+            dones = [overlap.positions[done] for done in flight.pair.dones if done in overlap.positions]
+            self.ends |= dict.fromkeys(dones, flight)
+            if not dones:
+                continue
+            # what a loop carries into its next round is in flight until that ends; from there on what begins it is
+            end = min((done for done in dones if done > start), default=ends[flight.pair.start.computation])
+            number[start] += 1
+            number[end] -= 1
+            size[start] += flight.moved_bytes
+            size[end] -= flight.moved_bytes
+        self.number = list(accumulate(number))[:-1]
+        self.bytes = list(accumulate(size))[:-1]
+
+
+def _answer(overlap: Overlap, spaces: Sequence[Space], flown: _Flown, busiest: int, times: StepTime | None) -> str:
+    words = counted(len(overlap.sequence), "steps")
+    if times is not None:
+        words += f", {length_in_words(times)}"
+    peaks = [f"{space.name} is fullest at step {space.peak:,}, {bytes_in_words(space.peak_bytes)}" for space in spaces]
+    flying = "nothing is ever in flight"
+    if overlap.flights:
+        most = max(flown.number)
+        verb = "is" if most == 1 else "are"
+        flying = f"at most {most:,} {verb} in flight, and {bytes_in_words(flown.bytes[busiest])} at step {busiest:,}"
+    return f"{words}: {'; '.join((*peaks, flying))}"
+
+
+def _steps_table(
+    overlap: Overlap,
+    memory: Memory,
+    spaces: Sequence[Space],
+    flown: _Flown,
+    within: Computation | None,
+    times: StepTime | None,
+) -> Table:
+    columns = (
+        Column("step", "step", "step"),
+        *(_TIME_COLUMNS if times else ()),
+        *(Column(_column_name(space), space.name, "bytes") for space in spaces),
+        Column("change", "change", "bytes", from_width=120),
+        Column("in_flight", "flying", "count"),
+        Column("in_flight_bytes", "flying", "bytes"),
+        Column("event", "event"),
+        Column("instruction", "instruction", "name", role="name"),
+        Column("opcode", "opcode", "opcode", rank=3),
+        Column("of", "of", "name"),
+        Column("computation", "computation", "name", from_width=120),
+        Column("shape", "shape", "shape", from_width=120),
+        Column("op_name", "op_name", "op_name", from_width=200, rank=2),
+    )
+    changes = _changes(spaces)
+    steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
+    steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
+    rows = tuple(_step_row(overlap.sequence, spaces, changes, flown, step, times) for step in steps)
+    fullest = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
+    return Table("steps", columns, rows, noun="steps", marked=frozenset(fullest))
+
+
+def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
+    """Each step with the next; a sugared start stands several times, and only the last one is its own."""
+    yield from pairwise(sequence)
+    yield from ((last, None) for last in sequence[-1:])
+
+
+def _step_row(
+    sequence: Sequence[Instruction],
+    spaces: Sequence[Space],
+    changes: Sequence[int],
+    flown: _Flown,
+    step: int,
+    times: StepTime | None,
+) -> Row:
+    instruction = sequence[step]
+    started, ended = flown.starts.get(step), flown.ends.get(step)
+    event, other = None, None
+    if started is not None:
+        event = "starts"
+        other = sequence[started.done_step].name if started.done_step is not None else UNKNOWN
+    elif ended is not None:
+        event, other = "ends", ended.pair.start.name
+    alive: list[Cell] = [space.timeline[step] for space in spaces]
+    return (
+        step,
+        *(() if times is None else _time_cells(times, sequence[step], step)),
+        *alive,
+        changes[step] if step < len(changes) else 0,
+        flown.number[step],
+        flown.bytes[step],
+        event,
+        instruction.name,
+        instruction.opcode,
+        other,
+        instruction.computation.name,
+        str(instruction.shape),
+        instruction.metadata.op_name or None,
+    )
+
+
+def _time_cells(times: StepTime, instruction: Instruction, step: int) -> Row:
+    """When a step begins, how long it works, and how long it waits."""
+    kernel, played = times.kernels.get(instruction), times.playback
+    works = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
+    waits = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
+    return played.begin_seconds[step], works, waits
+
+
+def _changes(spaces: Sequence[Space]) -> list[int]:
+    """By how many bytes more or less is alive at each step than at the one before, in all spaces shown."""
+    totals = [sum(alive) for alive in zip(*(space.timeline for space in spaces), strict=True)]
+    return [after - before for before, after in pairwise([0, *totals])]
+
+
+def _column_name(space: Space) -> str:
+    return f"{_NO_WORD.sub('_', space.name.lower()).strip('_')}_bytes"

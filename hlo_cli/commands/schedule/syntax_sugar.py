@@ -1,0 +1,87 @@
+"""`hlo schedule DUMP --desugar` and `--sugar`: asynchronous operations in their other spelling, as a diff."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.ir.module import Module
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.text import Passage
+from hlo_cli.transform.desugar import desugar
+from hlo_cli.transform.sugar import sugar
+
+Way = Literal["desugar", "sugar"]
+
+
+def respelled(module: Module, way: Way) -> Module:
+    """The module with its asynchronous operations in their other spelling.
+
+    What takes an element of a tuple by `t#0` is spelled out with the rest, but not written short: fewer readers of
+    HLO know that.
+    """
+    return desugar(module) if way == "desugar" else sugar(module, elements=False)
+
+
+def report_of_respelling(loaded: Loaded, new: Module, *, way: Way, argument: str) -> Report:
+    """The diff, and how many operations are spelled in another way now."""
+    old, path = loaded.module, loaded.input.path or "-"
+    before, after = (_count(module, way) for module in (old, new))
+    elements = _elements(new) - _elements(old)
+    words = "written out" if way == "desugar" else "written short"
+    diff = module_diff(old, new, old_name=path, new_name=f"{path}, {words}")
+    return Report(
+        "schedule",
+        _answer(way, before - after, before, elements, old.instruction_count),
+        numbers={
+            "operations": before - after,
+            "operations_left": after,
+            "elements": elements,
+            "computations_before": len(old.computations),
+            "computations_after": len(new.computations),
+        },
+        parts=(diff,) if diff.hunks else (Passage("nothing", (_why_nothing(way, before),)), diff),
+        next=_next(argument, way) if diff.hunks else (),
+        notes=notes_of(loaded),
+        input=input_facts(loaded),
+    )
+
+
+def _count(module: Module, way: Way) -> int:
+    """How many asynchronous operations are still to be spelled in the other way."""
+    spelling = "sugared" if way == "desugar" else "generic"
+    return sum(pair.spelling == spelling for pair in async_pairs(module).pairs)
+
+
+def _elements(module: Module) -> int:
+    return sum(instruction.opcode == "get-tuple-element" for instruction in module.instructions)
+
+
+def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> str:
+    if way == "sugar":
+        if not done:
+            return f"Nothing to write short among {counted(instructions, 'instructions')}"
+        part = f"{done:,} of {counted(of, 'async-starts')}" if done < of else counted(done, "async-starts")
+        return f"{part} written short, without {'its computation' if done == 1 else 'their computations'}"
+    if not (done or elements):
+        return f"Nothing to write out among {counted(instructions, 'instructions')}"
+    operations = counted(done, "asynchronous operations") if done else ""
+    taken = f"{counted(elements, 'elements')} of tuples" if elements else ""
+    return f"{' and '.join(part for part in (operations, taken) if part)} written out"
+
+
+def _why_nothing(way: Way, left: int) -> str:
+    if way == "desugar":
+        return "Short forms are such as slice-start, and t#0 for an element of t; there are none."
+    if not left:
+        return "Short forms are for an async-start that runs one operation; there is none."
+    what = "The async-start here runs" if left == 1 else f"All {left:,} async-starts here run"
+    return f"{what} several operations, or one that would be read as another when written short."
+
+
+def _next(argument: str, way: Way) -> tuple[str, ...]:
+    known = argument and argument != "-"
+    return (f"hlo schedule {argument} --{way} -o new.hlo",) if known else ()

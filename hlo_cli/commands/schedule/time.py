@@ -1,0 +1,233 @@
+"""`hlo schedule DUMP --chip NAME`: how long transfers take, and how long they are waited for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
+from hlo_cli.analysis.schedule.step_time import FlightTime, StepTime, known_part, whole
+from hlo_cli.commands.schedule.messages import all_of, blocking_number, noun_of
+from hlo_cli.commands.shared.chips import time_model, time_notes
+from hlo_cli.commands.shared.loop_brackets import loops_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted, percent, seconds_in_words
+from hlo_cli.source import Diagnostic
+
+_PARTS: Final = 1_000_000
+"""Into how many parts the axis of time is cut."""
+
+
+def step_numbers(step: StepTime) -> Mapping[str, Cell]:
+    """The time of a step and of its work, None where nothing is known; `lower_bounds` names what is partly known."""
+    work = step.work_seconds if step.work_seconds or step.is_work_known else None
+    named = (("step_seconds", step.least_seconds, step.is_known), ("work_seconds", work, step.is_work_known))
+    return {
+        **{name: seconds for name, seconds, _ in named},
+        "lower_bounds": tuple(name for name, seconds, is_known in named if seconds is not None and not is_known),
+    }
+
+
+def length_in_words(step: StepTime, noun: str = "") -> str:
+    """How long a step is on its chip, `at least` where a part of it is unknown."""
+    chip = step.throughput.chip
+    if step.least_seconds is None:
+        return f"unknown time{noun} on {chip}"
+    return f"{'' if step.is_known else 'at least '}{seconds_in_words(step.seconds)}{noun} on {chip}"
+
+
+class PairTimes:
+    """What a chip makes of the pairs that are shown: their cells, and what there is to say of them."""
+
+    def __init__(
+        self, overlap: Overlap, step: StepTime, flights: Sequence[Flight], blocking: Iterable[Instruction]
+    ) -> None:
+        self.overlap, self.step = overlap, step
+        self.flights = flights
+        self.blocking = {each: step.blocking_seconds[each] for each in blocking}
+        starts = (flight.pair.start for flight in overlap.flights)
+        self.times: Mapping[Instruction, FlightTime] = dict(zip(starts, step.flights, strict=True))
+
+    def columns(self, *, repeated: bool) -> tuple[Column, ...]:
+        """Columns for the times of a pair; `repeated` if some run more than once."""
+        return (
+            Column("wire", "wire", from_width=120),
+            Column("wire_bytes", "on wire", "bytes", from_width=200),
+            Column("devices", "devices", "count", from_width=200),
+            Column("transfer_seconds", "once", "seconds", person=repeated, from_width=120),
+            Column("total_seconds", "takes", "seconds", total="sum"),
+            Column("between_seconds", "work", "seconds", from_width=120),
+            Column("hidden_seconds", "hidden", "seconds", total="sum", from_width=120),
+            Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
+        )
+
+    def cells(self, flight: Flight) -> Row:
+        """What stands in these columns."""
+        time = self.times[flight.pair.start]
+        transfer = time.transfer
+        is_known = time.total_seconds is not None
+        is_awaited = flight.done_step is not None
+        return (
+            transfer.wire or UNKNOWN,
+            transfer.wire_bytes,
+            transfer.devices,
+            transfer.seconds if is_known else UNKNOWN,
+            time.total_seconds if is_known else UNKNOWN,
+            time.between_seconds if is_awaited and not flight.between.unknown else UNKNOWN,
+            time.hidden_seconds if is_known and is_awaited else UNKNOWN,
+            time.exposed_seconds if is_known and is_awaited else UNKNOWN,
+        )
+
+    def span_column(self) -> Column:
+        """The column of bars, over the time of the step in which every loop runs one round."""
+        loops = tuple(
+            replace(loop, start=self._part(loop.start), end=self._part(loop.end + 1))
+            for loop in loops_of(self.overlap.runs)
+            if 0 < self._axis < math.inf
+        )
+        return Column("span", "time", "span", steps=_PARTS, seconds=self._axis, loops=loops, machine=False)
+
+    def _part(self, step: int) -> int:
+        begins = self.step.playback.begin_seconds
+        return _part_at(begins[step] if step < len(begins) else self._axis, self._axis)
+
+    @property
+    def _axis(self) -> float:
+        return self.step.playback.axis_seconds
+
+    def span(self, flight: Flight) -> tuple[int, int, bool, int] | None:
+        """The bar of a pair, with the part that is waited for; none for what a loop carries into its next round."""
+        played, done = self.step.playback, flight.done_step
+        if done is None or done < flight.start_step or not 0 < self._axis < math.inf:
+            return None
+        waits_at = flight.bound_step if flight.is_sync else done
+        begin, waits_from = played.begin_seconds[flight.bound_step], played.begin_seconds[waits_at]
+        end = waits_from + played.wait_seconds.get(waits_at, 0.0)
+        first, waiting, last = (_part_at(each, self._axis) for each in (begin, waits_from, end))
+        first = min(first, _PARTS - 1)
+        time = self.times[flight.pair.start]
+        if time.total_seconds and time.exposed_seconds == time.total_seconds:
+            waiting = first
+        return first, max(last - 1, first), True, waiting if last > waiting else max(last, first + 1)
+
+    def kind_columns(self) -> tuple[Column, ...]:
+        """Columns for what an operation comes to, and which part of the step it is."""
+        return (
+            Column("total_seconds", "takes", "seconds", total="sum"),
+            Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
+            Column("step_share", "of step", "percent", total="sum"),
+        )
+
+    def kind_cells(self, name: str) -> Row:
+        """What all pairs of an operation take, with what of it is not asynchronous, which is all waited for."""
+        times = [self.times[flight.pair.start] for flight in self.flights if flight.pair.operation == name]
+        blocking = [seconds for each, seconds in self.blocking.items() if each.opcode == name]
+        total = whole((*(time.total_seconds for time in times), *blocking))
+        exposed = whole((*(time.exposed_seconds for time in times), *blocking))
+        return _or_unknown(total), _or_unknown(exposed), _or_unknown(self._share(exposed))
+
+    @property
+    def exposed_seconds(self) -> float:
+        """How long the pairs that are shown are known to be waited for."""
+        return known_part(self.times[flight.pair.start].exposed_seconds for flight in self.flights)
+
+    def numbers(self) -> Mapping[str, Cell]:
+        """The numbers of the answer, and the model that they depend on.
+
+        What has an unknown part is None, with the part that is known beside it; only the step and its work are then
+        lower bounds, and named as such.
+        """
+        times = [self.times[flight.pair.start] for flight in self.flights]
+        sums = {
+            "transfer_seconds": [time.total_seconds for time in times],
+            "exposed_seconds": [time.exposed_seconds for time in times],
+            "blocking_seconds": list(self.blocking.values()),
+        }
+        partly = {
+            f"known_{name}": known_part(found) if any(each is not None for each in found) else None
+            for name, found in sums.items()
+            if None in found
+        }
+        return {
+            **step_numbers(self.step),
+            **{name: whole(found) for name, found in sums.items()},
+            **partly,
+            "exposed_share": self._share(whole(sums["exposed_seconds"])),
+            "time_model": time_model(self.step.throughput),
+        }
+
+    def _share(self, seconds: float | None) -> float | None:
+        """Which part of the step a time is; None where either has an unknown part."""
+        return (
+            None if seconds is None or not self.step.is_known or not self.step.seconds else seconds / self.step.seconds
+        )
+
+    def answer(self) -> str:
+        """How much of a step is spent waiting, and for how many of the pairs."""
+        return self._answer() + self._blocking_in_words()
+
+    def _answer(self) -> str:
+        length = length_in_words(self.step, " a step")
+        if not self.flights:
+            return f"Nothing is asynchronous in {counted(len(self.overlap.sequence), 'steps')}: {length}"
+        if len(self._unknown) == len(self.flights):
+            number = counted(len(self.flights), "pairs")
+            return f"How long {number} {'takes' if len(self.flights) == 1 else 'take'} is unknown: {length}"
+        waiting = [flight for flight in self.flights if self.times[flight.pair.start].exposed_seconds]
+        if not waiting:
+            verb = "hides" if len(self.flights) == 1 else "hide"
+            known = ", as far as known" if self._unknown else ""
+            return f"{all_of(self.flights)} {verb} behind other work{known}: {length}"
+        few = f"{len(waiting):,} of {len(self.flights):,} {noun_of(self.flights)}"
+        number = few if len(waiting) < len(self.flights) else all_of(self.flights)
+        verb = "is" if len(waiting) == 1 else "are"
+        least = "at least " if self._unknown else ""
+        share = self._share(self.exposed_seconds) if not least else None
+        part = f", {percent(share)}% of {length}" if share is not None else f" of {length}"
+        return f"{number} {verb} waited for: {least}{seconds_in_words(self.exposed_seconds)}{part}"
+
+    @property
+    def _unknown(self) -> list[Flight]:
+        """The pairs of which nobody says how long they take."""
+        return [flight for flight in self.flights if self.times[flight.pair.start].total_seconds is None]
+
+    def _blocking_in_words(self) -> str:
+        if not self.blocking:
+            return ""
+        number = blocking_number([each.opcode for each in self.blocking])
+        verb = "is" if len(self.blocking) == 1 else "are"
+        known, total = known_part(self.blocking.values()), whole(self.blocking.values())
+        took = seconds_in_words(known) if total is not None else f"at least {seconds_in_words(known)}"
+        if total is None and all(seconds is None for seconds in self.blocking.values()):
+            took = "of unknown time"
+        return f"; {number}, {took}, {verb} not asynchronous"
+
+    def notes(self) -> Iterable[Diagnostic]:
+        """The model, and what it knows nothing of."""
+        yield from time_notes(self.step.throughput, self.overlap.module)
+        wires = [self.times[flight.pair.start].transfer.wire for flight in self._unknown]
+        blocking = [self.step.blocking[each].wire for each, seconds in self.blocking.items() if seconds is None]
+        for found, noun in ((wires, "pairs"), (blocking, "transfers that are not asynchronous")):
+            if unsaid := [wire for wire in found if wire is not None]:
+                words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
+                yield Diagnostic("note", f"{counted(len(unsaid), noun)} without a time: {words}", hint="--chips FILE")
+        if other := wires.count(None):
+            yield Diagnostic("note", f"{counted(other, 'pairs')} without a time: more is done there than bytes moved")
+        if self.step.unknown_kernels:
+            number = counted(self.step.unknown_kernels, "kernels")
+            yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")
+        if self.step.unknown_rounds:
+            number = counted(self.step.unknown_rounds, "computations")
+            yield Diagnostic("note", f"{number} in loops of unknown trip count: counted once")
+
+
+def _or_unknown(cell: float | None) -> Cell:
+    return UNKNOWN if cell is None else cell
+
+
+def _part_at(seconds: float, axis_seconds: float) -> int:
+    return min(int(seconds / axis_seconds * _PARTS), _PARTS)

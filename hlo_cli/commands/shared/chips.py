@@ -1,0 +1,134 @@
+"""`--chip NAME` and `--chips FILE`: the chip that times are estimated for, and the words that name the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import rate_in_words
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+    from hlo_cli.analysis.hardware.chips import Chip
+    from hlo_cli.ir.module import Module
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def chip_options(purpose: str) -> Callable[[_F], _F]:
+    """`--chip` and `--chips`, given to the command as two texts or None; the purpose begins the help of the first."""
+
+    def add(function: _F) -> _F:
+        for option in (
+            click.option("--chips", metavar="FILE", help="Figures of your own chips, as TOML; see hlo help chips."),
+            click.option("--chip", metavar="NAME", help=f"{purpose}: v5e, h100 …; see hlo help chips."),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+def chosen_throughput(chip: str | None, path: str | None) -> Throughput | None:
+    """What the chip asked for can do in a second; None if none was asked for.
+
+    >>> chosen_throughput("v5e", None).memory.per_second, chosen_throughput(None, None)
+    (819000000000.0, None)
+    """
+    if chip is None and path is None:
+        return None
+    from hlo_cli.analysis.hardware.chip_file import read_throughputs
+
+    own = read_throughputs(_text(path), path) if path is not None else {}
+    if chip is not None:
+        return _throughput(chip, own)
+    if len(own) == 1:
+        return next(iter(own.values()))
+    if not own:
+        raise HloError(f"{path} has no chip", hint="the figures of one stand below [chip.NAME]; see hlo help chips")
+    raise HloError(f"which chip of {path} is it: {', '.join(own)}?", hint="say so with --chip NAME")
+
+
+def time_model(throughput: Throughput) -> Mapping[str, Cell]:
+    """The model of an estimate for those who read JSON: the chip, and every figure with its source."""
+    return {
+        "chip": throughput.chip,
+        "figures": tuple(
+            {"figure": name, "unit": f"{unit}/second", "per_second": rate.per_second, "source": rate.source}
+            for name, unit, rate in figures_of(throughput)
+        ),
+    }
+
+
+def figures_of(throughput: Throughput) -> Iterator[tuple[str, str, Rate]]:
+    """The name, the unit and the rate of everything that is known of a chip.
+
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
+    >>> [name for name, _, _ in figures_of(throughput_of("v5e"))]
+    ['bf16', 's8', 's4', 'memory', 'links', 'host']
+    """
+    for kind, rate in throughput.flops.items():
+        yield kind, "flop", rate
+    for name, wire in (("memory", throughput.memory), ("links", throughput.links), ("host", throughput.host)):
+        if wire is not None:
+            yield name, "byte", wire
+
+
+def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]:
+    """The model of an estimate in one sentence, and whether the module is for another kind of chip.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
+    >>> note, = time_notes(throughput_of("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
+    >>> print(note.message)
+    times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; hlo help chips says how
+    """
+    from hlo_cli.analysis.hardware.chips import CHIPS
+    from hlo_cli.analysis.hardware.target import target_of
+
+    peak = next(((kind, throughput.flops[kind]) for kind in ("bf16", "f16", "f32") if kind in throughput.flops), None)
+    figures = [f"{rate_in_words(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
+    wires = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
+    figures += [f"{rate_in_words(rate.per_second, 'B')} {name}" for name, rate in wires]
+    chip = next((chip for chip in CHIPS if chip.name == throughput.chip), None)
+    which = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
+    words = f"times are estimates for {throughput.chip}{which}: {', '.join(figures)}"
+    other = mismatch(chip, target_of(module))
+    said = (f"{words}; hlo help chips says how", *((other,) if other else ()))
+    return tuple(Diagnostic("note", message) for message in said)
+
+
+def mismatch(chip: Chip | None, target: str | None) -> str:
+    """What to say if a dump is for another kind of chip; nothing if it is not, or nobody knows.
+
+    >>> from hlo_cli.analysis.hardware.chips import find_chip
+    >>> mismatch(find_chip("v5e"), "gpu"), mismatch(find_chip("v5e"), None)
+    ('v5e is a TPU, but the dump is for a GPU', '')
+    """
+    if chip is None or target is None or target == chip.target:
+        return ""
+    return f"{chip.name} is a {chip.target.upper()}, but the dump is for a {target.upper()}"
+
+
+def _throughput(chip: str, own: Mapping[str, Throughput]) -> Throughput:
+    from hlo_cli.analysis.hardware.chip_specs import throughput_of
+
+    try:
+        return throughput_of(chip, own)
+    except HloError as error:
+        if not own:
+            raise
+        raise HloError(f"{error.diagnostic.message}, and {', '.join(own)}", hint=error.diagnostic.hint) from error
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise HloError(f"cannot read {path}: {reason}") from error

@@ -1,0 +1,64 @@
+"""What instructions cost, as columns of tables that have a row for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.cost_analysis import costs_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.table import Table
+
+_COLUMNS: Final = (
+    Column("flops", "flops", "count", total="sum"),
+    Column("transcendentals", "transc.", "count", total="sum"),
+    Column("bytes", "moved", "bytes", total="sum"),
+    Column("intensity", "flop/B", "count"),
+)
+
+
+def with_costs(table: Table, instructions: Iterable[Instruction], module: Module, asked: Iterable[str]) -> Table:
+    """The table with the costs of the instructions of its rows, if any of these columns is among those asked for.
+
+    They take a cost analysis, which nobody should wait for who does not want it. A call costs all that it calls, so
+    what stands in several computations is not summed, nor what stands there twice. What is of unknown cost, or calls
+    what is, has no figures; the footnote tells the least that all cost together.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
+    >>> table = Table("instructions", (Column("name", "name"),), (("r",),))
+    >>> with_costs(table, [module.entry.root], module, ("name", "bytes")).rows
+    (('r', 4, 0, 48, 0.08333333333333333),)
+    """
+    if {column.name for column in _COLUMNS}.isdisjoint(asked):
+        return table
+    listed, costs = tuple(instructions), costs_of(module)
+    is_summed = len({each.computation for each in listed}) == 1 and len(set(listed)) == len(listed)
+    columns = _COLUMNS if is_summed else (replace(column, total=None) for column in _COLUMNS)
+    found = [costs[instruction] for instruction in listed]
+    rows = tuple((*row, *_cells(cost)) for row, cost in zip(table.rows, found, strict=True))
+    footnote = _footnote(found) if is_summed else table.footnote
+    return replace(table, columns=(*table.columns, *columns), rows=rows, footnote=footnote)
+
+
+def _cells(cost: Cost) -> Row:
+    if cost.unknown:
+        return (UNKNOWN,) * len(_COLUMNS)
+    return round(cost.flops), round(cost.transcendentals), round(cost.bytes_accessed), cost.intensity
+
+
+def _footnote(found: Sequence[Cost]) -> str:
+    """What stands in place of sums that have unknown parts."""
+    unknown = sum(cost.unknown for cost in found)
+    if not unknown:
+        return ""
+    flops, transcendentals = round(sum(c.flops for c in found)), round(sum(c.transcendentals for c in found))
+    moved = round(sum(c.bytes_accessed for c in found))
+    words = f"at least {flops:,} flops, {transcendentals:,} transcendentals and {bytes_in_words(moved)} moved"
+    return f"{words}; {counted(unknown, 'operations')} of unknown cost"

@@ -1,0 +1,80 @@
+"""A module as the user chose it, with the input it came from, and what every report says of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.selection import Many, one_or_many
+from hlo_cli.inputs.input import Input
+from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import counted
+from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.syntax.read import read_module
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A module with the input it was read from."""
+
+    module: Module
+    input: Input
+
+
+def load(
+    arguments: Sequence[str],
+    reading: Reading,
+    *,
+    each: bool = False,
+    jobs: int | None = None,
+    about_one: Sequence[str] = (),
+) -> Loaded | Many:
+    """The module that the arguments name, read; or all of them, not read yet, where each is to get a row."""
+    chosen = one_or_many(arguments, reading, each=each, jobs=jobs, about_one=about_one)
+    return chosen if isinstance(chosen, Many) else read_one(chosen, reading)
+
+
+def load_one(arguments: Sequence[str], reading: Reading, *, about: str = "this") -> Loaded:
+    """The one module that the arguments name; HloError where there are several. `about` is what asks for one."""
+    loaded = load(arguments, reading, about_one=(about,))
+    assert isinstance(loaded, Loaded)
+    return loaded
+
+
+def read_one(chosen: Input, reading: Reading) -> Loaded:
+    """The module of an input."""
+    return Loaded(read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape), chosen)
+
+
+def check_running(module: Module) -> None:
+    """HloError where the text ends before its entry computation does, for questions about what runs as a whole.
+
+    What lives when, and what overlaps, cannot be told from a part: the last computation there may be any.
+    """
+    if module.errors and (module.entry.root is None or "ENTRY" not in module.source.text):
+        cut = Diagnostic("error", "the entry computation is not whole, so what runs when cannot be told")
+        raise HloError.of((cut, *module.errors))
+
+
+def input_facts(loaded: Loaded) -> dict[str, Cell]:
+    """What a machine should know of the input that a report is about."""
+    return {
+        "path": loaded.input.path or "-",
+        "module": loaded.module.name,
+        "stage": loaded.input.stage,
+        "target": target_of(loaded.module),
+    }
+
+
+def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """Facts about the reading: what was chosen, and what was kept as text."""
+    return (*(Diagnostic("note", note) for note in loaded.input.notes), *loaded.module.notes)
+
+
+def what_was_read(module: Module) -> str:
+    """What to say beside errors: how much was read in spite of them."""
+    return f"{counted(module.instruction_count, 'instructions')} were read" if module.errors else ""

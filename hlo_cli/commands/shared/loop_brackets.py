@@ -1,0 +1,26 @@
+"""The loops of a schedule, as pictures bracket them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hlo_cli.analysis.dataflow.flat_schedule import Run
+from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.loop import Loop
+
+
+def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
+    """Bodies of loops, with how often they run; conditions, branches and calls are no loops.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
+    >>> list(loops_of(memory_of(parse_module("r = f32[2] negate(f32[2] p)")).runs))
+    []
+    """
+    for run in runs:
+        caller = run.caller
+        if caller is None or caller.opcode != "while" or run.computation is not caller.called_computations[0]:
+            continue
+        trips = trip_count(caller)
+        yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)

@@ -1,0 +1,177 @@
+"""Many dumps in one table: a row for each module, and what could not be read."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from hlo_cli.commands.shared.io_options import Output, Reading, finish
+from hlo_cli.commands.shared.per_module_options import processes
+from hlo_cli.commands.shared.selection import Many, no_module
+from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.render.progress import watched
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.scan_modules import Ask, Asked, Reader, ask_each
+from hlo_cli.source import Diagnostic
+
+Answer = TypeVar("Answer")
+
+
+def asked_of_each(many: Many, reading: Reading, jobs: int | None, ask: Ask[Answer]) -> Iterator[Asked[Answer]]:
+    """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
+    if many.inputs:
+        yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
+        return
+    asked = ask_each(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
+    is_any = False
+    for each in watched(asked, len(many.pieces), "dumps"):
+        is_any = True
+        yield each
+    if not is_any:
+        raise no_module(many, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the report of one module of many says in numbers, and which rules the module breaks."""
+
+    is_program: bool
+    numbers: Mapping[str, Cell]
+    broken: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many rules are broken."""
+        return sum(each.severity == "error" for each in self.broken)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Answer]):
+    """How a command shows the answers of many modules: the columns, and a row's cells in them.
+
+    `by` is the column that they are ordered by, `findings` what every module breaks of the rules that the command holds
+    it to, and `fails` whether it is to blame for exit code 1.
+    """
+
+    columns: Sequence[Column]
+    cells: Callable[[Answer], Row]
+    by: str
+    findings: Callable[[Answer], Sequence[Diagnostic]] = lambda _: ()
+    fails: Callable[[Answer], bool] = lambda _: False
+
+
+def finish_each(
+    command: str,
+    found: Sequence[Asked[Answer]],
+    rows: Rows[Answer],
+    *,
+    answer: str,
+    output: Output,
+    numbers: Mapping[str, Cell] | None = None,
+    unfinished: int | None = None,
+) -> int:
+    """Write a table with a row for each module, also for one that cannot be read; the exit code is that of the worst.
+
+    It is 2 if any is not read whole, else 1 if any fails. `unfinished` says how many modules are no programs yet, where
+    that makes their numbers upper bounds.
+    """
+    failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
+    table = _failing_first(_table(found, rows).sort(rows.by), failing)
+    answers = [each.answer for each in found if each.answer is not None]
+    problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
+    unread = len(found) - len(answers)
+    answer += f"; {unfinished:,} not optimized yet (upper bounds)" if unfinished else ""
+    answer += f"; {unread:,} cannot be read" if unread else ""
+    bounds: Mapping[str, Cell] = {} if unfinished is None else {"upper_bounds": unfinished}
+    report = Report(
+        command,
+        answer,
+        numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
+        parts=(table,),
+        next=_next(command, table),
+    )
+    verb = "was" if len(answers) == 1 else "were"
+    told = [finding for each in answers for finding in rows.findings(each)]
+    code = finish(report, output, (*problems, *told), read=f"{counted(len(answers), 'modules')} {verb} read")
+    return code if problems else int(any(map(rows.fails, answers)))
+
+
+def _named(path: str, problem: str) -> str:
+    """A problem with the path before it, unless it names it itself, as that of a file that is not there."""
+    return problem if path in problem else f"{path}: {problem}"
+
+
+def _failing_first(table: Table, paths: Container[str]) -> Table:
+    """The table with the rows on top that decide the exit code, so that a screen never leaves them out."""
+    at = table.column_index("path")
+    failing = [row for row in table.rows if row[at] in paths]
+    others = [row for row in table.rows if row[at] not in paths]
+    return replace(table, rows=(*failing, *others), marked=frozenset(range(len(failing))))
+
+
+def _next(command: str, table: Table) -> tuple[str, ...]:
+    """What tells all of the module on top."""
+    path = table.rows[0][table.column_index("path")] if table.rows else "-"
+    return (shlex.join(("hlo", command, path)),) if isinstance(path, str) and path != "-" else ()
+
+
+def _table(found: Sequence[Asked[Answer]], rows: Rows[Answer]) -> Table:
+    has_unread = any(each.answer is None for each in found)
+    around = (
+        Column("module", "module", "name", role="name"),
+        Column("stage", "stage", from_width=120),
+        *rows.columns,
+        Column("dump", "dump", "name", machine=False),
+        Column("path", "file", person=False),
+        Column("problem", "problem", person=has_unread, rank=1),
+    )
+    unknown = (UNKNOWN,) * len(rows.columns)
+    cells = tuple(
+        (
+            each.module,
+            each.stage,
+            *(unknown if each.answer is None else rows.cells(each.answer)),
+            dump,
+            each.path,
+            each.problem or None,
+        )
+        for each, dump in zip(found, short_paths([each.path for each in found]), strict=True)
+    )
+    return Table("modules", around, cells, noun="modules")
+
+
+def short_paths(paths: Sequence[str]) -> list[str]:
+    """The paths for a person: without the folder they share, and without files named after nothing but a stage.
+
+    Two files never come to the same text: those that would keep more of their paths.
+
+    >>> short_paths(["d/a/after_optimizations.txt", "d/b/after_optimizations.txt", "d/c.hlo"])
+    ['a/', 'b/', 'c.hlo']
+    >>> short_paths(["d/a/before_optimizations.txt", "d/a/after_optimizations.txt", "d/c.hlo"])
+    ['a/before_optimizations.txt', 'a/after_optimizations.txt', 'c.hlo']
+    """
+    folders = {os.path.dirname(path) for path in paths}
+    shared = os.path.commonpath(folders) if len(folders) > 1 and len(set(map(os.path.isabs, folders))) == 1 else ""
+    whole = [os.path.relpath(path, shared) if shared else path for path in paths]
+    shortest = [_without_stage(path) for path in whole]
+    files: dict[str, set[str]] = {}
+    for spellings in (shortest, whole):
+        for spelling, path in zip(spellings, paths, strict=True):
+            files.setdefault(spelling, set()).add(path)
+    return [
+        next((spelling for spelling in (short, longer) if files[spelling] == {path}), path)
+        for short, longer, path in zip(shortest, whole, paths, strict=True)
+    ]
+
+
+def _without_stage(path: str) -> str:
+    folder, name = os.path.split(path)
+    dump = parse_dump_name(name)
+    return f"{folder}/" if folder and dump is not None and dump.label is None else path

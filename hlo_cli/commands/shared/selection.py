@@ -1,0 +1,143 @@
+"""One module or many: what every command does with whatever number of modules its inputs hold.
+
+The rule: inputs that hold one module get the whole answer about it; inputs that hold several, or `--each`, get a row
+for each, and every module is held to what the command checks. A question that only one module can answer is an error
+where there are several, so that none is passed over in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.inputs.directory import without_dumps
+from hlo_cli.inputs.dumps import parse_dump_name
+from hlo_cli.inputs.each import Piece, pieces_of, read_piece
+from hlo_cli.inputs.input import Input
+from hlo_cli.source import HloError
+
+_NAMED = 3
+"""How many inputs an error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """The modules of several inputs: files that are read when their turn comes, or what one file was found to hold."""
+
+    arguments: tuple[str, ...]
+    pieces: tuple[Piece, ...] = ()
+    inputs: tuple[Input, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where they are, in words.
+
+        >>> Many(("dump/",)).place, Many(("a.txt", "b.txt")).place
+        ('dump/', 'these 2 inputs')
+        """
+        return self.arguments[0] if len(self.arguments) == 1 else f"these {len(self.arguments)} inputs"
+
+    @property
+    def number(self) -> str:
+        """How many files there are to read, in words: several, where nobody knows yet which of them hold HLO."""
+        return "several" if any(piece.is_guess for piece in self.pieces) else f"{len(self.pieces):,}"
+
+
+def every_module(arguments: Sequence[str], reading: Reading) -> Many:
+    """All modules that the arguments name, whatever their number.
+
+    >>> [piece.path for piece in every_module(["a.txt", "b.txt"], Reading()).pieces]
+    ['a.txt', 'b.txt']
+    """
+    pieces = pieces_of(arguments, stage=reading.stage, module=reading.module)
+    return Many(tuple(arguments) or ("-",), tuple(pieces))
+
+
+def one_or_many(
+    arguments: Sequence[str],
+    reading: Reading,
+    *,
+    each: bool = False,
+    jobs: int | None = None,
+    about_one: Sequence[str] = (),
+) -> Input | Many:
+    """The module that the arguments name, or all of them where there are several or `--each` or `--jobs` ask for rows.
+
+    `about_one` are the options given that a single module answers: HloError if there are several, or if rows are asked
+    for beside them.
+    """
+    if each or jobs is not None:
+        if about_one:
+            raise HloError(f"{'--each' if each else '--jobs'} and {about_one[0]} do not go together")
+        return every_module(arguments, reading)
+    found = _found(every_module(arguments, reading), reading)
+    if isinstance(found, Many):
+        if about_one:
+            raise _about_one(about_one[0], found)
+        return found
+    return _told(found, arguments, reading)
+
+
+def no_module(many: Many, reading: Reading) -> HloError:
+    """The error for inputs that hold no module, or none of the wanted name."""
+    arguments = many.arguments
+    if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
+        return without_dumps(arguments[0])
+    wanted = "HLO" if reading.module is None else f"module {reading.module}"
+    wanted += "" if reading.stage is None else f" of stage {reading.stage}"
+    more = " …" if len(arguments) > _NAMED else ""
+    return HloError(f"there is no {wanted} in {' '.join(arguments[:_NAMED])}{more}")
+
+
+def _found(many: Many, reading: Reading) -> Input | Many:
+    """What the files hold, as far as that decides between one and many."""
+    if sum(piece.is_certain for piece in many.pieces) > 1:
+        return many
+    found: list[Input] = []
+    for piece in many.pieces:
+        try:
+            found += read_piece(piece)
+        except (HloError, OSError):
+            if len(many.pieces) > 1:
+                return many  # what cannot be read has a row of its own
+            raise
+        if len(found) > 1 and len(many.pieces) > 1:
+            return many
+    if not found:
+        raise no_module(many, reading)
+    return found[0] if len(found) == 1 else Many(many.arguments, inputs=tuple(found))
+
+
+def _told(chosen: Input, arguments: Sequence[str], reading: Reading) -> Input:
+    """A module with a note that says which it is, where `--module` chose it among several."""
+    if reading.module is None:
+        return chosen
+    there = every_module(arguments, replace(reading, module=None))
+    note = f"{chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
+    return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
+
+
+def _about_one(option: str, many: Many) -> HloError:
+    """The error for a question about one module of several, with the one that was probably meant: the largest."""
+    if many.inputs:
+        names = [(each.names, each.source.name, each.size) for each in many.inputs]
+    else:
+        dumps = ((piece.path, parse_dump_name(os.path.basename(piece.path))) for piece in many.pieces)
+        names = [(dump.names if dump else (), path, _size(path)) for path, dump in dumps]
+    shared = [name for known, _, _ in names for name in known]
+    known, path, _ = max(names, key=lambda each: each[2])
+    name = next((name for name in known if shared.count(name) == 1), None)
+    choice = f"--module {shlex.quote(name)} selects the largest" if name else f"name one, such as {shlex.quote(path)}"
+    holds = "hold" if len(many.arguments) > 1 else "holds"
+    number = many.number if many.pieces else f"{len(names):,}"
+    return HloError(f"{option} is about one module, and {many.place} {holds} {number}", hint=choice)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -1,0 +1,74 @@
+"""Shapes on the command line: typed as text, or named in a dump as DUMP:NAME."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import Reading
+    from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.shape import Shape
+
+_LOOKS_LIKE_HLO = re.compile(
+    r"[ \t\n]*"
+    r"(?:\(|b\(|(?:[a-z][a-z0-9]*+|[A-Z][A-Z0-9]*+)\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
+)
+_ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An instruction of a dump, the shape of it or of an element of its tuple, and the dump."""
+
+    instruction: Instruction
+    shape: Shape
+    loaded: Loaded
+
+
+def shape_text(argument: str, reading: Reading) -> str | None:
+    """The shape or instruction that an argument writes or, as DUMP:NAME, points at; None for a dump."""
+    if argument == "-" or os.path.exists(argument):
+        return None
+    if is_written(argument):
+        return argument
+    named = named_in(argument, reading)
+    return str(named.shape) if named is not None else None
+
+
+def is_written(argument: str) -> bool:
+    """Whether an argument is a shape or an instruction as text."""
+    return _LOOKS_LIKE_HLO.match(argument) is not None or _begins_with_a_type(argument)
+
+
+def _begins_with_a_type(argument: str) -> bool:
+    """Whether an element type and a bracket come first, as in a shape that is not closed."""
+    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+
+    word, bracket, _ = argument.partition("[")
+    return bool(bracket) and word.strip().lower() in PRIMITIVE_TYPES
+
+
+def named_in(argument: str, reading: Reading) -> Named | None:
+    """What an argument DUMP:NAME or DUMP:NAME{1} points at; None for others."""
+    dump, colon, name = argument.rpartition(":")
+    if not colon or not os.path.exists(dump) or os.path.exists(argument):
+        return None
+    from hlo_cli.commands.shared.load import load_one
+    from hlo_cli.ir.shape import subshape
+
+    element = _ELEMENT.fullmatch(name)
+    loaded = load_one((dump,), reading, about=argument)
+    instruction = loaded.module.instruction(element[1] if element else name)
+    index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
+    shape = subshape(instruction.shape, index)
+    if shape is None:
+        raise HloError(
+            f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
+        )
+    return Named(instruction, shape, loaded)

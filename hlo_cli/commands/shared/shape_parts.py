@@ -1,0 +1,254 @@
+"""The parts of the report of one array: its text underlined, its steps into memory, its numbers, its drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo_cli.analysis.layout.shape_tokens import Piece, shape_pieces
+from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
+from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
+from hlo_cli.commands.shared.shape_descriptions import LABELS, meaning_of, stride_meaning
+from hlo_cli.commands.shared.shape_figure import dimension_names, figure_of
+from hlo_cli.ir.layout import COMBINE, Tile
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
+from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Part
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import Diagnostic
+
+_STEPS = (
+    Column("step", "step"),
+    Column("shown_sizes", "sizes", "index", machine=False, align="left"),
+    Column("elements", "elements", "count"),
+    Column("bytes", "bytes", "bytes", exact=True),
+    Column("remark", ""),
+    Column("kind", "kind", person=False),
+    Column("sizes", "sizes", person=False),
+    Column("padding", "padding", person=False),
+    Column("reshape", "reshape", person=False),
+    Column("transpose", "transpose", person=False),
+)
+
+
+MOST_DRAWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A shape that somebody typed: whether a layout was written, and the TPU whose default layout it got."""
+
+    shape: Shape
+    is_layout_written: bool
+    generation: str | None = None
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def has_layout(self) -> bool:
+        """Whether there is a layout to show."""
+        return self.is_layout_written or self.generation is not None
+
+
+def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
+    """The underlined text, the steps into memory if there are any, and the strides."""
+    parts: list[Part] = [_anatomy(explained, array)]
+    steps = layout_steps(array)
+    if len(steps) > 1:
+        parts.append(_steps_table(array, steps))
+    sentences = [*_sentences(steps), *_stride_sentences(array)]
+    return [*parts, Passage("arithmetic", tuple(sentences))] if sentences else parts
+
+
+def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
+    """Everything about an array that is a number, for machines.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> numbers = shape_numbers(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
+    >>> numbers["physical_dimensions"], numbers["tile_counts"], numbers["padding_bytes"]
+    ((38, 1, 4, 128, 2, 1), ((38, 1), (4, 128)), 35824)
+    """
+    layout = shape.layout
+    return {
+        "type": shape.element_type.name,
+        "dimensions": tuple(UNKNOWN if d == UNBOUNDED else d for d in shape.dimensions),
+        "dynamic_dimensions": shape.dynamic_dimensions,
+        "minor_to_major": layout.minor_to_major,
+        "tiles": tuple(_tile_cells(tile) for tile in layout.tiles),
+        "elements": shape.elements,
+        "slots": shape.slots,
+        "logical_bytes": shape.logical_bytes,
+        "padded_bytes": shape.padded_bytes,
+        "padding_bytes": shape.padded_bytes - shape.metadata_bytes - shape.logical_bytes,
+        "metadata_bytes": shape.metadata_bytes,
+        "physical_dimensions": shape.tiling.physical,
+        "tile_counts": tuple(step.counts for step in layout_steps(shape) if step.kind == "cut"),
+        "stride_bytes": logical_strides(shape),
+        "physical_stride_bytes": physical_strides(shape),
+        "true_rank": true_rank(shape),
+        "memory_space": layout.memory_space,
+        "element_size_in_bits": shape.element_bits,
+    }
+
+
+def drawing_answer(shape: ArrayShape) -> str:
+    """The sentence above a drawing: how many slots, and what its signs mean.
+
+    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> drawing_answer(parse_shape("f32[3,5]{1,0:T(2,2)}"))
+    '24 slots for 15 elements; · is padding; boxes are tiles of 2 × 2'
+    """
+    if not shape.slots:
+        return "No slots: a size is 0"
+    padded = shape.slots != shape.elements
+    said = [f"{counted(shape.slots, 'slots')} for {counted(shape.elements, 'elements')}; · is padding"]
+    said = said if padded else [f"{counted(shape.slots, 'slots')}, no padding"]
+    sizes = [_tile_in_words(tile) for tile in shape.layout.tiles]
+    if len(sizes) > 1 and all(len(tile.dimensions) == 1 for tile in shape.layout.tiles[:2]):
+        said.append(f"boxes {sizes[0]} in rows of {sizes[1]}" + (f", ┊ {sizes[2]}" if len(sizes) > 2 else ""))
+    elif len(sizes) > 1:
+        said.append(f"boxes {sizes[0]}, ┊ parts {sizes[1]}")
+    elif sizes:
+        said.append(f"boxes are tiles of {sizes[0]}")
+    return "; ".join(said)
+
+
+def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[tuple[int, ...]] = ()) -> list[Part]:
+    """One drawing for each shape, titled if there are several; of many only the first."""
+    drawn = [(name, shape) for name, shape in shapes if shape.slots]
+    parts: list[Part] = [
+        figure_of(shape, elements=elements, title=f"{name} {shape}".strip() if len(shapes) > 1 else "")
+        for name, shape in drawn[:MOST_DRAWN]
+    ]
+    if (more := len(shapes) - len(parts)) and len(shapes) > 1:
+        parts.append(Passage("not_drawn", (f"{counted(more, 'more arrays')} not drawn",)))
+    return parts
+
+
+def shape_segments(
+    pieces: Sequence[Piece], first: int, shape: ArrayShape, *, numbered: bool = False, target: str | None = None
+) -> tuple[list[Segment], list[Explanation]]:
+    """The pieces of an array as segments of an anatomy whose parts count from `first`, and what they mean."""
+    segments: list[Segment] = []
+    explanations: list[Explanation] = []
+    for piece in pieces:
+        part = None if piece.role == "between" else first + len(explanations)
+        segments.append(Segment(piece.text, part))
+        if part is not None:
+            value = piece.text.replace(",", " ") if piece.role in ("sizes", "order") else piece.text
+            meaning = meaning_of(piece, shape, numbered=numbered, target=target)
+            explanations.append(Explanation(part, LABELS[piece.role], value, meaning))
+    return segments, explanations
+
+
+def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
+    target = "tpu" if array.layout.tiles else None
+    pieces = shape_pieces(explained.shape, layout=explained.has_layout)
+    segments, explanations = shape_segments(pieces, 0, array, target=target)
+    if not explained.has_layout and array.rank:
+        order = meaning_of(Piece("", "order"), array)
+        explanations.append(Explanation(None, "order", "none written", order))
+        explanations.append(Explanation(None, "tile", "none written", "no padding, as on CPU and GPU"))
+    return Anatomy("shape", tuple(segments), tuple(explanations))
+
+
+def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
+    names = dimension_names(array.rank)
+    rows = tuple(
+        (
+            _step_name(step, array),
+            f"[{', '.join(map(str, step.sizes))}]",
+            step.elements,
+            step.bytes,
+            _remark(step, array, names),
+            step.kind,
+            step.sizes,
+            step.padding or None,
+            step.reshape or None,
+            step.transpose or None,
+        )
+        for step in steps
+    )
+    return Table("steps", _STEPS, rows, noun="steps", limit=0)
+
+
+def _step_name(step: LayoutStep, shape: ArrayShape) -> str:
+    match step.kind:
+        case "cut":
+            return f"cut by {','.join(map(str, step.cut))}"
+        case "order":
+            return "order " + "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+        case "extend":
+            return "add 1s"
+        case "combine":
+            return "fold *"
+        case "align":
+            return f"align to {shape.layout.tail_padding_alignment_in_elements}"
+        case "split":
+            return "largest part"
+        case "metadata":
+            return "dynamic sizes"
+        case _:
+            return step.kind
+
+
+def _remark(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
+    match step.kind:
+        case "order":
+            return "now " + ", ".join(names[d] for d in step.transpose)
+        case "extend":
+            return "in front: the tile has more dimensions"
+        case "combine":
+            at = step.position
+            return f"{step.before[at]} × {step.before[at + 1]} = {step.sizes[at]}"
+        case "pad":
+            return ", ".join(_added(step, shape, names))
+        case "cut":
+            counts = " × ".join(f"{count:,}" for count in step.counts)
+            return f"{counts} {'tiles' if step.counts != (1,) else 'tile'}" if not step.level else f"{counts} in each"
+        case "split":
+            return "SC divides the rest"
+        case "metadata":
+            return f"+ {counted(shape.metadata_bytes, 'bytes')} for sizes"
+        case _:
+            return ""
+
+
+def _added(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> list[str]:
+    groups = [each.dimensions for each in physical_dimensions(shape)] if not step.level else []
+    called = ["".join(names[d] for d in group) for group in groups]
+    return [
+        f"{(called[at] if at < len(called) else '') or step.before[at]} + {extra:,}"
+        for at, extra in enumerate(step.padding)
+        if extra
+    ]
+
+
+def _sentences(steps: Sequence[LayoutStep]) -> list[str]:
+    """What a cut is, in the words of XLA's page on tiled layout, where it moves anything."""
+    return [
+        f"cut by {','.join(map(str, step.cut))}: reshape to [{', '.join(map(str, step.reshape))}], "
+        f"transpose ({', '.join(map(str, step.transpose))})"
+        for step in steps
+        if step.kind == "cut" and step.transpose != tuple(range(len(step.transpose)))
+    ]
+
+
+def _stride_sentences(shape: ArrayShape) -> list[str]:
+    if not shape.slots or not shape.rank:
+        return []
+    strides = ", ".join("-" if stride is None else str(stride) for stride in physical_strides(shape))
+    in_memory = f"strides in memory: [{strides}] bytes" if shape.layout.tiles else ""
+    return [said for said in (in_memory, stride_meaning(shape)) if said]
+
+
+def _tile_in_words(tile: Tile) -> str:
+    return str(tile) if COMBINE in tile.dimensions else " × ".join(f"{size:,}" for size in tile.dimensions)
+
+
+def _tile_cells(tile: Tile) -> tuple[Cell, ...]:
+    return tuple("*" if size == COMBINE else size for size in tile.dimensions)

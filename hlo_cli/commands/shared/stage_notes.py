@@ -1,0 +1,51 @@
+"""What is said first of a module that is not the program yet: that its numbers are upper bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hlo_cli.analysis.query.program_stage import ProgramStage, program_stage
+from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.report import Report
+
+
+def stage_of(loaded: Loaded) -> ProgramStage:
+    """How far the compiler is with a module, as its text and the name of its file tell."""
+    return program_stage(loaded.module, loaded.input.stage)
+
+
+def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
+    """An answer about what a program takes, told as an upper bound where the compiler is not done with it.
+
+    `name` is the module's, which stays as it is where the answer begins with it.
+
+    >>> bounded("Takes 3 GiB", "optimized")
+    'Takes 3 GiB'
+    >>> bounded("Nothing is asynchronous: 3 µs a step", "before optimization")
+    'Before optimization, so these are upper bounds: nothing is asynchronous: 3 µs a step'
+    >>> bounded("HBM peaks at 3 GiB", "during optimization")
+    'During optimization, so these are upper bounds: HBM peaks at 3 GiB'
+    """
+    if stage == "optimized":
+        return answer
+    is_word = (answer[1:2].islower() or answer[1:2] == " ") and not (name and answer.startswith(name))
+    rest = f"{answer[:1].lower()}{answer[1:]}" if is_word else answer
+    return f"{stage[:1].upper()}{stage[1:]}, so these are upper bounds: {rest}"
+
+
+def bounded_report(report: Report, loaded: Loaded) -> Report:
+    """A report of times, told as upper bounds where the compiler is not done with the module."""
+    stage = stage_of(loaded)
+    numbers = {**report.numbers, **stage_numbers(stage)}
+    return replace(report, answer=bounded(report.answer, stage, name=loaded.module.name), numbers=numbers)
+
+
+def stage_numbers(stage: ProgramStage) -> Mapping[str, Cell]:
+    """The same for machines.
+
+    >>> stage_numbers("before optimization")
+    {'program_stage': 'before optimization', 'upper_bound': True}
+    """
+    return {"program_stage": stage, "upper_bound": stage != "optimized"}

@@ -1,0 +1,112 @@
+"""`--where EXPR`: the option, and the tests that it states of instructions, values and rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.dataflow.values import Value
+    from hlo_cli.analysis.query.where import FieldValue, Kind, Predicate
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_T = TypeVar("_T")
+_OF_UNITS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("count", "seconds", "ratio", "step", "line", "address"), "count"),
+    "bytes": "bytes",
+    "percent": "share",
+    "flag": "flag",
+    "name": "name",
+    "shape": "shape",
+}
+"""What the units of columns are as kinds of fields; all others are text."""
+
+
+def where_option(function: _F) -> _F:
+    """`--where`: given to the command as text, or None."""
+    return click.option("--where", metavar="EXPR", help="Only what this is true of; see hlo help where.")(function)
+
+
+def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:
+    """Whether an expression is true of an instruction, None where nobody knows."""
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import instruction_fields
+    from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.queries.where import parse_where
+
+    return predicate(parse_where(expression), instruction_fields(module, ATTRIBUTE_NAMES))
+
+
+def values_where(expression: str, module: Module) -> Predicate[Value]:
+    """Whether an expression is true of a value: of its own shape, and of the instruction that makes it."""
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import value_fields
+    from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.queries.where import parse_where
+
+    return predicate(parse_where(expression), value_fields(module, ATTRIBUTE_NAMES))
+
+
+def chosen(
+    test: Predicate[_T] | None, things: Iterable[_T], noun: str
+) -> tuple[tuple[_T, ...], tuple[Diagnostic, ...]]:
+    """What a condition, if there is one, is true of; and a note on how many nobody knows it of, if there are any.
+
+    >>> found, [note] = chosen({"a": True, "b": None, "c": False}.get, "abc", "letters")
+    >>> found, note.message
+    (('a',), '1 letter passed over: whether it is so depends on what is unknown')
+    """
+    if test is None:
+        return tuple(things), ()
+    answers = [(thing, test(thing)) for thing in things]
+    unknown = sum(answer is None for _, answer in answers)
+    are = "it is" if unknown == 1 else "they are"
+    message = f"{counted(unknown, noun)} passed over: whether {are} so depends on what is unknown"
+    notes = (Diagnostic("note", message),) if unknown else ()
+    return tuple(thing for thing, answer in answers if answer), notes
+
+
+def rows_where(expression: str, table: Table) -> Table:
+    """The table with only the rows that an expression about its columns is true of, and a note on what nobody knows.
+
+    >>> from hlo_cli.report.column import Column
+    >>> table = Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 4096)))
+    >>> rows_where("bytes > 1KiB", table).rows
+    (('a', 4096),)
+    """
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import row_fields
+    from hlo_cli.syntax.queries.where import parse_where
+
+    kinds = {column.name: _OF_UNITS.get(column.unit, "text") for column in table.columns}
+    at = next((at for at, column in enumerate(table.columns) if column.name == "opcode"), None)
+    opcodes = () if at is None else tuple({str(row[at]) for row in table.rows})
+    test = predicate(parse_where(expression), row_fields(kinds, opcodes))
+    fields = [[_field_value(cell) for cell in row] for row in table.rows]
+    kept, notes = chosen(lambda at: test(fields[at]), range(len(fields)), table.noun)
+    marked = frozenset(new for new, old in enumerate(kept) if old in table.marked)
+    return replace(table, rows=tuple(table.rows[at] for at in kept), marked=marked, notes=notes)
+
+
+def _field_value(cell: Cell) -> FieldValue:
+    from hlo_cli.analysis.partly_known import NOT_KNOWN
+
+    if cell is UNKNOWN:
+        return NOT_KNOWN
+    match cell:
+        case bool() | int() | float() | str():
+            return cell
+        case tuple():
+            return f"({','.join(map(str, cell))})"
+        case _:
+            return None

@@ -1,0 +1,224 @@
+"""`hlo tile-index`: where an element lies, and what lies at an address."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.shared.shape_argument import is_written, named_in
+from hlo_cli.ir.shape import ArrayShape, BufferShape
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import Output, Reading
+    from hlo_cli.commands.shared.shape_argument import Named
+    from hlo_cli.ir.shape import Shape
+    from hlo_cli.report.report import Report
+
+_INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
+
+HELP = """Where an element lies, and what lies at an address.
+
+SHAPE is a shape as text, or DUMP:NAME for an instruction's, DUMP:NAME{1} for an element of its tuple. INDEX is 3,5 or
+a slice, as 0:4,128 or :,5; a file of them (one a line, CSV, jsonl or .npy), or - for standard input. With a second
+SHAPE, or for a copy, bitcast, reshape or transpose in a dump, it says what moves between the two layouts.
+
+\b
+Examples:
+  hlo tile-index 'bf16[300,70]{1,0:T(8,128)(2,1)}' 37,5 299,69
+  hlo tile-index --inverse --bytes 'bf16[300,70]{1,0:T(8,128)(2,1)}' 0x1a40
+  hlo tile-index --explain 'f32[3,5]{1,0:T(2,2)}' 2,3
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked about the elements."""
+
+    inverse: bool = False
+    as_bytes: bool = False
+    explain: bool = False
+    everything: bool = False
+    verify: bool = False
+    draw: bool = False
+    base: int = 0
+    bits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """The array that is asked about, and the instruction that it was named by."""
+
+    shape: ArrayShape
+    named: Named | None
+    is_divided: bool
+
+
+@click.command(help=HELP, context_settings={"ignore_unknown_options": True})  # -1,0 is an index
+@click.argument("shape", metavar="SHAPE")
+@click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
+@click.option("--inverse", is_flag=True, help="From slots, or bytes with --bytes, to elements.")
+@click.option("--bytes", "as_bytes", is_flag=True, help="Count in bytes: what --inverse takes, what a .npy file gets.")
+@click.option("--explain", is_flag=True, help="The formula with the numbers of each step.")
+@click.option("--all", "everything", is_flag=True, help="Every element; with --inverse every slot.")
+@click.option("--verify", is_flag=True, help="Compute the whole map a second way: pad, reshape and transpose.")
+@click.option("--draw", is_flag=True, help="Draw the array with the asked elements marked.")
+@click.option("--base", metavar="ADDRESS", default="0", help="Where the buffer begins; addresses count from there.")
+@click.option(
+    "--element-bytes", type=click.IntRange(min=1), metavar="N", help="Bytes an element takes, if not its own."
+)
+@input_options
+@output_options
+def command(
+    shape: str,
+    questions: tuple[str, ...],
+    inverse: bool,
+    as_bytes: bool,
+    explain: bool,
+    everything: bool,
+    verify: bool,
+    draw: bool,
+    base: str,
+    element_bytes: int | None,
+    **options: object,
+) -> int:
+    """One shape and indices, or two shapes."""
+    output, reading = output_of(options, writes=("npy",)), reading_of(options)
+    for question in questions:
+        if question.startswith("-") and not _INDEX.fullmatch(question):
+            raise click.NoSuchOption(question)
+    bits = None if element_bytes is None else 8 * element_bytes
+    wish = Wish(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
+    array = _array(shape, reading)
+    second = _second(questions[0], reading) if questions else None
+    asks = everything or verify or draw or bool(questions)
+    compares = second is not None or (array.named is not None and not (asks or explain or inverse))
+    if output.format == "npy" and (compares or explain or draw or verify):
+        raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
+    if compares:
+        return _compare(array, second, questions[1:], wish, output)
+    if not asks:
+        if sys.stdin is None or sys.stdin.isatty():
+            first = ",".join("0" * array.shape.rank) or "()"
+            raise HloError("say which element", hint=f"as in hlo tile-index '{array.shape}' {first}, or --all")
+        questions = ("-",)
+    return _answer(array, questions, wish, output)
+
+
+def _answer(array: _Array, asked: Sequence[str], wish: Wish, output: Output) -> int:
+    from hlo_cli.commands.tile_index.report import report_of_elements, report_of_slots, selections_of, slots_of
+
+    if wish.inverse:
+        slots = slots_of(array.shape, asked, wish)
+        if output.format == "npy":
+            from hlo_cli.commands.tile_index.npy import write_elements
+
+            write_elements(array.shape, slots, wish, output.path)
+            return 0
+        return _finish(report_of_slots(array.shape, slots, wish), array, output)
+    selections = selections_of(array.shape, asked, wish)
+    if output.format == "npy":
+        from hlo_cli.commands.tile_index.npy import write_addresses
+
+        write_addresses(array.shape, selections, wish, output.path)
+        return 0
+    report, code = report_of_elements(array.shape, selections, wish)
+    return max(_finish(report, array, output), code)
+
+
+def _compare(
+    array: _Array,
+    second: ArrayShape | None,
+    asked: Sequence[str],
+    wish: Wish,
+    output: Output,
+) -> int:
+    from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
+
+    if second is None:
+        assert array.named is not None
+        return _finish(report_of_instruction(array.named.instruction), array, output)
+    if wish.inverse or wish.explain or wish.draw or wish.verify:
+        raise HloError("between two shapes only INDEX and --all can be asked for")
+    return _finish(report_of_pair(array.shape, second, asked, everything=wish.everything), array, output)
+
+
+def _finish(report: Report, array: _Array, output: Output) -> int:
+    """Write a report, with what is to be said of the array and of the dump in which it stands."""
+    if array.is_divided:
+        note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
+        report = replace(report, notes=(*report.notes, note))
+    named = array.named
+    if named is None:
+        return finish(report, output)
+    from hlo_cli.commands.shared.load import input_facts, notes_of, what_was_read
+
+    facts = {**input_facts(named.loaded), "instruction": named.instruction.name}
+    report = replace(report, input=facts, notes=(*notes_of(named.loaded), *report.notes))
+    module = named.loaded.module
+    return finish(report, output, module.errors, read=what_was_read(module))
+
+
+def _array(argument: str, reading: Reading) -> _Array:
+    if is_written(argument):
+        return _array_of(_written(argument))
+    named = named_in(argument, reading)
+    if named is None:
+        dump = argument.rpartition(":")[0] or argument
+        if "[" not in dump and not os.path.exists(dump) and (dump != argument or os.sep in dump):
+            from hlo_cli.inputs.files import missing
+
+            raise missing(dump)
+        what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
+        raise HloError(f"{argument} {what}", hint="as in f32[8,128]{1,0}, or dump.txt:fusion.3")
+    return _array_of(named.shape, named)
+
+
+def _array_of(shape: Shape, named: Named | None = None) -> _Array:
+    from hlo_cli.analysis.layout.indices import addressable
+
+    array = addressable(shape)
+    written = shape.array if isinstance(shape, BufferShape) else shape
+    return _Array(array, named, is_divided=array != written)
+
+
+def _written(text: str) -> Shape:
+    """A shape, or that of an instruction; what is wrong with it is found out by the one who explains shapes."""
+    from hlo_cli.syntax.shapes import parse_shape
+
+    with suppress(HloError):
+        shape = parse_shape(text)
+        if isinstance(shape, ArrayShape) and shape.problem is None:
+            return shape
+    from hlo_cli.commands.layout.shape import explained_of
+
+    return explained_of(text).shape
+
+
+def _second(argument: str, reading: Reading) -> ArrayShape | None:
+    if _INDEX.fullmatch(argument):
+        return None
+    if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
+        return _array(argument, reading).shape
+    return None
+
+
+def _is_dump(argument: str) -> bool:
+    return os.path.exists(argument.rpartition(":")[0])
+
+
+def _address(text: str) -> int:
+    from hlo_cli.syntax.scanner import int64
+
+    with suppress(ValueError):
+        if (address := int64(text.replace("_", ""), 0)) is not None and address >= 0:
+            return address
+    raise HloError(f"--base {text[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")

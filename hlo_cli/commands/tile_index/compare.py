@@ -1,0 +1,171 @@
+"""`hlo tile-index SHAPE SHAPE`: what moves between two layouts, or in an instruction that changes the layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from hlo_cli.analysis.hardware.target import space_name
+from hlo_cli.analysis.layout.addresses import linear_index
+from hlo_cli.analysis.layout.bitcast_steps import Renaming, renaming_of
+from hlo_cli.analysis.layout.indices import addressable
+from hlo_cli.analysis.layout.relayout import Correspondence, Moves, corresponding, moves_of
+from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
+from hlo_cli.commands.tile_index.inputs import questions
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.lazy_rows import Lazy
+from hlo_cli.report.numbers import counted
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError
+from hlo_cli.syntax.indices import Selection, read_selection
+
+_OPCODES = ("copy", "bitcast", "reshape", "transpose", "copy-start", "bitcast-convert")
+_DIMENSION = re.compile(r"[0-9]{1,18}")
+
+
+def report_of_instruction(instruction: Instruction) -> Report:
+    """What a copy, bitcast, reshape or transpose does with the elements of its operand.
+
+    HloError for other opcodes, which compute.
+    """
+    if instruction.opcode not in _OPCODES or not instruction.operands:
+        raise HloError(
+            f"{instruction.name} is a {instruction.opcode}, which has one array, not two: say which element",
+            hint=f"as in hlo tile-index DUMP:{instruction.name} 0,0",
+        )
+    before = addressable(instruction.operand_shape(0))
+    after = addressable(next(leaf for _, leaf in instruction.shape.leaves))
+    order = None
+    if instruction.opcode == "transpose":
+        order = tuple(map(int, _DIMENSION.findall(instruction.attribute("dimensions") or "")))
+    elif instruction.opcode == "bitcast" and (found := renaming_of(before, after)) is not None:
+        return _bitcast(before, after, found)
+    return _report(before, after, corresponding(before, after, order))
+
+
+def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], *, everything: bool) -> Report:
+    """What moves if the elements of one array are laid out as the other; with indices, from where to where."""
+    by = corresponding(before, after)
+    selections = questions(
+        asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")
+    )
+    if everything:
+        selections.append(Selection(tuple(map(range, before.sizes))))
+    return _report(before, after, by, selections)
+
+
+def _report(before: ArrayShape, after: ArrayShape, by: Correspondence, selections: Sequence[Selection] = ()) -> Report:
+    moves = moves_of(before, after, by)
+    parts: list[Part] = []
+    if selections:
+        parts.append(_places(before, after, by, selections))
+    parts.append(_layouts(before, after, main=not selections))
+    parts += _steps(relayout_steps(before, after, by.order))
+    if moves.moved and (found := renaming_of(before, after)) is not None and found.kind != "identity":
+        parts.append(Passage("renamed", (f"The same bytes can be read as the other shape: {_renamed(found)}.",)))
+    numbers: dict[str, Cell] = {
+        "bitcast": moves.moved == 0,
+        "elements": moves.elements,
+        "moved": moves.moved,
+        "runs": moves.runs,
+        "longest_run": moves.longest_run,
+    }
+    return Report("tile-index", _answer(moves), numbers=numbers, parts=tuple(parts))
+
+
+def _bitcast(before: ArrayShape, after: ArrayShape, found: Renaming) -> Report:
+    answer = f"A bitcast: {counted(before.elements, 'elements')} keep their bytes; {_renamed(found)}"
+    numbers: dict[str, Cell] = {"bitcast": True, "elements": before.elements, "moved": 0, "renaming": found.kind}
+    return Report("tile-index", answer, numbers=numbers, parts=(_layouts(before, after, main=True),))
+
+
+def _answer(moves: Moves) -> str:
+    if not moves.moved:
+        return f"A bitcast: all {counted(moves.elements, 'elements')} keep their bytes"
+    longest = "one element" if moves.longest_run == 1 else f"up to {counted(moves.longest_run, 'elements')}"
+    return (
+        f"Not a bitcast: {moves.moved:,} of {counted(moves.elements, 'elements')} move,"
+        f" in {counted(moves.runs, 'runs')} of {longest}"
+    )
+
+
+def _renamed(found: Renaming) -> str:
+    match found.kind:
+        case "identity":
+            return "indices stay as they are"
+        case "reshape":
+            return "a reshape, in row-major order"
+        case "transpose":
+            return f"transpose {_tuple(found.order)}"
+        case "reshape and transpose":
+            return f"reshape to {list(found.factors)}, transpose {_tuple(found.order)}, reshape"
+        case _:
+            return "in the order of memory each is a reshape of the other"
+
+
+def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
+    columns = (
+        Column("array", "", "text"),
+        Column("order", "order", "text"),
+        Column("tile", "tile", "text"),
+        Column("space", "space", "count", person=False),
+        Column("space_name", "space", "text", machine=False, person=before.memory_space != after.memory_space),
+        Column("padded_bytes", "padded", "bytes"),
+        Column("in_memory", "in memory, major first", "text", machine=False),
+        Column("physical", "physical", "index", person=False),
+        Column("shape", "shape", "shape", person=False),
+    )
+    return Table("layouts", columns, tuple(_layout(*each) for each in (("from", before), ("to", after))), main=main)
+
+
+def _layout(name: str, shape: ArrayShape) -> Row:
+    order = "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    tiles = "".join(map(str, shape.layout.tiles))
+    physical = shape.tiling.physical
+    space = space_name(shape.memory_space, "tpu") if shape.layout.tiles else f"S({shape.memory_space})"
+    return (
+        name, order, f"T{tiles}" if tiles else "none", shape.memory_space, space, shape.padded_bytes,
+        str(list(physical)), physical, str(shape),
+    )  # fmt: skip
+
+
+def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
+    if not steps:
+        return []
+    columns = (Column("step", "step", "text"), Column("order", "order", "index", align="left"))
+    sizes = Column("sizes", "sizes in memory", "text", machine=False)
+    raw = Column("to", "to", "index", person=False)
+    rows = tuple((step.kind, step.order or None, str(list(step.sizes)), step.sizes) for step in steps)
+    return [Table("steps", (*columns, sizes, raw), rows, main=False, noun="steps")]
+
+
+def _places(before: ArrayShape, after: ArrayShape, by: Correspondence, asked: Sequence[Selection]) -> Table:
+    columns = (
+        Column("index", "element", "index", align="left"),
+        Column("to_index", "becomes", "index", align="left"),
+        Column("from_linear_index", "from", "count"),
+        Column("to_linear_index", "to", "count"),
+        Column("from_byte_offset", "from byte", "count"),
+        Column("to_byte_offset", "to byte", "count"),
+        Column("moves", "moves", "flag"),
+    )
+
+    def rows() -> Iterator[Row]:
+        for selection in asked:
+            for index in selection.indices:
+                there = by.one(index, before, after)
+                old, new = linear_index(before, index), linear_index(after, there)
+                old_byte, new_byte = old * before.element_bits // 8, new * after.element_bits // 8
+                yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
+
+    count = sum(selection.count for selection in asked)
+    return Table("places", columns, Lazy(count, rows), noun="elements")
+
+
+def _tuple(numbers: Sequence[int]) -> str:
+    return "(" + ",".join(map(str, numbers)) + ")"

@@ -1,0 +1,118 @@
+"""Which elements or slots are asked for: on the command line, in files, on standard input, or all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from hlo_cli.source import HloError
+
+_Q = TypeVar("_Q")
+
+Reader = Callable[[str, str, int], _Q]
+"""Reads one question from a text; the other arguments are the name of its file, and its line there."""
+
+
+def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
+    """The questions in the arguments, in order: texts, names of files with one question a line, or `-`.
+
+    A line is a question as on the command line, a JSON list, number or record; of a record, and under a header line,
+    the first of `fields` that is there is taken. A .npy file holds one question a row. Files may be compressed.
+    """
+    found: list[_Q] = []
+    for argument in arguments:
+        if argument == "-" or (os.path.isfile(argument) and not argument.lstrip("-").isdecimal()):
+            name, data = _bytes_of(argument)
+            found.extend(read(text, name, line) for line, text in _texts(data, name, fields))
+        elif argument.endswith((".csv", ".tsv", ".json", ".jsonl", ".npy", ".txt")) or os.sep in argument:
+            from hlo_cli.inputs.files import missing
+
+            raise missing(argument)
+        else:
+            found.append(read(argument, "", 1))
+    return found
+
+
+def _bytes_of(argument: str) -> tuple[str, bytes]:
+    """The name and the unpacked bytes of a file, or of standard input for `-`."""
+    from hlo_cli.inputs.compression import decompress
+    from hlo_cli.inputs.files import STDIN, unreadable
+
+    if argument == "-":
+        return STDIN, decompress(sys.stdin.buffer.read(), STDIN)
+    try:
+        with open(argument, "rb") as file:
+            return argument, decompress(file.read(), argument)
+    except OSError as error:
+        raise unreadable(argument, error) from None
+
+
+def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The questions of a file with their line numbers."""
+    if data.startswith(b"\x93NUMPY"):
+        from hlo_cli.analysis.layout.npy import integers_of
+
+        rows = integers_of(data, name)
+        if rows.ndim not in (1, 2):
+            raise HloError(f"{name} has {rows.ndim} dimensions: a .npy file of questions has one a row")
+        yield from enumerate((_joined(row if rows.ndim > 1 else [row]) for row in rows.tolist()), start=1)
+        return
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise HloError(f"{name} is neither text nor .npy") from None
+    column: int | None = None
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if number == 1 and (header := _header(text)) is not None:
+            column = next((header.index(field) for field in fields if field in header), None)
+            continue
+        if not text or text.startswith("#"):
+            continue
+        if text[0] in "[{":
+            yield from ((number, said) for said in _of_json(text, f"{name}:{number}", fields))
+        else:
+            yield number, _cell(text, column, f"{name}:{number}")
+
+
+def _header(line: str) -> list[str] | None:
+    names = line.removeprefix("#").replace("\t", ",").split(",")
+    return [name.strip() for name in names] if names[0].strip().replace("_", "").isalpha() else None
+
+
+def _cell(text: str, column: int | None, place: str) -> str:
+    if column is None:
+        return text.replace("\t", ",").replace(";", ",").strip('"')
+    import csv
+
+    try:
+        return next(csv.reader([text], delimiter="\t" if "\t" in text else ","))[column]
+    except (csv.Error, IndexError):
+        raise HloError(f"{place}: the line has no column {column + 1}, of which the header says that it asks") from None
+
+
+def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
+    """The questions in a line of JSON: one, or a list of lists."""
+    import json
+
+    try:
+        value = json.loads(text, parse_int=str)
+    except (ValueError, RecursionError) as error:
+        raise HloError(f"{place}: not JSON: {error}") from None
+    several = isinstance(value, list) and value and all(isinstance(row, list | dict) for row in value)
+    for row in value if several else [value]:
+        yield _of_value(row, place, fields)
+
+
+def _of_value(value: object, place: str, fields: Sequence[str]) -> str:
+    if isinstance(value, dict):
+        value = next((value[field] for field in fields if field in value), None)
+        if value is None:
+            raise HloError(f"{place}: the record has none of {', '.join(fields)}")
+    return _joined(value if isinstance(value, list) else [value])
+
+
+def _joined(numbers: Iterable[object]) -> str:
+    return ",".join(map(str, numbers)) or "()"

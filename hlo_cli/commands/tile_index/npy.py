@@ -1,0 +1,52 @@
+"""`hlo tile-index … -o x.npy`: linear indices, bytes or elements as one array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hlo_cli.analysis.layout.index_functions import IntArray
+from hlo_cli.analysis.layout.index_queries import elements_in, linear_indices_of
+from hlo_cli.analysis.layout.npy import npy_bytes
+from hlo_cli.commands.shared.io_options import write_bytes
+from hlo_cli.commands.tile_index.report import buffer_bytes
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import HloError
+from hlo_cli.syntax.indices import Selection
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.tile_index.command import Wish
+
+
+def write_addresses(array: ArrayShape, asked: Sequence[Selection], wish: Wish, path: str | None) -> None:
+    """The linear index of each element or, with `--bytes`, its byte; those of a whole array in the array's sizes."""
+    whole = wish.everything and len(asked) == 1
+    sizes = array.sizes if whole else (sum(selection.count for selection in asked),)
+    blocks: Iterable[IntArray] = linear_indices_of(array, [selection.ranges for selection in asked])
+    if wish.as_bytes:
+        bits = wish.bits or array.element_bits
+        blocks = _in_bytes(blocks, bits, _first_byte(array, wish))
+    write_bytes(npy_bytes(blocks, sizes), path)
+
+
+def write_elements(array: ArrayShape, asked: Sequence[range], wish: Wish, path: str | None) -> None:
+    """The element in each slot or at each byte, one row each, -1 throughout for padding."""
+    front, bits = 0, 8
+    if wish.as_bytes:
+        front, bits = _first_byte(array, wish), wish.bits or array.element_bits
+    if bits % 8:
+        raise HloError("a byte holds several elements: a .npy file takes their slots, without --bytes")
+    blocks = elements_in(array, asked, front=front, width=bits // 8)
+    write_bytes(npy_bytes(blocks, (sum(map(len, asked)), array.rank)), path)
+
+
+def _first_byte(array: ArrayShape, wish: Wish) -> int:
+    """The address of slot 0; HloError if a .npy file has no numbers as large as the last address."""
+    if (end := buffer_bytes(array, wish).stop) > 2**63:
+        raise HloError(f"the buffer ends at byte {end:,}, which the 64 bits of a .npy file cannot hold")
+    return wish.base + array.layout.dynamic_shape_metadata_prefix_bytes
+
+
+def _in_bytes(blocks: Iterable[IntArray], bits: int, front: int) -> Iterator[IntArray]:
+    for block in blocks:
+        yield block // 8 * bits + block % 8 * bits // 8 + front  # in bits some would not fit

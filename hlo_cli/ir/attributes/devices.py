@@ -1,0 +1,84 @@
+"""The groups of devices that take part in a collective operation together.
+
+Mirrors xla/hlo/ir/replica_group.h: groups are listed, made by an iota, or lie along the axes of a mesh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
+from hlo_cli.source import HloError
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveDeviceList:
+    """Groups one by one; no group at all stands for one of all devices.
+
+    >>> str(CollectiveDeviceList(((0, 1), (2, 3))))
+    '{{0,1},{2,3}}'
+    """
+
+    listed: Groups
+
+    def __str__(self) -> str:
+        return "{" + ",".join("{" + ",".join(map(str, group)) + "}" for group in self.listed) + "}"
+
+    def groups(self, device_count: int) -> Groups:
+        """The groups, where so many devices take part.
+
+        >>> CollectiveDeviceList(()).groups(3)
+        ((0, 1, 2),)
+        """
+        return self.listed or (tuple(range(device_count)),)
+
+
+@dataclass(frozen=True, slots=True)
+class IotaReplicaGroupList:
+    """So many groups of the same size, filled one after the other.
+
+    >>> groups = IotaReplicaGroupList(2, 4, IotaTransform((4, 2), (1, 0)))
+    >>> str(groups), groups.groups(8)
+    ('[2,4]<=[4,2]T(1,0)', ((0, 2, 4, 6), (1, 3, 5, 7)))
+    """
+
+    num_replica_groups: int
+    num_devices_per_group: int
+    transform: IotaTransform
+
+    def __str__(self) -> str:
+        return f"[{self.num_replica_groups},{self.num_devices_per_group}]<={self.transform}"
+
+    def groups(self, device_count: int) -> Groups:
+        """The groups; how many devices take part is known without being told."""
+        if prod(self.transform.reshape_dims) != self.num_replica_groups * self.num_devices_per_group:
+            raise HloError(f"{self} has another number of devices than places")
+        devices, size = self.transform.devices(), self.num_devices_per_group
+        return tuple(devices[i * size : (i + 1) * size] for i in range(self.num_replica_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class MeshAxesReplicaGroupList:
+    """The devices of a mesh that differ along some of its axes alone.
+
+    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> groups = MeshAxesReplicaGroupList(Mesh((MeshAxis("x", 2), MeshAxis("y", 2))), (AxisRef("x"),))
+    >>> str(groups), groups.groups(4)
+    ("mesh['x'=2,'y'=2] {'x'}", ((0, 2), (1, 3)))
+    """
+
+    mesh: Mesh
+    axes: tuple[AxisRef, ...]
+
+    def __str__(self) -> str:
+        return f"{self.mesh} {{{','.join(map(str, self.axes))}}}"
+
+    def groups(self, device_count: int) -> Groups:
+        """The groups; how many devices take part is known without being told."""
+        return self.mesh.groups(self.axes)
+
+
+ReplicaGroups = CollectiveDeviceList | IotaReplicaGroupList | MeshAxesReplicaGroupList

@@ -1,0 +1,192 @@
+"""The compiler's own buffer assignment: which values lie in which allocation, and where in it.
+
+Mirrors xla/service/buffer_assignment.h and the messages of its proto in xla/service/hlo.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from hlo_cli.ir.attributes.aliasing import index_text
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.source import Diagnostic
+
+EventKind = Literal["ALLOC", "FREE", "SHARE_WITH"]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPlace:
+    """An element of what an instruction gives; the instruction is None where the module does not have it.
+
+    `name` is what a text calls the instruction, in the module or not; places that protos tell have none.
+    """
+
+    instruction: Instruction | None
+    shape_index: ShapeIndex = ()
+    name: str = ""
+
+    def __str__(self) -> str:
+        """The place as XLA's texts about memory write it.
+
+        >>> str(BufferPlace(None, (0, 1), "fusion.3")), str(BufferPlace(None, (), "dot"))
+        ('fusion.3{0,1}', 'dot')
+        """
+        name = self.name or (self.instruction.name if self.instruction is not None else "")
+        return f"{name}{index_text(self.shape_index)}" if self.shape_index else name
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalBuffer:
+    """A value that needs memory, and where in the module it is made. `color` is its memory space.
+
+    `shape` is known where a text tells it, and so is `is_phi`: whether several values flow together here.
+    """
+
+    id: int
+    size_bytes: int
+    color: int
+    defined_at: BufferPlace
+    is_phi: bool = False
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedBuffer:
+    """Where a logical buffer lies in its allocation."""
+
+    logical_buffer_id: int
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferAllocation:
+    """One stretch of memory, and what lies in it, at different times maybe in the same place.
+
+    `parameter_number` is None unless the allocation holds a parameter of the entry computation. The last fields are
+    known from texts alone: `page` from TPUs; `output_shape`, the whole result, where the allocation holds the result's
+    outermost value; `other_color_buffer_ids`, values of other memory spaces that use holes of this allocation.
+    """
+
+    index: int
+    size_bytes: int
+    color: int
+    assigned: tuple[AssignedBuffer, ...] = ()
+    parameter_number: int | None = None
+    parameter_shape_index: ShapeIndex = ()
+    is_parameter_aliased_with_output: bool = False
+    is_thread_local: bool = False
+    is_tuple: bool = False
+    is_constant: bool = False
+    maybe_live_out: bool = False
+    page: int | None = None
+    parameter_shape: Shape | None = None
+    output_shape: Shape | None = None
+    other_color_buffer_ids: tuple[int, ...] = ()
+
+    @property
+    def is_preallocated_temp(self) -> bool:
+        """Whether the allocation is for values that nobody sees outside of the program.
+
+        >>> [BufferAllocation(0, 4, 0, is_constant=is_constant).is_preallocated_temp for is_constant in (True, False)]
+        [False, True]
+        """
+        outside = self.parameter_number is not None or self.maybe_live_out
+        return not (outside or self.is_thread_local or self.is_constant)
+
+
+@dataclass(frozen=True, slots=True)
+class HeapEvent:
+    """A logical buffer comes, goes, or shares the place of another."""
+
+    kind: EventKind
+    buffer_id: int
+    computation_name: str
+    instruction_name: str
+    share_with_canonical_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeapSimulatorTrace:
+    """What the heap simulator did to fill one allocation, in order."""
+
+    events: tuple[HeapEvent, ...]
+    whole_module_simulation: bool
+    buffer_allocation_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationStats:
+    """How many bytes the allocations of each kind take; an allocation may be of several kinds.
+
+    Fragmentation is None where it is not told. Mirrors `BufferAssignment::Stats`.
+    """
+
+    parameter_bytes: int
+    constant_bytes: int
+    maybe_live_out_bytes: int
+    preallocated_temp_bytes: int
+    total_bytes: int
+    preallocated_temp_fragmentation_bytes: int | None = None
+    total_fragmentation_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class BufferAssignment:
+    """All allocations of a module, and the logical buffers in them.
+
+    `aliases` are further places at which the value of a logical buffer appears; `notes` tell of what a text says
+    beyond the format as it is known.
+
+    >>> assignment = BufferAssignment((), (BufferAllocation(0, 64, 0), BufferAllocation(1, 8, 0, is_tuple=True)))
+    >>> assignment.allocation(1).size_bytes
+    8
+    """
+
+    logical_buffers: tuple[LogicalBuffer, ...]
+    allocations: tuple[BufferAllocation, ...]
+    aliases: tuple[tuple[int, BufferPlace], ...] = ()
+    heap_simulator_traces: tuple[HeapSimulatorTrace, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+
+    @cached_property
+    def _buffers(self) -> dict[int, LogicalBuffer]:
+        return {buffer.id: buffer for buffer in self.logical_buffers}
+
+    @cached_property
+    def _allocations(self) -> dict[int, BufferAllocation]:
+        return {allocation.index: allocation for allocation in self.allocations}
+
+    def logical_buffer(self, number: int) -> LogicalBuffer | None:
+        """The logical buffer of this id, or None."""
+        return self._buffers.get(number)
+
+    def allocation(self, index: int) -> BufferAllocation | None:
+        """The allocation of this index, or None."""
+        return self._allocations.get(index)
+
+    @property
+    def stats(self) -> AllocationStats:
+        """What the allocations take, all memory spaces together.
+
+        Mirrors `BufferAssignment::ComputeSummaryStats`.
+
+        >>> assignment = BufferAssignment((), (BufferAllocation(0, 64, 0), BufferAllocation(1, 8, 0, is_constant=True)))
+        >>> assignment.stats.preallocated_temp_bytes, assignment.stats.constant_bytes, assignment.stats.total_bytes
+        (64, 8, 72)
+        """
+
+        def sizes(kept: Callable[[BufferAllocation], bool]) -> int:
+            return sum(allocation.size_bytes for allocation in self.allocations if kept(allocation))
+
+        return AllocationStats(
+            sizes(lambda allocation: allocation.parameter_number is not None),
+            sizes(lambda allocation: allocation.is_constant),
+            sizes(lambda allocation: allocation.maybe_live_out),
+            sizes(lambda allocation: allocation.is_preallocated_temp),
+            sizes(lambda allocation: True),
+        )

@@ -1,0 +1,74 @@
+"""How much work of a schedule could run while something is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hlo_cli.analysis.fusion.kernels import is_launched
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+Pair = tuple[Instruction, Instruction]
+"""What starts something, and what waits for it: the same instruction if nothing but it can run meanwhile."""
+
+
+def kernels_beside(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
+    """How many kernels of the same computation neither lead to the start nor follow from the done.
+
+    Users must stand behind operands, as in a schedule. All pairs of a computation are counted in one walk: sets of them
+    are the bits of integers.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module('''HloModule m, is_scheduled=true
+    ... ENTRY e { p = f32[4] parameter(0)  s = (f32[4], f32[4], u32[]) copy-start(p)  d = f32[4] copy-done(s)
+    ...   n = f32[4] negate(p)  ROOT a = f32[4] add(n, d) }''').entry
+    >>> list(kernels_beside([(entry.instruction("s"), entry.instruction("d"))]).values())
+    [1]
+    """
+    found: dict[Pair, int] = {}
+    by_computation: dict[Computation, list[Pair]] = {}
+    for pair in dict.fromkeys(pairs):
+        by_computation.setdefault(pair[0].computation, []).append(pair)
+    for computation, listed in by_computation.items():
+        bound = _bound(computation, listed)
+        kernels = [each.index for each in computation.instructions if _is_work(each)]
+        counts = _count_bits([bound[index] for index in kernels], len(listed))
+        found |= {pair: len(kernels) - count for pair, count in zip(listed, counts, strict=True)}
+    return found
+
+
+def _is_work(instruction: Instruction) -> bool:
+    return not instruction.opcode.endswith("-start") and is_launched(instruction)
+
+
+def _bound(computation: Computation, pairs: Sequence[Pair]) -> list[int]:
+    """For each instruction the pairs whose start it leads to, or whose done it follows from."""
+    before, behind = [0] * len(computation.instructions), [0] * len(computation.instructions)
+    for number, (start, done) in enumerate(pairs):
+        before[start.index] |= 1 << number
+        if done.computation is computation:
+            behind[done.index] |= 1 << number
+    for instruction in computation.instructions:
+        for operand in instruction.operands:
+            behind[instruction.index] |= behind[operand.index]
+    for instruction in reversed(computation.instructions):
+        for operand in instruction.operands:
+            before[operand.index] |= before[instruction.index]
+    return [first | second for first, second in zip(before, behind, strict=True)]
+
+
+def _count_bits(sets: Sequence[int], number: int) -> list[int]:
+    """In how many of the sets each bit is; the counts are kept bit by bit too, so that all are raised at once.
+
+    >>> _count_bits([0b01, 0b11, 0b01], 2)
+    [3, 1]
+    """
+    digits: list[int] = []
+    for carried in sets:
+        for place, digit in enumerate(digits):
+            digits[place], carried = digit ^ carried, digit & carried
+            if not carried:
+                break
+        if carried:
+            digits.append(carried)
+    return [sum((digit >> bit & 1) << place for place, digit in enumerate(digits)) for bit in range(number)]

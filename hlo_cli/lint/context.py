@@ -1,0 +1,181 @@
+"""What rules look at: a module, the settings, and what several rules ask for, found out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.dataflow.computation_contexts import Contexts, contexts_of
+from hlo_cli.analysis.dataflow.users import Users, users_among
+from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
+from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
+from hlo_cli.analysis.schedule.async_verifier import async_problems
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import BufferShape, Shape
+from hlo_cli.lint.analyses import Analyses
+from hlo_cli.lint.settings import Settings, When
+from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
+from hlo_cli.lint.threads import threads_of
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.query.assertions import Verdict
+
+Located = tuple[Instruction, Diagnostic]
+"""Something that is told of an instruction."""
+
+_BUFFERS: Final = (" b(", "(b(")
+_LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
+
+
+@dataclass(eq=False)
+class Subject:
+    """A module that is looked through under some settings.
+
+    `rejections` are what XLA's own parser would not take, `verdicts` what became of a team's own expectations.
+
+    >>> from hlo_cli import parse_module
+    >>> subject = Subject(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"), Settings())
+    >>> list(subject.of("negate")), subject.is_layout_sensitive
+    ([<negate n>], False)
+    """
+
+    module: Module
+    settings: Settings
+    rejections: tuple[Diagnostic, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+
+    def of(self, *opcodes: str) -> Iterator[Instruction]:
+        """The instructions with one of these opcodes."""
+        for opcode in opcodes:
+            yield from self.by_opcode.get(opcode, ())
+
+    def shaped(self, is_meant: Callable[[Shape], bool]) -> Iterator[Instruction]:
+        """The instructions whose shape is one of those meant, in the order of the text; each shape is asked of once."""
+        meant = {key for key, shape in self.shapes.items() if is_meant(shape)}
+        return (each for each in self.module.instructions if id(each.shape) in meant) if meant else iter(())
+
+    @cached_property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The shapes of all instructions by their identity: those that are written alike are one object."""
+        return {id(instruction.shape): instruction.shape for instruction in self.module.instructions}
+
+    @property
+    def left_out(self) -> tuple[Diagnostic, ...]:
+        """What the text leaves out without which nobody can tell whether the module is well formed."""
+        return tuple(note for note in self.module.notes if note.code in _LEFT_OUT)
+
+    @cached_property
+    def by_opcode(self) -> Mapping[str, tuple[Instruction, ...]]:
+        """The instructions of all computations by opcode, in the order of the text."""
+        found: dict[str, list[Instruction]] = {}
+        for instruction in self.module.instructions:
+            found.setdefault(instruction.opcode, []).append(instruction)
+        return {opcode: tuple(instructions) for opcode, instructions in found.items()}
+
+    @cached_property
+    def users(self) -> Users:
+        """Which instructions take the value of each."""
+        return users_among(list(self.module.instructions))
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """In which way each computation runs."""
+        return contexts_of(self.module)
+
+    @cached_property
+    def fused(self) -> frozenset[Computation]:
+        """The bodies of fusions."""
+        return frozenset(called for fusion in self.of("fusion") for called in fusion.called_computations)
+
+    @cached_property
+    def threads(self) -> Mapping[Computation, str]:
+        """On which thread each computation runs."""
+        return threads_of(self.module, self.of("async-start"))
+
+    def saying(self, text: str, *opcodes: str) -> Iterator[Instruction]:
+        """The instructions, of these opcodes if any are given, in whose attributes a text stands."""
+        if self.module.source.text and text not in self.module.source.text:
+            return
+        for instruction in self.of(*opcodes) if opcodes else self.module.instructions:
+            if text in instruction.raw[1]:
+                yield instruction
+
+    @cached_property
+    def analyses(self) -> Analyses:
+        """What is known of the module's memory, kernels and transfers."""
+        return Analyses(self.module)
+
+    @cached_property
+    def with_buffers(self) -> tuple[Instruction, ...]:
+        """The instructions that give or take buffers, which most modules have none of."""
+        text = self.module.source.text
+        if text and not any(mark in text for mark in _BUFFERS):
+            return ()
+        instructions = self.module.instructions
+        return tuple(i for i in instructions if _has_buffer(i.shape) or any(_has_buffer(o.shape) for o in i.operands))
+
+    @cached_property
+    def async_pairs(self) -> AsyncPairs:
+        """The asynchronous operations."""
+        return async_pairs(self.module)
+
+    @cached_property
+    def target(self) -> Target | None:
+        """What the module was compiled for."""
+        return target_of(self.module)
+
+    @property
+    def is_layout_sensitive(self) -> bool:
+        """Whether layouts are compared where data only moves through: they are settled once a module is scheduled."""
+        return _when(self.settings.layout_sensitive, auto=self.module.is_scheduled and self._has_layouts)
+
+    @cached_property
+    def _has_layouts(self) -> bool:
+        """Whether shapes are written with their layouts, as far as there is a text."""
+        first = self.module.computations[0].span
+        return first is None or self.module.source.text.find("]{", first.start) >= 0
+
+    @cached_property
+    def allows_mixed_precision(self) -> bool:
+        """Whether float types may mix, as they do once the TPU compiler has had its hands on a module."""
+        return _when(self.settings.mixed_precision, auto=self.target == "tpu")
+
+    @cached_property
+    def async_problems(self) -> tuple[Located, ...]:
+        """Where rules of asynchronous operations are broken."""
+        return tuple(async_problems(self.module, self.async_pairs))
+
+    @cached_property
+    def fusion_problems(self) -> tuple[Located, ...]:
+        """Where rules of fusions are broken."""
+        return tuple(fusion_problems(self.module))
+
+    @cached_property
+    def shape_problems(self) -> tuple[ShapeProblem, ...]:
+        """Where shapes and operands do not fit their opcodes."""
+        strictness = Strictness(self.is_layout_sensitive, self.allows_mixed_precision, self.fused)
+        return tuple(shape_problems(self.module, strictness))
+
+    @property
+    def replica_count(self) -> int:
+        """How many copies of the program run on different data."""
+        return self.settings.replica_count or self.module.replica_count
+
+    @property
+    def num_partitions(self) -> int:
+        """Over how many devices each copy is spread."""
+        return self.settings.num_partitions or self.module.num_partitions
+
+
+def _has_buffer(shape: Shape) -> bool:
+    return any(isinstance(leaf, BufferShape) for _, leaf in shape.leaves)
+
+
+def _when(setting: When, *, auto: bool) -> bool:
+    return auto if setting == "auto" else setting == "always"

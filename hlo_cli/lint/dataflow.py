@@ -1,0 +1,105 @@
+"""Who makes a value and who does something with it, seen through what hands it on and into fusions."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
+from hlo_cli.analysis.fusion.heroes import roots_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.lint.context import Subject
+
+MOVES: Final = frozenset(
+    ("bitcast", "broadcast", "copy", "get-tuple-element", "opt-barrier", "reshape", "reverse", "slice", "transpose")
+)
+"""What computes no new value, but puts values elsewhere."""
+
+_MOST_STEPS: Final = 100
+
+
+class Use(NamedTuple):
+    """What does something with a value, and the value under the name by which it takes it."""
+
+    instruction: Instruction
+    value: Instruction
+
+
+def uses_inside(value: Instruction, users: Users) -> Iterator[Use]:
+    """What does something with a value; of a fusion, what does so inside.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.dataflow.users import users_among
+    >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
+    ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }''')
+    >>> list(uses_inside(module.entry.parameters[0], users_among(list(module.instructions))))
+    [Use(instruction=<negate n>, value=<parameter p>)]
+    """
+    waiting, seen = [value], {value}
+    while waiting:
+        made = waiting.pop()
+        for user in uses_of(made, users):
+            if user.opcode != "fusion" or not user.called_computations:
+                yield from (Use(user, operand) for operand in dict.fromkeys(user.operands) if is_from(operand, made))
+                continue
+            taken = zip(user.operands, user.called_computations[0].parameters, strict=False)
+            for operand, parameter in taken:
+                if parameter not in seen and is_from(operand, made):
+                    seen.add(parameter)
+                    waiting.append(parameter)
+
+
+def is_from(operand: Instruction, made: Instruction) -> bool:
+    """Whether an operand is what was made, handed on or not.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT b = f32[2,2] bitcast(p) }").entry
+    >>> is_from(entry.root, entry.parameters[0])
+    True
+    """
+    for _ in range(_MOST_STEPS):
+        if operand is made:
+            return True
+        if operand.opcode not in HANDS_ON or not operand.operands:
+            return False
+        operand = operand.operands[0]
+    return False
+
+
+def origin_of(subject: Subject, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
+    """What made a value: behind these opcodes, in the fusion that gives it, or outside of the one that takes it.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.lint.settings import Settings
+    >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
+    ... ENTRY e { a = f32[2] parameter(0)  b = f32[2] fusion(a), kind=kLoop, calls=f  ROOT c = f32[2] bitcast(b) }''')
+    >>> subject = Subject(module, Settings())
+    >>> origin_of(subject, module.entry.root), origin_of(subject, module.computation("f").parameters[0])
+    (<negate n>, <parameter a>)
+    """
+    for _ in range(_MOST_STEPS):
+        if (before := _before(subject, value, through)) is None:
+            break
+        value = before
+    return value
+
+
+def _before(subject: Subject, value: Instruction, through: Container[str]) -> Instruction | None:
+    called = value.called_computations
+    match value.opcode:
+        case "fusion" if called and (root := called[0].root) is not None and root.opcode != "tuple":
+            return root
+        case "get-tuple-element" if value.operands and value.operands[0].opcode == "fusion":
+            fused = value.operands[0].called_computations
+            results = roots_of(fused[0]) if fused else ()
+            number = value.integer("index") or 0
+            return results[number] if number < len(results) else None
+        case "parameter" if value.computation in subject.fused:
+            [*callers] = subject.contexts.callers.get(value.computation, ())
+            given = callers[0].operands if len(callers) == 1 else ()
+            taken = value.parameter_number
+            return given[taken] if taken is not None and taken < len(given) else None
+        case opcode if opcode in through and value.operands:
+            return value.operands[0]
+    return None

@@ -1,0 +1,67 @@
+"""What stays the same in every round of a loop."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.dataflow.post_order import instruction_post_order
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+
+_CHANGING: Final = frozenset(
+    """after-all call conditional custom-call infeed outfeed parameter recv recv-done rng rng-bit-generator
+    rng-get-and-update-state send send-done while""".split()
+)
+"""What may give something else each time, or does something else besides giving a value."""
+
+
+def handed_round(body: Computation) -> frozenset[int]:
+    """Which elements of what a loop carries its body hands on as they are.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)
+    ...   x = f32[2] get-tuple-element(p), index=0  y = f32[2] get-tuple-element(p), index=1
+    ...   n = f32[2] negate(y)  ROOT r = (f32[2], f32[2]) tuple(x, n) }'''
+    >>> sorted(handed_round(parse_module(text).entry))
+    [0]
+    """
+    root = body.root
+    if root is None or root.opcode != "tuple":
+        return frozenset()
+    return frozenset(number for number, each in enumerate(root.operands) if carried_number(each) == number)
+
+
+def carried_number(instruction: Instruction) -> int | None:
+    """Which element of the computation's parameter this is, None if it is something else.
+
+    >>> from hlo_cli import parse_module
+    >>> carried_number(parse_module("ROOT r = f32[2] get-tuple-element((s8[], f32[2]) p), index=1").entry.root)
+    1
+    """
+    if instruction.opcode != "get-tuple-element" or not instruction.operands:
+        return None
+    return instruction.integer("index") if instruction.operands[0].opcode == "parameter" else None
+
+
+def unchanging(body: Computation) -> frozenset[Instruction]:
+    """The instructions of a loop's body that compute the same in every round.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)
+    ...   x = f32[2] get-tuple-element(p), index=0  y = f32[2] get-tuple-element(p), index=1
+    ...   n = f32[2] negate(x)  m = f32[2] add(n, y)  ROOT r = (f32[2], f32[2]) tuple(x, m) }'''
+    >>> sorted(each.name for each in unchanging(parse_module(text).entry))
+    ['n', 'x']
+    """
+    handed = handed_round(body)
+    found: set[Instruction] = set()
+    for index in instruction_post_order(body):
+        instruction = body.instructions[index]
+        carried = carried_number(instruction)
+        if carried in handed or (
+            carried is None
+            and instruction.opcode not in _CHANGING
+            and all(operand in found for operand in instruction.operands)
+        ):
+            found.add(instruction)
+    return frozenset(found)

@@ -1,0 +1,170 @@
+"""HLO04x: buffer values, `b(f32[4])`, which are written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.analysis.shapes.comparison import same_layout
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
+from hlo_cli.lint.context import Subject
+from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.registry import rule
+from hlo_cli.lint.spans import shape_span
+
+_WRITERS: Final = frozenset(("custom-call", "fusion", "call", "while", "conditional", "dynamic-update-slice"))
+_CARRIERS: Final = _WRITERS | frozenset(("async-done", "async-update", "get-tuple-element", "parameter", "tuple"))
+_TURNING: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
+
+
+@rule("HLO040", "buffer where none can be")
+def misplaced_buffer(subject: Subject) -> Iterator[Finding]:
+    """A buffer value is a parameter of the entry, or goes through an opcode that cannot hand it on.
+
+    Why: a buffer is memory, not a value: it can be created, pinned, written by a custom call or a
+    dynamic-update-slice, and carried, but nothing can be computed from it directly.
+
+    Example:
+        y = b(f32[4]) negate(x)
+
+    Mend: take the values out with a custom call of Unpin first, or pin them behind the operation.
+
+    Reference: xla/service/hlo_verifier.cc, the verification of buffer types
+    """
+    for instruction in subject.with_buffers:
+        opcode = instruction.opcode
+        if opcode == "parameter" and instruction.computation.is_entry:
+            message = f"{instruction.name} is a buffer; the entry takes none"
+            yield Finding(message, instruction, shape_span(subject.module, instruction))
+        elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
+            yield Finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
+
+
+@rule("HLO041", "buffer written twice")
+def two_writers(subject: Subject) -> Iterator[Finding]:
+    """Two instructions take the same buffer and may write to it.
+
+    Why: each writes in place and gives the buffer on under a new name; of two, either would see what the other wrote.
+    A loop writes to what its body gives back in the next round.
+
+    Example:
+        b = b(f32[4]) custom-call(x), custom_call_target="Pin"
+        y = b(f32[4]) custom-call(b), custom_call_target="f"
+        z = b(f32[4]) custom-call(b), custom_call_target="g"
+
+    Mend: let the second take what the first gives.
+
+    Reference: xla/service/hlo_verifier.cc, the verification of buffer types
+    """
+    for instruction in subject.with_buffers:
+        for index, leaf in instruction.shape.leaves:
+            if isinstance(leaf, BufferShape) and instruction.opcode not in ("tuple", "get-tuple-element"):
+                writers = list(_writers(subject, instruction, index))
+                for second in writers[1:]:
+                    first = writers[0].name
+                    yield Finding(f"{second.name} takes the buffer of {instruction.name}, as {first} does", second)
+
+
+@rule("HLO042", "custom call loses a buffer")
+def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
+    """A custom call takes a buffer without giving it on, or gives one that it was not given.
+
+    Why: a buffer is written in place, so each one that goes in must come out, in the same memory: one entry of
+    output_to_operand_aliasing for each, with one shape on both sides. Pin, Unpin and CreateBuffer turn arrays into
+    buffers and back.
+
+    Example:
+        y = b(f32[4]) custom-call(b), custom_call_target="f"
+
+    Mend: add output_to_operand_aliasing={{}: (0, {})}.
+
+    Reference: xla/service/hlo_verifier.cc, the verification of buffer types
+    """
+    starts = (start for start in subject.of("async-start") if start.attribute("output_to_operand_aliasing"))
+    aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
+    for call in subject.with_buffers:
+        if call.opcode not in ("custom-call", "custom-call-start") or call.computation in aliased:
+            continue
+        aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
+        target = call.string("custom_call_target") or ""
+        if call.opcode == "custom-call" and target in _TURNING:
+            message = _turning_problem(subject, call, target, aliases)
+        else:
+            message = _lost(call, aliases)
+        if message is not None:
+            yield Finding(f"{call.name} {message}", call)
+
+
+def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
+    """Who takes a buffer and may write to it, also behind tuples; the root of a loop's body, for the next round."""
+    bodies = {loop.called_computations[0] for loop in subject.of("while") if loop.called_computations}
+    waiting, seen = [(maker, index)], {(maker, index)}
+    while waiting:
+        instruction, at = waiting.pop()
+        if instruction.is_root and instruction.computation in bodies:
+            yield instruction
+        for user in subject.users.get(instruction, ()):
+            for position, operand in enumerate(user.operands):
+                if operand is not instruction:
+                    continue
+                taken = user.operand_index(position)
+                rest = at[len(taken) :]
+                if at[: len(taken)] != taken:
+                    continue
+                if user.opcode in _WRITERS or user.opcode.endswith("-start"):
+                    yield user
+                    continue
+                place: tuple[Instruction, ShapeIndex] | None = None
+                if user.opcode == "tuple":
+                    place = (user, (position, *rest))
+                elif user.opcode == "get-tuple-element" and rest[:1] == (user.integer("index"),):
+                    place = (user, rest[1:])
+                if place is not None and place not in seen:
+                    seen.add(place)
+                    waiting.append(place)
+
+
+def _turning_problem(
+    subject: Subject, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
+) -> str | None:
+    """What is wrong with a call that makes a buffer of an array, or an array of a buffer."""
+    wanted = _TURNING[target]
+    if len(call.operands) != wanted:
+        return (
+            f"is {target}, which takes {wanted or 'no'} operand{'' if wanted == 1 else 's'}, not {len(call.operands)}"
+        )
+    is_buffer = isinstance(call.shape, BufferShape)
+    if is_buffer == (target == "Unpin"):
+        return f"is {target}, but gives {call.shape}"
+    if target == "CreateBuffer":
+        return None
+    operand = call.operand_shape(0)
+    if isinstance(operand, BufferShape) == is_buffer:
+        return f"is {target}, but takes {operand}"
+    if len(aliases) != 1:
+        return f"is {target}, which aliases its operand once, not {len(aliases)} times"
+    is_alike = same_layout if subject.is_layout_sensitive else compatible
+    fits = is_alike(_bare(operand), _bare(call.shape))
+    return None if fits else f"is {target}, but makes {call.shape} of {operand}"
+
+
+def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | None:
+    given = [(alias.operand_number, alias.operand_index) for alias in aliases]
+    results = [alias.output_index for alias in aliases]
+    for position in range(len(call.operands)):
+        for index, leaf in call.operand_shape(position).leaves:
+            if isinstance(leaf, BufferShape) and given.count((position, index)) != 1:
+                times = given.count((position, index))
+                return f"takes the buffer {call.operands[position].name} and gives it on {times} times, not once"
+    made = call.shape if call.opcode == "custom-call" else subshape(call.shape, (1,))
+    for index, leaf in made.leaves if made is not None else ():
+        if isinstance(leaf, BufferShape) and results.count(index) != 1:
+            return f"gives a buffer that aliases {results.count(index)} operands, not one"
+    return None
+
+
+def _bare(shape: Shape) -> Shape:
+    return shape.array if isinstance(shape, BufferShape) else shape

@@ -1,0 +1,252 @@
+"""HLO2xx: memory that could be used again, and values that are fetched again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hlo_cli.analysis.cost.cost_analysis import costs_among
+from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
+from hlo_cli.analysis.hardware.target import space_name
+from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
+from hlo_cli.analysis.schedule.transfers import HOST, Transfer
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.context import Subject
+from hlo_cli.lint.dataflow import is_from
+from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.format import size
+from hlo_cli.lint.loop_invariants import carried_number, handed_round
+from hlo_cli.lint.registry import rule
+from hlo_cli.lint.spans import shape_span
+
+_CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
+"""Where a value goes on under other names, so that its last use is not easily told."""
+_MOVING: Final = ("copy", "slice")
+_JOINING: Final = "ConcatBitcast"
+_FAST: Final = (1, 3)
+"""The memory spaces of a TPU that values are fetched into ahead of their use."""
+
+
+@rule("HLO203", "argument could be donated", severity="warning")
+def missed_donation(subject: Subject) -> Iterator[Finding]:
+    """A result is computed from an argument that nothing reads later, but is written elsewhere.
+
+    Why: it could take the place of the argument, whose shape and layout it has, as new weights can that of the old. As
+    it is, both are held until the end. Told of arguments of donation_bytes and more, if giving all of them away saves
+    donation_fraction of what the module takes in main memory: less does not decide whether it fits.
+
+    Example:
+        HloModule step, is_scheduled=true
+        ENTRY main { w = f32[512,512]{1,0} parameter(0)  ROOT n = f32[512,512]{1,0} negate(w) }
+
+    Mend: give the argument away; in jax, jit(step, donate_argnums=0). Where the caller needs the old value again, as
+    the weights of a model that only predicts, leave it as it is, and write the finding to a baseline.
+
+    Reference: https://openxla.org/xla/aliasing; hlo memspace DUMP NAME
+    """
+    if not subject.module.is_scheduled or not _kept(subject):
+        return
+    memory = subject.analyses.memory
+    donations = tuple(_donations(subject, memory))
+    if sum(saved for saved, _ in donations) < subject.settings.donation_fraction * _taken(memory):
+        return
+    yield from (finding for _, finding in donations)
+
+
+@rule("HLO207", "value spilled and fetched back", severity="note", is_default=False)
+def spilled(subject: Subject) -> Iterator[Finding]:
+    """A value is moved out of the fast memory to make room, and back into it later (prefetch_bytes and more).
+
+    Why: it crosses the way to main memory twice. The compiler does so where more is alive than fits, as with what a
+    backward pass needs again, so this rule is off.
+
+    Example:
+        a = f32[512,1024]{1,0:T(8,128)} copy(x)
+        b = f32[512,1024]{1,0:T(8,128)S(1)} copy(a)
+
+    Mend: make what is alive at the same time smaller, most of all padding; let what uses the value stand together.
+
+    Reference: xla/service/memory_space_assignment; hlo memspace DUMP --traffic
+    """
+    transfers = subject.analyses.transfers if subject.target == "tpu" else ()
+    moved = {t.instruction: t for t in transfers if t.from_space in _FAST and not t.to_space}
+    told = set[Instruction]()
+    for transfer in transfers:
+        out = moved.get(transfer.source)
+        if out is None or not transfer.is_prefetch or out.instruction in told or not _is_worth(subject, out):
+            continue
+        told.add(out.instruction)
+        yield Finding(
+            f"{out.instruction.name} moves {size(out.shape.padded_bytes)} out of {space_name(out.from_space, 'tpu')}, "
+            f"and {transfer.instruction.name} fetches it back",
+            out.instruction,
+        )
+
+
+@rule("HLO208", "value fetched several times", severity="note")
+def fetched_again(subject: Subject) -> Iterator[Finding]:
+    """The same value is fetched into the fast memory more than once (prefetch_bytes and more in all).
+
+    Why: each time crosses the main memory. The compiler does so where the value would lie there too long in between.
+
+    Example:
+        a = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
+        b = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
+
+    Mend: let what uses the value stand together, or make what is alive in between smaller.
+
+    Reference: xla/service/memory_space_assignment; hlo memspace DUMP --traffic
+    """
+    first: dict[tuple[Instruction, ArrayShape], Transfer] = {}
+    for transfer in subject.analyses.transfers if subject.target == "tpu" else ():
+        if not transfer.is_prefetch or transfer.instruction.opcode not in ("copy", "copy-start"):
+            continue
+        earlier = first.setdefault((transfer.source, transfer.shape), transfer)
+        if earlier is not transfer and _is_worth(subject, transfer):
+            yield Finding(
+                f"{transfer.instruction.name} fetches {transfer.source.name} again, "
+                f"{size(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
+                transfer.instruction,
+            )
+
+
+@rule("HLO209", "read from main memory in every round", severity="note", is_default=False)
+def never_fetched(subject: Subject) -> Iterator[Finding]:
+    """A loop reads an array that never changes from the main memory each time (prefetch_bytes in all rounds).
+
+    Why: it is small enough to stay in the fast memory, an eighth of that or less, and would be read once. Whether there
+    is room the compiler knows better, so this rule is off.
+
+    Example:
+        w = f32[256,256]{1,0:T(8,128)} get-tuple-element(carried), index=1
+
+    Mend: free fast memory inside the loop; xla_tpu_scoped_vmem_limit_kib says how much kernels may take of it.
+
+    Reference: xla/service/memory_space_assignment; hlo memspace DUMP --space 1
+    """
+    if subject.target != "tpu":
+        return
+    for loop in subject.of("while"):
+        body = loop.called_computations[0] if loop.called_computations else None
+        rounds = subject.analyses.times.get(body) if body is not None else None
+        if body is None or rounds is None or rounds < 2:
+            continue
+        handed = handed_round(body)
+        for element in body.instructions:
+            shape = element.shape
+            if carried_number(element) not in handed or not isinstance(shape, ArrayShape) or shape.memory_space:
+                continue
+            if shape.padded_bytes <= _VMEM_SHARE:
+                read = _read_bytes(element, uses_of(element, subject.users))
+                if read * rounds >= subject.settings.prefetch_bytes:
+                    yield Finding(
+                        f"{loop.name} reads {element.name} in each of {rounds:,} rounds, {size(read * rounds)} in all",
+                        element,
+                    )
+
+
+_VMEM_SHARE: Final = 16 * 1024**2
+
+
+def _kept(subject: Subject) -> bool:
+    """Whether an argument that is large enough is not given away, which is quicker to see than what fills memory."""
+    module = subject.module
+    given = {alias.parameter_number for alias in module.input_output_alias}
+    given |= {donor.parameter_number for donor in module.buffer_donor}
+    parameters = (each for number, each in enumerate(module.entry.parameters) if number not in given)
+    return any(each.shape.padded_bytes >= subject.settings.donation_bytes for each in parameters)
+
+
+def _donations(subject: Subject, memory: Memory) -> Iterator[tuple[int, Finding]]:
+    """The arguments that could be given away, with their bytes."""
+    written = _results(memory)
+    for allocation in memory.allocations:
+        given = next((value for value in allocation.values if value.instruction.opcode == "parameter"), None)
+        if allocation.kind != "argument" or allocation.is_donated or given is None or given.index:
+            continue
+        if allocation.size < subject.settings.donation_bytes or given.instruction not in subject.users:
+            continue
+        last = _last_use(subject, memory, given.instruction)
+        fitting = (each for each in written if each.shape == given.shape and 0 <= last <= each.start)
+        result = next((each for each in fitting if _updates(each, given.instruction)), None)
+        if result is not None:
+            written.remove(result)
+            made, taken = _behind_copies(result.instruction), size(allocation.size)
+            kernel = result.instruction if made is given.instruction else made
+            yield (
+                allocation.size,
+                Finding(
+                    f"{given} could be donated: {kernel.name} is the last to read it, and writes {taken} like it",
+                    given.instruction,
+                    shape_span(subject.module, given.instruction),
+                    hint=f"alias the result that {result} is with parameter {given.instruction.parameter_number}",
+                ),
+            )
+
+
+def _taken(memory: Memory) -> int:
+    """What the module takes of the main memory."""
+    main = memory.space(0)
+    return (arena_bytes(memory, main) or main.peak_bytes) if main is not None else 0
+
+
+def _results(memory: Memory) -> list[LiveValue]:
+    """The arrays that results are written to and that are no argument's, as what first lies there."""
+    found: list[LiveValue] = []
+    for allocation in memory.allocations:
+        if allocation.kind == "output":
+            held = [value for value in allocation.values if value.kind == "output"]
+            first = min(held, key=lambda value: value.start, default=None)
+            if first is not None and isinstance(first.shape, ArrayShape):
+                found.append(first)
+    return found
+
+
+def _last_use(subject: Subject, memory: Memory, given: Instruction) -> int:
+    """The step of the last use; the end of all where the value goes on under other names, -1 if nothing uses it."""
+    uses = uses_of(given, subject.users)
+    if any(use.opcode in _CARRYING for use in uses):
+        return len(memory.sequence) + 1
+    return max((memory.positions.get(use, len(memory.sequence)) for use in uses), default=-1)
+
+
+def _updates(result: LiveValue, argument: Instruction) -> bool:
+    """Whether the kernel that makes a result reads an argument, or the result begins as a copy of it."""
+    kernel = _behind_copies(result.instruction)
+    return kernel is argument or any(_behind_copies(operand) is argument for operand in kernel.operands)
+
+
+def _behind_copies(instruction: Instruction) -> Instruction:
+    """What made a value, wherever it has been moved since."""
+    made = maker_of(instruction)
+    while (moved := _moved(made)) is not None:
+        made = maker_of(moved)
+    return made
+
+
+def _moved(made: Instruction) -> Instruction | None:
+    """What an instruction does nothing but move: whole, or in pieces, as TPU compilers fetch what is large."""
+    match made.opcode:
+        case "copy" | "copy-start" if made.operands:
+            return made.operands[0]
+        case "async-start" if made.operands and made.called_computations:
+            root = made.called_computations[0].root
+            return made.operands[0] if root is not None and root.opcode in _MOVING else None
+        case "custom-call" if made.string("custom_call_target") == _JOINING:
+            sources = {_behind_copies(piece) for piece in made.operands}
+            return sources.pop() if len(sources) == 1 else None
+    return None
+
+
+def _is_worth(subject: Subject, transfer: Transfer) -> bool:
+    times = subject.analyses.times.get(transfer.instruction.computation) or 1
+    return transfer.from_space != HOST and transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
+
+
+def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:
+    """How much of a value its users read, each once."""
+    costs = costs_among(user for user in users if user.opcode not in _CARRYING)
+    places = ((user, n) for user in costs for n, operand in enumerate(user.operands) if is_from(operand, element))
+    return sum(round(costs[user].operand_bytes(number)) for user, number in places)

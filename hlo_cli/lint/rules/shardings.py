@@ -1,0 +1,143 @@
+"""HLO08x: which devices hold which part of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Final
+
+from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.lint.context import Subject
+from hlo_cli.lint.finding import Finding
+from hlo_cli.lint.registry import rule
+from hlo_cli.lint.spans import attribute_span
+from hlo_cli.source import HloError
+
+_OF_DATA: Final = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"))
+_MARK: Final = "sharding={"
+
+
+@rule("HLO080", "sharding does not fit the shape")
+def wrong_sharding(subject: Subject) -> Iterator[Finding]:
+    """A sharding has another number of parts than the shape has leaves or dimensions, or devices that are not there.
+
+    Why: the partitioner cuts each array along its dimensions and hands every part to one device.
+
+    Example:
+        x = f32[4,2] parameter(0), sharding={devices=[2,2,1]0,1,2,3}
+
+    Mend: list one number for every dimension, besides last_tile_dims, and every device once; of tuples, one sharding
+    for every leaf.
+
+    Reference: HloSharding::Validate in xla/hlo/ir/hlo_sharding.cc
+    """
+    problems: dict[tuple[str, str], str | None] = {}
+    for instruction in subject.saying(_MARK):
+        if instruction.opcode in _OF_DATA:  # theirs describes what is transferred, not the token beside it
+            continue
+        key = (instruction.attribute("sharding") or "", str(instruction.shape))
+        if key not in problems:
+            sharding = instruction.sharding
+            problems[key] = _problem(subject, sharding, instruction.shape) if sharding is not None else None
+        if (message := problems[key]) is not None:
+            yield Finding(f"{instruction.name}: {message}", instruction, attribute_span(instruction, "sharding"))
+
+
+@rule("HLO081", "loop or branch changes the sharding")
+def inconsistent_sharding(subject: Subject) -> Iterator[Finding]:
+    """A loop, its body and its condition, or a conditional and its branches, are sharded in different ways.
+
+    Why: what goes round in a loop lies where it lay before, and whichever branch runs gives the same result.
+
+    Example:
+        c = f32[4] conditional(p, x, x), branch_computations={a, b}, sharding={maximal device=0}
+
+    Mend: write the same sharding on the loop, on the root and the parameter of its body and on the parameter of its
+    condition; on a conditional and the roots of its branches.
+
+    Reference: CheckWhileInstruction… and "Inconsistent conditional sharding" in xla/service/hlo_verifier.cc
+    """
+    if _MARK not in subject.module.source.text and subject.module.source.text:
+        return
+    for caller in subject.of("while", "conditional"):
+        said = [(each, each.attribute("sharding")) for each in _sharded_alike(caller)]
+        first = next((pair for pair in said if pair[1] is not None), None)
+        for each, text in said if first is not None else ():
+            if text is not None and first is not None and each.sharding != first[0].sharding:
+                message = f"{each.name} has the sharding {text}, {first[0].name} has {first[1]}"
+                yield Finding(message, each, attribute_span(each, "sharding"))
+
+
+def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
+    yield caller
+    for position, called in enumerate(caller.called_computations):
+        if called.root is not None and (caller.opcode == "conditional" or position == 0):
+            yield called.root
+        if caller.opcode == "while":
+            yield from called.parameters[:1]
+
+
+def _problem(subject: Subject, sharding: AnySharding, shape: Shape) -> str | None:
+    leaves: list[Shape] = [leaf for _, leaf in shape.leaves] or [shape]
+    if isinstance(sharding, TupleSharding):
+        elements = sharding.elements
+        if not isinstance(shape, TupleShape):
+            return f"the sharding is of a tuple, the shape is {shape}"
+        if len(elements) != len(leaves):
+            return f"there are {len(elements)} shardings for {len(leaves)} leaves"
+    else:
+        elements = (sharding,) * len(leaves)  # one stands for all leaves
+    found = (_leaf_problem(subject, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
+    return next((problem for problem in found if problem is not None), None)
+
+
+def _leaf_problem(subject: Subject, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
+    if (problem := sharding.problem) is not None:
+        return problem
+    if isinstance(shape, BufferShape):
+        shape = shape.array
+    if isinstance(sharding, NamedSharding):
+        return _named_problem(subject, sharding, shape)
+    return _tiles_problem(subject, sharding, shape)
+
+
+def _named_problem(subject: Subject, sharding: NamedSharding, shape: Shape) -> str | None:
+    if isinstance(sharding.mesh, MaximalMesh):
+        return _outside(subject, (sharding.mesh.device_id,))
+    dims = len(sharding.dim_shardings)
+    is_cut = not sharding.whole and any(dimension.axes for dimension in sharding.dim_shardings)
+    if is_cut and isinstance(shape, ArrayShape) and dims != shape.rank:
+        return f"the sharding has {dims} dimensions, the array {shape.rank}"
+    return None
+
+
+def _tiles_problem(subject: Subject, sharding: Sharding, shape: Shape) -> str | None:
+    tiles = sharding.tiles
+    if tiles is None:
+        return _outside(subject, (sharding.device,)) if sharding.device is not None else None
+    subgroups = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
+    rank = len(tiles.dimensions) - subgroups
+    is_cut = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
+    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # what is whole fits every rank
+        return f"the tiles have {rank} dimensions, the array {shape.rank}"
+    try:
+        devices = tiles.device_ids()
+    except HloError:
+        return None
+    if len(devices) < tiles.device_count:  # XLA passes over devices beyond the tiles
+        return f"there are {tiles.device_count} tiles, but {len(devices)} devices"
+    if len(set(devices)) < len(devices):
+        twice = next(device for number, device in enumerate(devices) if device in devices[:number])
+        return f"device {twice} holds two tiles"
+    return _outside(subject, devices)
+
+
+def _outside(subject: Subject, devices: tuple[int, ...]) -> str | None:
+    """Whether a device is beyond those that the module runs on, where it says on how many."""
+    count, least, most = subject.num_partitions, min(devices, default=0), max(devices, default=0)
+    if least < 0:
+        return f"there is no device {least}"
+    return f"there is no device {most}, there are {count} partitions" if most >= count > 1 else None

@@ -1,0 +1,25 @@
+"""Findings as lines that editors and compilers' users know: place, rule, severity, message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.style import Style
+from hlo_cli.report.findings import Findings
+from hlo_cli.report.report import Report
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""One line a finding, and nothing if there is none.
+
+    >>> from hlo_cli.report.findings import ReportedFinding
+    >>> from hlo_cli.source import Diagnostic, Source, Span
+    >>> diagnostic = Diagnostic("warning", "mostly padding", Source("a.txt", "x\ny = 1"), Span(2, 3), code="HLO101")
+    >>> report = Report("lint", "", parts=(Findings("findings", (ReportedFinding(diagnostic, ""),), ()),))
+    >>> list(render(report, Style()))
+    ['a.txt:2:1: HLO101 warning mostly padding\n']
+    """
+    for each in (each for part in report.parts if isinstance(part, Findings) for each in part.first(style.top)):
+        diagnostic = each.diagnostic
+        yield clean(f"{each.where}: {diagnostic.code} {diagnostic.severity} {diagnostic.message}") + "\n"

@@ -1,0 +1,33 @@
+"""The main table as CSV: a header with the names of the columns, then raw values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from itertools import chain
+
+from hlo_cli.render.machine import columns_of, field_of, rows_of
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.style import Style
+from hlo_cli.report.report import Report
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""One record a row; an empty field does not apply, `?` is not known. Control characters are written out.
+
+    >>> from hlo_cli.report.column import Column
+    >>> from hlo_cli.report.table import Table
+    >>> table = Table("shapes", (Column("shape", "shape", "shape"), Column("count", "n", "count")), (("f32[3,5]", 2),))
+    >>> list(render(Report("layout", "no padding", parts=(table,)), Style()))
+    ['shape,count\n', '"f32[3,5]",2\n']
+    """
+    table = report.main_table
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    header = [column.name for column in columns_of(table)]
+    for record in chain((header,), rows_of(table, style)):
+        writer.writerow([clean(field_of(cell)) for cell in record])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()

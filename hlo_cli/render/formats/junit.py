@@ -1,0 +1,129 @@
+"""Findings as the XML of JUnit, which every CI server shows: one suite an input, one case a finding or expectation.
+
+Notes do not fail, as they do not with the exit code; what could not be read is an error, not a case that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from xml.sax.saxutils import quoteattr
+
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.style import Style
+from hlo_cli.report.findings import Check, Findings, ReportedFinding, stopped_by
+from hlo_cli.report.report import Report
+from hlo_cli.source import Diagnostic
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """The document; an input of which there is nothing to say has one case, which passes.
+
+    >>> print("".join(render(Report("lint", "", parts=(Findings("findings", (), (), ("a.txt",)),)), Style())), end="")
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites name="hlo lint" tests="1" failures="0">
+      <testsuite name="a.txt" tests="1" failures="0">
+        <testcase classname="a.txt" name="no findings"/>
+      </testsuite>
+    </testsuites>
+    """
+    suites = _suites((part for part in report.parts if isinstance(part, Findings)), style.top)
+    errors = report.errors
+    tests = sum(suite.tests for suite in suites) + len(errors)
+    failures = sum(suite.failures for suite in suites)
+    more = f' errors="{len(errors)}"' if errors else ""
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield f'<testsuites name="hlo lint" tests="{tests}" failures="{failures}"{more}>\n'
+    for suite in suites:
+        yield from suite.lines()
+    yield from _unread(errors)
+    yield "</testsuites>\n"
+
+
+@dataclass(slots=True)
+class _Suite:
+    """What there is to say of one input."""
+
+    path: str
+    found: list[ReportedFinding] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def tests(self) -> int:
+        return max(len(self.found), 1) + len(self.checks)
+
+    @property
+    def failures(self) -> int:
+        return sum(each.diagnostic.severity != "note" for each in self.found)
+
+    def lines(self) -> Iterator[str]:
+        """The suite with its cases."""
+        skipped = sum(not check.is_met for check in self.checks)
+        more = f' skipped="{skipped}"' if skipped else ""
+        name = _quoted(self.path)
+        yield f'  <testsuite name={name} tests="{self.tests}" failures="{self.failures}"{more}>\n'
+        if not self.found:
+            yield f'    <testcase classname={name} name="no findings"/>\n'
+        for each in self.found:
+            yield from _finding(each)
+        for check in self.checks:
+            case = f"    <testcase classname={name} name={_quoted(f'expected {check.expectation}')}"
+            remark = f"      <skipped message={_quoted(check.remark)}/>\n    </testcase>\n"
+            yield f"{case}/>\n" if check.is_met else f"{case}>\n{remark}"
+        yield "  </testsuite>\n"
+
+
+def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
+    """One suite a path, in the order in which the inputs were read."""
+    suites: dict[str, _Suite] = {}
+    for part in parts:
+        found = part.first(most)
+        for path in (*part.paths, *(each.path for each in found)):
+            suites.setdefault(path, _Suite(path))
+        for each in found:
+            suites[each.path].found.append(each)
+        for check in part.checks:
+            suites.setdefault(check.path, _Suite(check.path)).checks.append(check)
+    return tuple(suites.values())
+
+
+def _finding(each: ReportedFinding) -> Iterator[str]:
+    """A case that fails, unless it is a note; an expectation has the name that it has where it is met."""
+    diagnostic = each.diagnostic
+    place = diagnostic.position
+    at = f":{place.line}:{place.column}" if place else ""
+    case = f"{diagnostic.code}{at} {each.instruction or ''}".rstrip()
+    if each.expectation is not None:
+        case = f"expected {each.expectation}"
+    yield f"    <testcase classname={_quoted(each.path)} name={_quoted(case)}>\n"
+    words = _words(f"{each.where}: {diagnostic.message}", diagnostic.hint)
+    if diagnostic.severity == "note":
+        yield f"      <system-out>{words}</system-out>\n    </testcase>\n"
+        return
+    kind = f"{diagnostic.severity} {diagnostic.code}"
+    yield f"      <failure type={_quoted(kind)} message={_quoted(diagnostic.message)}>{words}</failure>\n"
+    yield "    </testcase>\n"
+
+
+def _unread(errors: Sequence[Diagnostic]) -> Iterator[str]:
+    if not errors:
+        return
+    yield f'  <testsuite name="{stopped_by(errors[0])}" tests="{len(errors)}" failures="0" errors="{len(errors)}">\n'
+    for each in errors:
+        name = _quoted(each.source.name if each.source is not None else "-")
+        place = each.position
+        at = f":{place.line}:{place.column}" if place else ""
+        words = _words(f"{each.source.name}{at}: {each.message}" if each.source and at else each.message, each.hint)
+        yield f'    <testcase classname={name} name="{stopped_by(each)}{at}">\n'
+        yield f"      <error message={_quoted(each.message)}>{words}</error>\n    </testcase>\n"
+    yield "  </testsuite>\n"
+
+
+def _words(message: str, hint: str | None) -> str:
+    """A message as the text of an element, what helps on a line of its own."""
+    return _quoted(message, f"\nhelp: {hint}" if hint else "")[1:-1]
+
+
+def _quoted(text: str, line: str = "") -> str:
+    """A text as an attribute, without the characters that XML has no way to write."""
+    return quoteattr(clean(text) + line.replace(line[1:], clean(line[1:])), {'"': "&quot;"})

@@ -1,0 +1,124 @@
+"""A report as Markdown: tables with their units in the header, drawings as fenced blocks, everything whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from hlo_cli.render.draw.cells import cell_text, writing_of
+from hlo_cli.render.formats.screen import part_lines
+from hlo_cli.render.formats.unified import unified_lines
+from hlo_cli.render.style import Style
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.column import Column
+from hlo_cli.report.diff import Diff
+from hlo_cli.report.findings import Findings
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, Text, line_of, plain_text
+
+CODE_UNITS = frozenset(("name", "shape", "op_name", "source", "opcode"))
+DRAWING_WIDTH = 100
+_MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""The answer in bold, the parts, and the next commands as code.
+
+    >>> from hlo_cli.report.column import Column
+    >>> columns = (Column("padded_bytes", "padded", "bytes"), Column("shape", "shape", "shape"))
+    >>> report = Report("layout", "Half is padding", parts=(Table("shapes", columns, ((2048, "f32[3]{0}"),)),))
+    >>> print("".join(render(report, Style())), end="")
+    **Half is padding**
+    <BLANKLINE>
+    | padded (B) | shape |
+    | ---: | :--- |
+    | 2,048 | `f32[3]{0}` |
+    """
+    yield from [f"**{words(report.answer, style)}**\n"] if report.answer else []
+    begun = bool(report.answer)
+    for part in report.seen_parts:
+        yield "\n" if begun else ""
+        begun = True
+        yield from _part(part, style)
+    if report.next:
+        yield "\nNext: " + ", ".join(code(command, style) for command in report.next) + "\n"
+
+
+def words(text: Text, style: Style) -> str:
+    r"""Prose in which nothing but names is marked.
+
+    >>> from hlo_cli.report.text import Run
+    >>> print(words((Run("fusion.2", "name"), " in order {1,0}"), Style()))
+    `fusion.2` in order {1,0}
+    """
+    return "".join(
+        code(run.text, style) if run.role == "name" else _MARKS.sub(r"\\\1", style.show(run.text))
+        for run in line_of(text)
+    )
+
+
+def code(text: str, style: Style) -> str:
+    """Text as code, in more backquotes than it holds; bars are safe in tables.
+
+    >>> code("a|b", Style())
+    '`a\\\\|b`'
+    """
+    shown = style.show(text).replace("|", "\\|")
+    longest = max((len(ticks) for ticks in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {shown} {fence}" if longest else f"`{shown}`"
+
+
+def _part(part: Part, style: Style) -> Iterator[str]:
+    match part:
+        case Table():
+            yield from _table(part, style)
+        case Findings():
+            yield from _table(part.as_table(), style)
+        case Passage():
+            yield from [f"{words(part.title, style)}\n\n"] if part.title else []
+            yield "\n\n".join(words(each, style) for each in part.paragraphs) + "\n"
+        case Diff():
+            yield from [f"{words(part.title, style)}\n\n"] if part.title else []
+            lines = unified_lines(part.first(style.top or part.changes))
+            yield from _fenced("diff", list(map(style.show, lines)))
+        case _:
+            drawing = Style(DRAWING_WIDTH, ascii=style.ascii, top=0)
+            yield from _fenced("text", [plain_text(line) for line in part_lines(part, drawing)])
+
+
+def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
+    """Lines as they are, between more backquotes than any of them holds."""
+    longest = max((len(ticks) for line in lines for ticks in re.findall("`{3,}", line)), default=2)
+    fence = "`" * (longest + 1)
+    yield f"{fence}{language}\n" + "".join(f"{line}\n" for line in lines) + f"{fence}\n"
+
+
+def _table(table: Table, style: Style) -> Iterator[str]:
+    if table.title:
+        yield f"{words(table.title, style)}\n\n"
+    visible = table.visible(person=True)
+    rows = table.rows[: style.top] if style.top and table.main else table.rows
+    columns = [table.columns[at] for at in visible]
+    written = [_cells(table.columns[at], [row[at] for row in rows], table.alike(at, rows), style) for at in visible]
+    yield _row([title for title, _ in written])
+    yield _row(["---:" if column.is_right_aligned else ":---" for column in columns])
+    for cells in zip(*(texts for _, texts in written), strict=True):
+        yield _row(cells)
+
+
+def _cells(column: Column, cells: Sequence[Cell], alike: Sequence[Cell], style: Style) -> tuple[str, list[str]]:
+    writing = writing_of(column, cells, alike)
+    title = " ".join(part for part in (column.group, column.title) if part)
+    unit = f" ({writing.unit})" if writing.unit and title else writing.unit
+    as_code = column.unit in CODE_UNITS
+    texts = [
+        code(cell, style) if as_code and isinstance(cell, str) and cell else words(cell_text(cell, writing), style)
+        for cell in cells
+    ]
+    return words(title, style) + unit, texts
+
+
+def _row(fields: Sequence[str]) -> str:
+    return f"| {' | '.join(fields)} |\n"

@@ -1,0 +1,68 @@
+"""A report into a pipe: headers that begin with `#`, tabs, raw values, one record a line, nothing shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo_cli.render.formats.unified import unified_lines
+from hlo_cli.render.machine import columns_of, field_of, rows_of
+from hlo_cli.render.sanitize import clean
+from hlo_cli.render.style import Style
+from hlo_cli.report.diff import Diff
+from hlo_cli.report.figure import Figure
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage, line_of, plain_text
+
+FIGURE_ROOM = 80
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    r"""The tables; of several, each line begins with the name of its table. `-` does not apply, `?` is not known.
+
+    Figures are drawn only if there is no table, so that every line of a table's output is a record. A report of
+    words alone gives its answer, and the words if those are what was asked for. A diff alone is written as programs
+    write diffs; beside tables it is one of them.
+
+    >>> from hlo_cli.report.column import Column
+    >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
+    >>> list(render(Report("layout", "no padding", parts=(table,)), Style()))
+    ['#value\tcount\n', 'add.1\t-\n']
+    >>> list(render(Report("diff", "No difference in 98 instructions"), Style()))
+    ['No difference in 98 instructions\n']
+    """
+    diffs = [part for part in report.parts if isinstance(part, Diff)]
+    tables = report.tables
+    if len(diffs) < len(tables):
+        for table in tables:
+            yield from _records(table, style, named=len(tables) > 1)
+        return
+    if any(isinstance(part, Passage) and part.is_answer for part in report.parts):
+        yield from _page(report, style)
+        return
+    written = [line for diff in diffs for line in unified_lines(diff.first(style.top or diff.changes))]
+    drawn = [line for part in report.parts if isinstance(part, Figure) for line in _drawn(part, style)]
+    answer = [clean(report.answer)] if report.answer else []
+    yield from (line + "\n" for line in written or drawn or answer)
+
+
+def _page(report: Report, style: Style) -> Iterator[str]:
+    """The answer, then words and drawings in their order, a blank line between them."""
+    yield clean(report.answer) + "\n"
+    for part in report.parts:
+        match part:
+            case Passage():
+                yield from ("\n" + clean(plain_text(line_of(text))) + "\n" for text in part.paragraphs)
+            case Figure():
+                yield from ("\n", *(line + "\n" for line in _drawn(part, style)))
+
+
+def _drawn(figure: Figure, style: Style) -> Iterator[str]:
+    return (style.show_figure(plain_text(line)).rstrip() for line in figure.draw(FIGURE_ROOM))
+
+
+def _records(table: Table, style: Style, *, named: bool) -> Iterator[str]:
+    first = (table.name,) if named else ()
+    yield "#" + "\t".join((*first, *(column.name for column in columns_of(table)))) + "\n"
+    for row in rows_of(table, style):
+        yield "\t".join((*first, *(clean(field_of(cell, "-")) for cell in row))) + "\n"

@@ -1,0 +1,106 @@
+"""Findings as SARIF 2.1.0, which GitHub, GitLab and Visual Studio read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from hlo_cli._version import __version__
+from hlo_cli.render.formats.json import dumps
+from hlo_cli.render.machine import Json
+from hlo_cli.render.style import Style
+from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
+from hlo_cli.report.report import Report
+from hlo_cli.source import Diagnostic
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+FINGERPRINT: Final = "hloStructure/v1"
+
+
+def render(report: Report, style: Style) -> Iterator[str]:
+    """One run, with every rule that could have spoken and a result a finding.
+
+    >>> import json
+    >>> text = "".join(render(Report("lint", "", parts=(Findings("findings", (), ()),)), Style()))
+    >>> json.loads(text)["runs"][0]["results"]
+    []
+    """
+    rules = {rule.code: rule for part in report.parts if isinstance(part, Findings) for rule in part.rules}
+    driver: dict[str, Json] = {"name": "hlo", "version": __version__, "rules": [_rule(rule) for rule in rules.values()]}
+    index = {code: number for number, code in enumerate(rules)}
+    yield f'{{"$schema": {dumps(SCHEMA)},\n "version": "2.1.0",\n "runs": [{{\n'
+    yield f'  "tool": {{"driver": {dumps(driver)}}},\n  "columnKind": "unicodeCodePoints",\n'
+    yield f'  "invocations": [{dumps(_invocation(report.errors))}],\n  "results": ['
+    before = "\n   "
+    for part in report.parts:
+        for each in part.first(style.top) if isinstance(part, Findings) else ():
+            yield before + dumps(_result(each, index))
+            before = ",\n   "
+    yield "]}]}\n"
+
+
+def _invocation(errors: Sequence[Diagnostic]) -> Json:
+    """Whether all was looked through, and what was not: without it, what cannot be read looks as if it were fine."""
+    told: list[Json] = []
+    for each in errors:
+        words = each.message + (f"\nhelp: {each.hint}" if each.hint else "")
+        notice: dict[str, Json] = {"level": "error", "message": {"text": words}}
+        if each.source is not None and each.source.name:
+            notice["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(each.source.name)}}}]
+        told.append(notice)
+    return {"executionSuccessful": not errors, **({"toolExecutionNotifications": told} if told else {})}
+
+
+def _rule(rule: RuleWords) -> Json:
+    found: dict[str, Json] = {
+        "id": rule.code,
+        "name": "".join(word[:1].upper() + word[1:] for word in rule.name.replace("-", " ").split()),
+        "shortDescription": {"text": rule.name},
+        "fullDescription": {"text": rule.what},
+        "defaultConfiguration": {"level": rule.severity},
+    }
+    if rule.why or rule.mend:
+        found["help"] = {"text": f"Why: {rule.why}\nMend: {rule.mend}"}
+    if rule.reference.startswith("https://"):
+        found["helpUri"] = rule.reference.split(";")[0]
+    return found
+
+
+def _result(each: ReportedFinding, index: Mapping[str, int]) -> Json:
+    diagnostic = each.diagnostic
+    message = diagnostic.message + (f"\nhelp: {diagnostic.hint}" if diagnostic.hint else "")
+    result: dict[str, Json] = {
+        "ruleId": diagnostic.code,
+        "level": diagnostic.severity,
+        "message": {"text": message},
+        "locations": [_location(each)],
+        "partialFingerprints": {FINGERPRINT: each.identity},
+    }
+    if diagnostic.code in index:
+        result["ruleIndex"] = index[diagnostic.code]
+    return result
+
+
+def _location(each: ReportedFinding) -> Json:
+    diagnostic = each.diagnostic
+    place: dict[str, Json] = {"artifactLocation": {"uri": _uri(each.path)}}
+    if diagnostic.source is not None and diagnostic.span is not None:
+        start, end = (diagnostic.source.position(at) for at in (diagnostic.span.start, diagnostic.span.end))
+        place["region"] = {
+            "startLine": start.line,
+            "startColumn": start.column,
+            "endLine": end.line,
+            "endColumn": end.column,
+        }
+    location: dict[str, Json] = {"physicalLocation": place}
+    if each.instruction:
+        name = f"{each.computation}/{each.instruction}" if each.computation else each.instruction
+        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "function"}]
+    return location
+
+
+def _uri(path: str) -> str:
+    """A path as SARIF names artifacts: relative ones as they are, others as file: addresses."""
+    escaped = quote(path.replace("\\", "/"), errors="surrogateescape")
+    return f"file://{escaped}" if path.startswith("/") else escaped

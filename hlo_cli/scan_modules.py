@@ -1,0 +1,185 @@
+"""Many dumps at once: each module is read, asked one thing and let go, in several processes if wanted.
+
+What cannot be read is a record like the others, with the reason, so that one bad file never stops the rest.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
+
+from hlo_cli.analysis.query.module_summary import Figure, overview
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.inputs.each import Piece, pieces_of, read_piece
+from hlo_cli.inputs.input import Input
+from hlo_cli.inputs.parallel import in_order
+from hlo_cli.ir.module import Module
+from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.read import read_module
+
+Answer = TypeVar("Answer")
+Ask = Callable[[Module, Input], Answer]
+
+_LONGEST_PROBLEM = 500
+_SWEPT_AFTER = 1 << 24
+"""Characters of text, of modules that are done with, that may fill memory before it is freed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[Answer]):
+    """What one module of many answered, or why it could not.
+
+    `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if all was well; a module
+    that was read but for a few lines has both an answer and a problem. `errors` are all there is to say of one that
+    could not be read at all.
+    """
+
+    path: str
+    module: str | None = None
+    stage: str | None = None
+    answer: Answer | None = None
+    problem: str = ""
+    errors: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One module of many in numbers; `problem` says what could not be read of it, and is empty if that is nothing."""
+
+    path: str
+    module: str | None
+    stage: str | None
+    numbers: Mapping[str, Figure]
+    problem: str = ""
+
+    def row(self) -> dict[str, Figure]:
+        """All of it in one flat dictionary, as tables and engines for data want it; None for what is not known.
+
+        >>> Record("a.txt", "jit_f", None, {"instructions": 3}).row()
+        {'path': 'a.txt', 'module': 'jit_f', 'stage': None, 'instructions': 3, 'problem': None}
+        """
+        return {
+            "path": self.path,
+            "module": self.module,
+            "stage": self.stage,
+            **self.numbers,
+            "problem": self.problem or None,
+        }
+
+
+def scan(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    measure: Callable[[Module], Mapping[str, Figure]] = overview,
+    stage: str | None = None,
+    module: str | None = None,
+    jobs: int = 1,
+) -> Iterator[Record]:
+    """A record for each module in files, directories and globs, in their order; in a directory its newest stage.
+
+    `measure` gives the numbers, those of `overview` if nothing else is said. With several jobs it has to be a function
+    that can be pickled, and a script needs the guard `if __name__ == "__main__":`. Memory holds one module a job.
+    Raises HloError only where there is nothing to read at all: a directory without dumps, a glob that matches nothing.
+
+    >>> [record.problem for record in scan(["/no/such/dump.txt"])]
+    ['there is no folder /no/such']
+    """
+    pieces = pieces_of([os.fspath(path) for path in paths], stage=stage, module=module)
+    for asked in ask_each(pieces, partial(_measured, measure), jobs=jobs):
+        yield Record(asked.path, asked.module, asked.stage, asked.answer or {}, asked.problem)
+
+
+def ask_each(
+    pieces: Iterable[Piece], ask: Ask[Answer], *, jobs: int = 1, strict: bool = False
+) -> Iterator[Asked[Answer]]:
+    """What `ask` says of every module in the pieces, in their order.
+
+    With several jobs, `ask` and its answers are pickled.
+
+    >>> list(ask_each([], lambda module, input: module.name))
+    []
+    """
+    reader = Reader(ask, strict)
+
+    def lost(piece: Piece) -> tuple[Asked[Answer], ...]:
+        problem = "the process that read it ended; there may not be enough memory"
+        return (Asked(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
+
+    for found in in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost):
+        yield from reader(found) if isinstance(found, Piece) else found
+
+
+def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module, _input: Input) -> Mapping[str, Figure]:
+    return dict(measure(module))
+
+
+@dataclass(slots=True)
+class Reader(Generic[Answer]):
+    """Reads pieces and asks what is in them; `unswept` is how much text was read since garbage was last looked for.
+
+    >>> Reader(lambda module, input: module.name, strict=False)(Piece("/no/such/dump.txt"))[0].problem
+    'there is no folder /no/such'
+
+    Modules hold their computations, which hold their instructions, which know their computation: only the garbage
+    collector frees them, and it waits until there is a quarter more than the most there ever was.
+    """
+
+    ask: Ask[Answer]
+    strict: bool
+    unswept: int = 0
+
+    def __call__(self, piece: Piece) -> tuple[Asked[Answer], ...]:
+        try:
+            inputs = read_piece(piece)
+        except (HloError, OSError, MemoryError) as error:
+            return (Asked(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
+        found = tuple(self.ask_of(each) for each in inputs)
+        self.unswept += sum(each.size for each in inputs)
+        if self.unswept > _SWEPT_AFTER:
+            self.unswept = 0
+            gc.collect()
+        return found
+
+    def ask_of(self, given: Input) -> Asked[Answer]:
+        """What the module in an input answers."""
+        name, path = given.module, given.source.name
+        try:
+            module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
+            name = module.name or name
+            problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
+            return Asked(path, name, given.stage, self.ask(module, given), problem)
+        except (HloError, OSError, MemoryError, RecursionError) as error:
+            return Asked(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReaderAnywhere(Generic[Answer]):
+    """Reads pieces in any process, but gives back the standard input, which only the first process has."""
+
+    reader: Reader[Answer]
+
+    def __call__(self, piece: Piece) -> tuple[Asked[Answer], ...] | Piece:
+        return piece if piece.path == "-" else self.reader(piece)
+
+
+def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:
+    """All that is wrong, in which input, without its whole text."""
+    if not isinstance(error, HloError):
+        return (Diagnostic("error", _in_a_line(error), source and Source(source.name, "")),)
+    told = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
+    return tuple(each.excerpt() for each in told)
+
+
+def _in_a_line(error: Exception) -> str:
+    """The first thing that is wrong, with its line and column, and how many more there are."""
+    if not isinstance(error, HloError):
+        return f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
+    first, *others = error.diagnostics
+    place = first.position
+    where = f"line {place.line}, column {place.column}: " if place else ""
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{where}{first.message}{more}"[:_LONGEST_PROBLEM]

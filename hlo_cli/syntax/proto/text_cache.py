@@ -1,0 +1,143 @@
+"""What instructions of a proto say, as HLO text and as values: each distinct sequence of bytes is read once.
+
+Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most of what instructions say
+they say in the same bytes as others: shapes, metadata, windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
+from hlo_cli.syntax.proto.field_scan import KIND, NUMBERS
+from hlo_cli.syntax.proto.literals import literal_of
+from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.values import metadata_of
+from hlo_cli.syntax.proto.wire import Field, bytes_in, packed_field, read_fields, read_numbers
+
+ELIDED: Final = "{...}"
+"""What stands for the values of a constant that are left out."""
+
+_T = TypeVar("_T")
+_OWN: Final = frozenset(
+    NUMBERS[name]
+    for name in (
+        *("name", "opcode", "shape", "id", "operand_ids", "control_predecessor_ids", "called_computation_ids"),
+        *("metadata", "backend_config", "parameter_number"),
+    )
+)
+"""Fields that tell instructions apart; what the others say is kept by their bytes."""
+_EMPTY: Final = frozenset(NUMBERS[name] for name in ("frontend_attributes", "statistics_viz"))
+"""Fields that XLA always writes and that say nothing when they are empty."""
+_BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-permute-start"))
+"""Opcodes whose attributes are printed by the shape of the first operand."""
+_LISTS: Final = {"conditional": "branch_computations", "custom-call": "called_computations"}
+_CALLS: Final = frozenset(("async-done", "async-start", "async-update", "fusion"))
+_TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
+"""XLA prints metadata that say at least one of these."""
+
+
+class Memo(dict[bytes, _T], Generic[_T]):
+    """What bytes mean, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[bytes], _T]) -> None:
+        self._make = make
+
+    def __missing__(self, data: bytes) -> _T:
+        made = self[data] = self._make(data)
+        return made
+
+
+class _Tail(NamedTuple):
+    """The attributes of an instruction, each with its comma, but for those that tell it from others."""
+
+    own: str
+    common: str
+    last: str
+
+
+@dataclass(slots=True)
+class Texts:
+    """The texts of what has been read, by its bytes; one for each module, which `file` holds."""
+
+    file: bytes
+    metadata: Memo[Metadata] = field(
+        default_factory=lambda: Memo(lambda data: metadata_of(Message("OpMetadata", data)))
+    )
+    metadata_texts: Memo[str] = field(init=False)
+    configs: Memo[str] = field(default_factory=lambda: Memo(_config_text))
+    tails: dict[tuple[object, ...], _Tail] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.metadata_texts = Memo(lambda data: _metadata_text(self.metadata[data]))
+
+    def argument(self, instruction: Instruction, data: bytes) -> str:
+        """What stands between the parentheses of a parameter or a constant."""
+        if instruction.written_opcode == "parameter":
+            return str(Message(KIND, data).integer("parameter_number"))
+        if instruction.written_opcode != "constant":
+            return ""
+        message = Message(KIND, data)
+        return literal_of(message.message("literal")).to_string() if message.has("literal") else ELIDED
+
+    def attributes(self, instruction: Instruction, data: bytes, names: Callable[[int], str]) -> str:
+        """The attributes, each with its comma before it; `names` gives those of other instructions by number."""
+        fields = read_fields(data)
+        found = dict(fields)
+        own, common, last = self._tail(instruction, fields, data)
+        called = _called_text(instruction) if instruction.called_computations else ""
+        if NUMBERS["control_predecessor_ids"] in found:
+            predecessors = read_numbers(packed_field(fields, NUMBERS["control_predecessor_ids"]))
+            common += f", control-predecessors={{{', '.join(map(names, predecessors))}}}" if predecessors else ""
+        metadata = self.metadata_texts[bytes_in(found, NUMBERS["metadata"])]
+        config = self.configs[bytes_in(found, NUMBERS["backend_config"])]
+        return f"{own}{called}{common}{last}{metadata}{config}"
+
+    def _tail(self, instruction: Instruction, fields: list[Field], data: bytes) -> _Tail:
+        opcode = instruction.written_opcode
+        rest = [f for f in fields if f[0] not in _OWN and (f[1] or f[0] not in _EMPTY)]
+        operand = instruction.operands[0].shape if opcode in _BY_OPERAND and instruction.operands else None
+        key = (opcode, operand, *rest)
+        if (tail := self.tails.get(key)) is None:
+            message = Message(KIND, data)
+            own = "" if opcode == "constant" else _listed(attribute_texts(opcode, message, operand))
+            tail = _Tail(own, _listed(common_texts(message)), _listed(last_texts(message)))
+            self.tails[key] = tail
+        return tail
+
+
+def _called_text(instruction: Instruction) -> str:
+    """The called computations under the names that the opcode gives them."""
+    names = [f"%{computation.name}" for computation in instruction.called_computations]
+    match instruction.written_opcode, names:
+        case "while", [body, condition]:
+            return f", condition={condition}, body={body}"
+        case "select-and-scatter", [select, scatter]:
+            return f", select={select}, scatter={scatter}"
+        case "conditional", [true, false] if instruction.operands and _is_pred(instruction.operands[0]):
+            return f", true_computation={true}, false_computation={false}"
+        case opcode, [name] if opcode not in _LISTS:
+            return f", {'calls' if opcode in _CALLS else 'to_apply'}={name}"
+    return f", {_LISTS.get(instruction.written_opcode, 'called_computations')}={{{', '.join(names)}}}"
+
+
+def _is_pred(operand: Instruction) -> bool:
+    return isinstance(operand.shape, ArrayShape) and operand.shape.element_type.name == "pred"
+
+
+def _metadata_text(metadata: Metadata) -> str:
+    return f", metadata={metadata}" if any(getattr(metadata, name) for name in _TELLING) else ""
+
+
+def _config_text(data: bytes) -> str:
+    return f", backend_config={BackendConfig(data.decode('utf-8', 'surrogateescape'))}" if data else ""
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return "".join(f", {text}" for text in texts)

@@ -1,0 +1,47 @@
+"""What strict reading says of the commonest mistakes, each with what was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+from hlo_cli.source import Span
+from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.suggestions import FORM, computed_below, defined_below, did_you_mean, like, opcode_like, type_like
+
+
+def no_opcode(tokens: Tokens, *, behind_shape: bool) -> NoReturn:
+    """That the current token is no opcode; in place of a shape it may be meant as an element type."""
+    word, after = tokens.text, tokens.peek()
+    if tokens.kind == tk.IDENT and after == "(":
+        hint = did_you_mean(opcode_like(word))
+        tokens.fail(f"there is no opcode {word}", tokens.start, tokens.end, hint=hint)
+    if tokens.kind == tk.IDENT and after == "[" and not behind_shape:
+        hint = did_you_mean(type_like(word))
+        tokens.fail(f"there is no element type {word}", tokens.start, tokens.end, hint=hint)
+    tokens.fail("expected an opcode", hint=FORM)
+
+
+def no_instruction(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
+    """That a name is of no instruction above; it may stand below, or be misspelled."""
+    hint = defined_below(tokens.source, name, span.end) or like(name, above)
+    tokens.fail(f"there is no instruction {name} above", span.start, span.end, hint=hint)
+
+
+def no_computation(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
+    """That a name is of no computation above; it may stand below, or be misspelled."""
+    hint = computed_below(tokens.source, name, span.end) or like(name, above)
+    tokens.fail(f"there is no computation {name} above", span.start, span.end, hint=hint)
+
+
+def check_comma(tokens: Tokens, known: Mapping[str, object]) -> None:
+    """Fail if the current token is one of the known attributes: the comma before it is missing."""
+    if tokens.kind == tk.ATTRIBUTE and tokens.text in known and "\n" not in tokens.gap:
+        tokens.fail(f"expected a comma before the attribute {tokens.text}", tokens.start, tokens.end)
+
+
+def check_stray(tokens: Tokens, closing: str) -> None:
+    """Fail if the current token is one of these brackets, where nothing is open."""
+    if tokens.kind and tokens.kind in closing:
+        tokens.fail(f"{tokens.kind} closes nothing", tokens.start, tokens.end)

@@ -1,0 +1,167 @@
+"""A module copied with changes: new computations whose instructions still read their text where it stands.
+
+Mirrors `HloModule::Clone` with a context that replaces instructions, of xla/hlo/ir/hlo_clone_context.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hlo_cli.ir.computation import Computation, free_name
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape, ShapeIndex
+from hlo_cli.source import HloError, Span
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.metadata import Metadata
+    from hlo_cli.ir.attributes.values import AttributeValue
+    from hlo_cli.ir.literal import Literal
+
+Operand = tuple[Instruction, ShapeIndex]
+"""A new instruction, and which element of its value is taken."""
+
+
+class CopyReader:
+    """Reads what copied instructions say from those that they were copied from; `sources` stand at their places."""
+
+    __slots__ = ("_original", "_sources")
+
+    def __init__(self, original: Computation, sources: Sequence[Instruction]) -> None:
+        self._original = original
+        self._sources = sources
+
+    def whole(self) -> str:
+        """Nothing: copies may differ from it."""
+        return ""
+
+    def read(self, index: int) -> InstructionText:
+        """The text of the instruction that this one was copied from."""
+        return self._sources[index].text
+
+    def raw(self, index: int) -> tuple[str, str]:
+        """The argument and the attributes as they were written."""
+        return self._sources[index].raw
+
+    def pairs(self, index: int) -> Pairs:
+        """The attributes without their places."""
+        return self._sources[index].pairs
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
+        return self._original.reader.value(opcode, attribute, text)
+
+    def span(self, index: int) -> Span | None:
+        """Where the instruction that this one was copied from stands."""
+        return self._sources[index].span
+
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """What the instruction that this one was copied from, or made for, says of its origin."""
+        return self._sources[instruction.index].metadata
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """The values of a constant."""
+        literal = self._sources[instruction.index].literal
+        if literal is None:
+            raise HloError(f"the values of {instruction.name} are not known")
+        return literal
+
+
+@dataclass(slots=True)
+class ComputationCopy:
+    """One computation while it is copied: `copies` are its new instructions by the old ones."""
+
+    original: Computation
+    computation: Computation
+    copies: dict[Instruction, Instruction] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _instructions: list[Instruction] = field(default_factory=list)
+    _sources: list[Instruction] = field(default_factory=list)
+    _elements: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names.update(instruction.name for instruction in self.original.instructions)
+        self.computation.reader = CopyReader(self.original, self._sources)
+
+    def free_name(self, wanted: str) -> str:
+        """A name that no instruction has, like the wanted one."""
+        name = free_name(wanted, self._names, self._numbers)
+        self._names.add(name)
+        return name
+
+    def operands(self, instruction: Instruction) -> list[Operand]:
+        """The new operands of an old instruction, as it takes them; HloError if one only comes later."""
+        for operand in instruction.operands:
+            if operand not in self.copies:
+                raise HloError(f"{instruction.name} takes the value of {operand.name}, which only comes later")
+        return [(self.copies[o], instruction.operand_index(i)) for i, o in enumerate(instruction.operands)]
+
+    def copy(
+        self,
+        old: Instruction,
+        operands: Sequence[Operand],
+        called: tuple[Computation, ...],
+        *,
+        opcode: str = "",
+        attributes: Iterable[Attribute] | None = None,
+    ) -> Instruction:
+        """An instruction with the name and shape of an old one; its attributes are the old ones if none are given."""
+        text = None if attributes is None else InstructionText(tuple(attributes), old.text.argument, old.span)
+        new = self.add(old.name, old.shape, opcode or old.opcode, operands, source=old, text=text)
+        new.called_computations = called
+        self.copies[old] = new
+        return new
+
+    def add(
+        self,
+        name: str,
+        shape: Shape,
+        opcode: str,
+        operands: Sequence[Operand],
+        *,
+        source: Instruction,
+        text: InstructionText | None,
+    ) -> Instruction:
+        """A new instruction behind the others; `source` says where it comes from."""
+        index = len(self._instructions)
+        new = Instruction(name, shape, opcode, tuple([o for o, _ in operands]), self.computation, index, text)
+        if any(element for _, element in operands):
+            self._elements[index] = tuple([element for _, element in operands])
+        self._instructions.append(new)
+        self._sources.append(source)
+        return new
+
+    def finish(self, root: Instruction | None) -> Computation:
+        """The new computation, complete."""
+        computation = self.computation
+        computation.instructions = tuple(self._instructions)
+        computation.parameters = tuple(self.copies[parameter] for parameter in self.original.parameters)
+        computation.root = root
+        computation.operand_indices = self._elements
+        return computation
+
+
+def begin_copies(module: Module) -> dict[Computation, ComputationCopy]:
+    """An empty copy of every computation, to be filled with instructions in any order."""
+    return {
+        old: ComputationCopy(
+            old,
+            Computation(old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span),
+        )
+        for old in module.computations
+    }
+
+
+def copied_calls(instruction: Instruction, copies: Mapping[Computation, ComputationCopy]) -> tuple[Computation, ...]:
+    """The new computations in place of those that an instruction calls."""
+    return tuple([copies[called].computation for called in instruction.called_computations])
+
+
+def with_computations(
+    module: Module, computations: Iterable[Computation], copies: Mapping[Computation, ComputationCopy]
+) -> Module:
+    """The module with new computations in place of its own; what was said of its text still holds."""
+    return replace(module, computations=tuple(computations), entry=copies[module.entry].computation)

@@ -1,0 +1,48 @@
+"""What nobody needs is left out, as the compiler does behind its multi-output fusion.
+
+Mirrors xla/hlo/transforms/simplifiers/hlo_dce.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hlo_cli.analysis.fusion.graph import Graph
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.scheduling.side_effects import Effects
+
+
+def without_dead(graph: Graph, effects: Effects) -> None:
+    """Take out the nodes whose value nobody takes and that do nothing else.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.graph import graph_of
+    >>> text = "p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] not(a)  ROOT c = s8[] negate(p)"
+    >>> graph = graph_of(parse_module(f"ENTRY e {{ {text} }}").entry)
+    >>> without_dead(graph, {})
+    >>> list(graph.nodes)
+    [<node parameter p>, <node negate c>]
+    """
+    for node in reversed(graph.sorted_nodes()):
+        is_needed = node.users or node is graph.root or node in graph.before or node in graph.behind
+        if not is_needed and node.opcode != "parameter" and node.instruction not in effects:
+            graph.remove(node)
+
+
+def without_uncalled(module: Module) -> Module:
+    """The module without computations that the entry does not come to.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("f { ROOT p = s8[] parameter(0) }  ENTRY e { ROOT q = s8[] parameter(0) }")
+    >>> [computation.name for computation in without_uncalled(module).computations]
+    ['e']
+    """
+    called: set[Computation] = {module.entry}
+    waiting = [module.entry]
+    while waiting:
+        for instruction in waiting.pop().instructions:
+            new = [each for each in instruction.called_computations if each not in called]
+            called.update(new)
+            waiting.extend(new)
+    return replace(module, computations=tuple(each for each in module.computations if each in called))

@@ -1,0 +1,207 @@
+"""A module in a form that does not depend on names, order and other accidents of one run: for golden files.
+
+Parameters come first, by number; then what the root is computed from, operands before users; then the rest, by what it
+computes. Computations stand before their callers, in the order in which the entry leads to them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Final
+
+from hlo_cli.analysis.cost.traversal import callees_first
+from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.analysis.matching.content import NAMING, renamed_value, what_is_said
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.layout import default_layout
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
+from hlo_cli.transform.clone import ComputationCopy
+
+NAME: Final = "normalized"
+_VOLATILE: Final = frozenset(("metadata", "origin", "statistics"))
+_VOLATILE_HEADER: Final = frozenset(
+    ("is_scheduled", "frontend_attributes", "origin_recovery_table", "debug_attributes")
+)
+_ROLES: Final = {"fusion": ("fused",), "while": ("body", "condition"), "conditional": ("branch",), "call": ("called",)}
+
+
+def normalized(module: Module, ignored: Collection[str] = ()) -> Module:
+    """The module with stable names, in a stable order, without metadata, schedule and what else is to be ignored.
+
+    `ignored` are names of attributes, and `layout`, `tiling`, `memory_space` for these parts of shapes.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  ENTRY e { b = s8[] parameter(1)  a = s8[] parameter(0)  ROOT x.7 = s8[] subtract(a, b) }"
+    >>> print(normalized(parse_module(text)).entry.root)
+    <subtract subtract.1>
+    """
+    return _Normalizing(module, frozenset(ignored)).module()
+
+
+@dataclass(slots=True)
+class _Normalizing:
+    """The new computations and names so far; digests say what instructions and computations compute."""
+
+    old: Module
+    ignored: frozenset[str]
+    copies: dict[Computation, ComputationCopy] = field(default_factory=dict)
+    _digests: dict[Instruction, bytes] = field(default_factory=dict)
+    _contents: dict[Computation, bytes] = field(default_factory=dict)
+    _roles: Counter[str] = field(default_factory=Counter)
+
+    def module(self) -> Module:
+        """The whole module."""
+        for computation in callees_first(self.old.computations):
+            self._digest(computation)
+        orders = {c: self._order(c) for c in self.old.computations}
+        computations = tuple(self._filled(c, orders[c], role) for c, role in self._callees_first(orders))
+        header = tuple(a for a in self.old.header if a.name not in _VOLATILE_HEADER and not self._is_ignored(a.name))
+        entry = self.copies[self.old.entry].computation
+        return replace(
+            self.old,
+            name=NAME,
+            computations=computations,
+            entry=entry,
+            header=header,
+            stack_tables="",
+            is_scheduled=False,
+        )
+
+    def _is_ignored(self, name: str) -> bool:
+        return name in self.ignored or (name == "entry_computation_layout" and "layout" in self.ignored)
+
+    def _digest(self, computation: Computation) -> None:
+        """What each instruction computes, as a hash that is the same in every run of Python."""
+        for i in computation.instructions:
+            argument, attributes, *_ = what_is_said(i)
+            indices = computation.operand_indices.get(i.index, "")
+            said = f"{i.opcode} {self._shape(i.shape)} {argument.strip()} {attributes} {indices}"
+            taken = b"".join([self._digests.get(operand, b"") for operand in i.operands])
+            called = b"".join([self._contents.get(c, b"") for c in i.called_computations])
+            self._digests[i] = blake2b(said.encode("utf-8", "surrogatepass") + taken + called, digest_size=16).digest()
+        root = computation.root
+        ends = sorted(self._digests[i] for i in self._ends(computation))
+        made = self._digests[root] if root is not None else b""
+        self._contents[computation] = blake2b(made + b"".join(ends), digest_size=16).digest()
+
+    @staticmethod
+    def _ends(computation: Computation) -> list[Instruction]:
+        """What nobody uses, parameters aside."""
+        used = {operand for i in computation.instructions for operand in i.operands}
+        return [i for i in computation.instructions if i not in used and i.opcode != "parameter"]
+
+    def _order(self, computation: Computation) -> tuple[Instruction, ...]:
+        """Parameters, then what the root needs, then what is left, each behind its operands."""
+        before = control_predecessors(computation)
+
+        def needed(i: Instruction) -> Iterator[Instruction]:
+            first = (computation.instructions[k] for k in before.get(i.index, ()))
+            return iter((*i.operands, *sorted(first, key=self._digests.__getitem__)))
+
+        ends = sorted(self._ends(computation), key=self._digests.__getitem__)
+        root = () if computation.root is None else (computation.root,)
+        order = list(computation.parameters)
+        seen = set(order)
+        for start in (*root, *ends, *computation.instructions):
+            waiting = [] if start in seen else [(start, needed(start))]
+            seen.add(start)
+            while waiting:
+                at, rest = waiting[-1]
+                if (inner := next((i for i in rest if i not in seen), None)) is None:
+                    order.append(at)
+                    waiting.pop()
+                else:
+                    seen.add(inner)
+                    waiting.append((inner, needed(inner)))
+        return tuple(order)
+
+    def _callees_first(
+        self, orders: Mapping[Computation, tuple[Instruction, ...]]
+    ) -> Iterator[tuple[Computation, str]]:
+        """Computations before their callers, each with what it is called for; what nothing calls comes first."""
+        roles = {called: role for order in orders.values() for i in order for called, role in _called(i)}
+        seen: set[Computation] = set()
+        uncalled = [c for c in orders if c not in roles and c is not self.old.entry]
+        for start in (*sorted(uncalled, key=self._contents.__getitem__), self.old.entry):
+            seen.add(start)
+            waiting = [(start, (called for i in orders[start] for called, _ in _called(i)))]
+            while waiting:
+                computation, rest = waiting[-1]
+                inner = next((c for c in rest if c not in seen), None)
+                if inner is None:
+                    waiting.pop()
+                    yield computation, roles.get(computation, "uncalled")
+                else:
+                    seen.add(inner)
+                    waiting.append((inner, (called for i in orders[inner] for called, _ in _called(i))))
+
+    def _filled(self, old: Computation, order: tuple[Instruction, ...], role: str) -> Computation:
+        self._roles[role] += 1
+        name = "entry" if old.is_entry else f"{role}.{self._roles[role]}"
+        new = Computation(name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span)
+        copy = self.copies[old] = ComputationCopy(old, new)
+        numbers: Counter[str] = Counter()
+        names: dict[str, str] = {}
+        for i in order:
+            opcode = i.written_opcode
+            numbers[opcode] += 1
+            names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == 'parameter' else numbers[opcode]}"
+        for i in order:
+            text = InstructionText(
+                self._attributes(i, names), i.raw[0].strip() if i.written_opcode == "parameter" else i.raw[0]
+            )
+            added = copy.add(names[i.name], self._shape(i.shape), i.opcode, copy.operands(i), source=i, text=text)
+            added.called_computations = tuple(
+                [self.copies[c].computation for c in i.called_computations if c in self.copies]
+            )
+            copy.copies[i] = added
+        return copy.finish(None if old.root is None else copy.copies[old.root])
+
+    def _attributes(self, instruction: Instruction, names: Mapping[str, str]) -> tuple[Attribute, ...]:
+        computations = {
+            c.name: self.copies[c].computation.name for c in instruction.called_computations if c in self.copies
+        }
+        return tuple(
+            Attribute(a.name, self._value(a, names if a.name == "control-predecessors" else computations))
+            for a in instruction.attributes
+            if a.name not in _VOLATILE and a.name not in self.ignored
+        )
+
+    @staticmethod
+    def _value(attribute: Attribute, names: Mapping[str, str]) -> str:
+        if attribute.name not in NAMING:
+            return attribute.value
+        value = renamed_value(attribute.value, names)
+        if attribute.name == "control-predecessors":
+            return "{" + ", ".join(sorted(value.strip("{}").split(", "))) + "}"
+        return value
+
+    def _shape(self, shape: Shape) -> Shape:
+        """A shape without the parts that are to be ignored."""
+        if not self.ignored & {"layout", "tiling", "memory_space"}:
+            return shape
+        if isinstance(shape, TupleShape):
+            return TupleShape(tuple(map(self._shape, shape.elements)))
+        if isinstance(shape, BufferShape):
+            return BufferShape(self._array(shape.array))
+        return self._array(shape) if isinstance(shape, ArrayShape) else shape
+
+    def _array(self, array: ArrayShape) -> ArrayShape:
+        layout = default_layout(array.rank) if "layout" in self.ignored else array.layout
+        if "tiling" in self.ignored:
+            layout = replace(layout, tiles=())
+        if "memory_space" in self.ignored:
+            layout = replace(layout, memory_space=0)
+        return replace(array, layout=layout)
+
+
+def _called(instruction: Instruction) -> Iterator[tuple[Computation, str]]:
+    """The computations that an instruction calls, each with what it is to it."""
+    roles = _ROLES.get(instruction.opcode, ("applied",))
+    for at, called in enumerate(instruction.called_computations):
+        yield called, roles[min(at, len(roles) - 1)]

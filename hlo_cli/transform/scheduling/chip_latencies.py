@@ -1,0 +1,41 @@
+"""How long everything takes on a chip, for the scheduler that hides latency."""
+
+from __future__ import annotations
+
+from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.step_time import path_seconds, step_time_of
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.transform.scheduling.async_latencies import Times
+
+
+def times_on_chip(overlap: Overlap, throughput: Throughput) -> Times:
+    """Seconds on a chip: rooflines of kernels, bytes over the rates of wires.
+
+    What nobody knows the time of takes the whole step, so that as much as can be is put beside it.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
+    >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
+    >>> times = times_on_chip(overlap, throughput_of("v5e"))
+    >>> f"{times.of_instruction(overlap.module.entry.root):.1e}", times.model
+    ('3.0e-08', 'time on v5e')
+    """
+    step = step_time_of(overlap, throughput)
+    seconds = path_seconds(step, overlap)
+    flights = zip(overlap.flights, step.flights, strict=True)
+    transfers = {flight.pair.start: time.transfer.seconds for flight, time in flights}
+
+    def of_instruction(instruction: Instruction) -> float:
+        return seconds.get(instruction, 0.0)
+
+    def of_pair(pair: AsyncPair) -> float:
+        known = transfers.get(pair.start)
+        return step.seconds if known is None else known
+
+    def waited(module: Module) -> float:
+        return step_time_of(overlap_of(module), throughput).exposed_seconds
+
+    return Times(of_instruction, of_pair, f"time on {throughput.chip}", waited)

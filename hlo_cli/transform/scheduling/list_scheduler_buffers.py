@@ -1,0 +1,50 @@
+"""The list scheduler that keeps memory low: always the node that frees most.
+
+Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from hlo_cli.transform.scheduling.graph import Graph
+from hlo_cli.transform.scheduling.live_memory import Held
+
+
+def by_buffers(graph: Graph) -> list[int]:
+    """Ready nodes by the bytes that they free less those that they need, then by users, then as they stood.
+
+    >>> small, large = (0, 2), (1, 3)
+    >>> size = {0: 8, 1: 800}
+    >>> held = ((0,), (1,), (0,), (1,))
+    >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
+    >>> by_buffers(graph)
+    [0, 2, 1, 3]
+    """
+    held = Held(graph)
+    waiting = [len(before) for before in graph.before]
+    Key = tuple[int, int, int]
+    key: dict[int, Key] = {}
+
+    def rank(node: int) -> Key:
+        key[node] = (-held.gains(node), -len(graph.after[node]), node)
+        return key[node]
+
+    ready = [rank(node) for node in range(len(graph)) if not waiting[node]]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        entry = heappop(ready)
+        node = entry[2]
+        if key.get(node) != entry:
+            continue  # it has been ranked again since
+        del key[node]
+        order.append(node)
+        changed = [other for other in held.take(node) if other in key]
+        for user in graph.after[node]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                changed.append(user)
+        for other in dict.fromkeys(changed):
+            heappush(ready, rank(other))
+    return order
