@@ -13,7 +13,7 @@ from random import Random
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 _NAMING = frozenset((*CALLING_ATTRIBUTES, "control-predecessors"))

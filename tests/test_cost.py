@@ -16,7 +16,7 @@ from hlo_cli.analysis.cost.cost_analysis import cost_of, costs_of, module_cost
 from hlo_cli.analysis.cost.dots_and_convs import valid_taps
 from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.ir.attributes.window import WindowDimension
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from judge import ask_xla
 from odd_instructions import odd_text
 from random_instructions import Writer

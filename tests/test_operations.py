@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import (
     CALLERS,
@@ -30,15 +28,6 @@ def test_names_are_those_of_rows() -> None:
     named = {name: value for name, value in vars(opcodes).items() if name.isupper()}
     assert set(named.values()) <= set(OPERATIONS)
     assert {name: value.upper().replace("-", "_") for name, value in named.items()} == {name: name for name in named}
-
-
-@pytest.mark.parametrize("opcode", OPERATIONS)
-def test_words_stand_in_every_row(opcode: str) -> None:
-    operation = OPERATIONS[opcode]
-    assert operation.does[0].isupper()
-    assert operation.about
-    assert not operation.does.endswith(".")
-    assert not operation.about.endswith(".")
 
 
 def test_starts_and_dones_go_together() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.opcode import OPAQUE
+from hlo_cli.ir.operations import OPAQUE
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.source import Span

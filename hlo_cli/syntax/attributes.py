@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.ir.opcode import OPCODE_ARITY, wrapped_opcode
+from hlo_cli.ir.operations import OPCODE_ARITY, wrapped_opcode
 
 
 class Kind(Enum):

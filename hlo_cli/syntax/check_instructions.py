@@ -14,7 +14,7 @@ from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.instruction_parser import Statement, read_operands

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.layouts import listed

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import ANY, OPCODE_ARITY, OPERAND_COUNTS, takes
+from hlo_cli.ir.operations import ANY, OPCODE_ARITY, OPERAND_COUNTS, takes
 from hlo_cli.ir.shape import TupleShape
 
 _INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![^,])").match

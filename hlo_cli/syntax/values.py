@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.scanner import SPACE, STRING, Scanner
 from hlo_cli.syntax.shapes import read_shape

@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users, reached
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"

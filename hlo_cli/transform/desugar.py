@@ -12,7 +12,7 @@ from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.transform.async_wrapping import (
     OF_BOTH,

@@ -11,7 +11,7 @@ from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import Diagnostic, HloError, Span
 

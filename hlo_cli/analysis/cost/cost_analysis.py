@@ -29,7 +29,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import TupleShape
 
 _FREE: Final = frozenset("add-dependency after-all bitcast constant domain get-tuple-element parameter".split())

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 
 Given: TypeAlias = tuple[Instruction, int]

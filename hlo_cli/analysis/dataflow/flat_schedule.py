@@ -13,7 +13,7 @@ from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.positions import Places
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
 _FORWARD: Final = frozenset(

@@ -15,7 +15,7 @@ from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, Severity
 

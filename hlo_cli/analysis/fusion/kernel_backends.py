@@ -18,7 +18,7 @@ from hlo_cli.analysis.fusion.kernel_details import (
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 
 How = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 

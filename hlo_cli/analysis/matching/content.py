@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 
 _CONTROL: Final = "control-predecessors"
 NAMING: Final = frozenset((*CALLING_ATTRIBUTES, _CONTROL))

@@ -17,7 +17,7 @@ from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:

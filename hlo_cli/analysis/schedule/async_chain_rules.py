@@ -15,7 +15,7 @@ from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, is_en
 from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_mark
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 
 _MAY_TAKE: Final = HANDING_ON | {"call", "conditional", "custom-call", "get-tuple-element", "tuple", "while"}
 """Opcodes that may take the value of a start or an update, besides those that go on with it."""

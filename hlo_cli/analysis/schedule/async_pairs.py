@@ -18,7 +18,7 @@ from hlo_cli.analysis.schedule.async_tracing import origin_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 
 Spelling = Literal["generic", "sugared", "native", "fusion"]
 

@@ -13,7 +13,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
 
 _MOVERS: Final = frozenset(("copy", "slice", "dynamic-slice", "dynamic-update-slice"))

@@ -15,7 +15,7 @@ from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
 
 HOST_MEMORY: Final = 5

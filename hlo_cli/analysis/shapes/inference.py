@@ -27,7 +27,7 @@ from hlo_cli.analysis.shapes.operands import fail
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.operations import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import Shape, UnknownShape, subshape
 
 Rule = Callable[[Instruction], Shape]

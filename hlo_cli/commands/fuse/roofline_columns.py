@@ -14,7 +14,7 @@ from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import seconds_in_words

@@ -14,7 +14,7 @@ from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape
 from hlo_cli.report.anatomy import Break, Explanation, Segment
 from hlo_cli.report.cell import Cell

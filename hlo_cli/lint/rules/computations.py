@@ -11,7 +11,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding

@@ -26,7 +26,7 @@ from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.strings import UnreadText
 from hlo_cli.ir.words import CustomCallApiVersion

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.build_values import fieldwise_draft

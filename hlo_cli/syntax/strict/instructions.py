@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.opcode import is_known, wrapped_opcode
+from hlo_cli.ir.operations import is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span

@@ -11,7 +11,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.syntax.strict.op_context import Operation, is_scalar, rank_of

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, is_end
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import OPAQUE
+from hlo_cli.ir.operations import OPAQUE
 
 Effect = Literal["outside", "random", "collective"]
 
