@@ -22,6 +22,7 @@ Trait: TypeAlias = Literal[
     "moves data",  # computes no new value, but puts values elsewhere
     "needs shape",  # XLA does not infer the shape of its result, so the text has to give it
     "no kernel",  # launches no kernel; what control flow runs does
+    "other type",  # the element type of its result may differ from that of its operands
     "own kernel",  # always takes a kernel, or a call of a library, for itself
     "random state",  # draws from a random state that is none of its operands
     "start",  # begins what a done waits for

@@ -18,7 +18,6 @@ from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, tra
 from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
 from hlo_cli.analysis.cost.elementwise import (
     FLOP_OPCODES,
-    TRANSCENDENTAL_OPCODES,
     one_flop_an_element,
     one_transcendental_an_element,
 )
@@ -29,13 +28,13 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import TRANSCENDENTAL, wrapped_opcode
 from hlo_cli.ir.shape import TupleShape
 
 _FREE: Final = frozenset("add-dependency after-all bitcast constant domain get-tuple-element parameter".split())
 _HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
-    **dict.fromkeys((*TRANSCENDENTAL_OPCODES, "rng", "rng-bit-generator"), one_transcendental_an_element),
+    **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), one_transcendental_an_element),
     "all-reduce": all_reduce,
     "all-reduce-start": all_reduce,
     "async-start": async_start,

@@ -9,17 +9,10 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import users_of
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape
 
-UNARY: Final = frozenset(
-    """abs acos acosh asin asinh atanh cbrt ceil convert copy cosine cosh count-leading-zeros erf exponential
-    exponential-minus-one floor imag is-finite log log-plus-one logistic negate not popcnt real reduce-precision
-    round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
-)
-_ELEMENTWISE: Final = UNARY | frozenset(
-    """add and atan2 clamp compare complex divide map maximum minimum multiply or power remainder rng select
-    shift-left shift-right-arithmetic shift-right-logical stochastic-convert subtract xor""".split()
-)
+_ELEMENTWISE: Final = ELEMENTWISE - {"bitcast-convert"} | {"map", "rng"}
 
 
 def is_elementwise_on(instruction: Instruction, position: int) -> bool:

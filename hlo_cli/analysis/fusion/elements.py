@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.fusion.graph import Body, Node
+from hlo_cli.ir import operations
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-ELEMENTWISE: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES | {"copy", "constant", "rng"}) - {"bitcast-convert"}
+ELEMENTWISE: Final = (operations.ELEMENTWISE | {"constant", "rng"}) - {"bitcast-convert"}
 """Opcodes that compute each element of their result from the elements at the same place."""
 
 _USED_ONCE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.analysis.fusion.tiled_transpose import is_tiled_transpose
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES, ELEMENTWISE, OWN_KERNELS
 
-_ELEMENTWISE: Final = frozenset((*FLOP_OPCODES, *TRANSCENDENTAL_OPCODES, "bitcast", "copy"))
-_LEADING: Final = frozenset(
-    """all-gather all-reduce all-to-all cholesky collective-broadcast collective-permute custom-call fft
-    ragged-all-to-all reduce-scatter sort triangular-solve""".split()
-)
+_ELEMENTWISE: Final = ELEMENTWISE | {"bitcast"}
+_LEADING: Final = COLLECTIVES | OWN_KERNELS | {"custom-call"}
 """What is never a side matter of a kernel, whatever its results go through before they are written."""
 
 

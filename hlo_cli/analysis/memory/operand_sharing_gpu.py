@@ -6,10 +6,11 @@ in rare cases and is approximated.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.dataflow.elementwise import UNARY, is_elementwise_on
+from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import UNARY
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 
 
@@ -96,7 +97,7 @@ def _reduction(called: Computation) -> Instruction | None:
 def _hero(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
     """The operation of one of these kinds that a root comes from, through unary operations and bitcasts."""
     while root.opcode not in opcodes:
-        if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode not in ("bitcast", "bitcast-convert")):
+        if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode != "bitcast"):
             return None
         root = root.operands[0]
     return root

@@ -27,17 +27,14 @@ from hlo_cli.analysis.shapes.operands import fail
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.operations import BINARY, OPCODE_ARITY, OPERAND_COUNTS, OTHER_TYPE, UNARY, takes, wrapped_opcode
 from hlo_cli.ir.shape import Shape, UnknownShape, subshape
 
 Rule = Callable[[Instruction], Shape]
 GroupRule = Callable[[Instruction, int | None], Shape]
 
-_UNARY: Final = """acos acosh asin asinh atanh cbrt ceil cosine cosh count-leading-zeros erf exponential
-    exponential-minus-one floor log log-plus-one logistic negate not popcnt round-nearest-afz round-nearest-even rsqrt
-    sign sine sinh sqrt tan tanh""".split()
-_BINARY: Final = """add and atan2 divide maximum minimum mulhi multiply or power remainder shift-left
-    shift-right-arithmetic shift-right-logical subtract xor""".split()
+_UNARY: Final = UNARY - OTHER_TYPE - {"copy", "reduce-precision"}
+_BINARY: Final = BINARY - OTHER_TYPE
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {

@@ -8,19 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.layout import default_layout
+from hlo_cli.ir.operations import BINARY, OTHER_TYPE, UNARY
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.syntax.strict.op_context import Operation
 
-_LIKE_FIRST: Final = frozenset(
-    """acos acosh add-dependency asin asinh atanh cbrt ceil cholesky clamp copy cosine cosh count-leading-zeros domain
-    erf exponential exponential-minus-one floor log log-plus-one logistic negate not popcnt reverse round-nearest-afz
-    round-nearest-even rsqrt sign sine sinh sqrt tan tanh while""".split()
+_LIKE_FIRST: Final = UNARY - OTHER_TYPE - {"reduce-precision"} | frozenset(
+    "add-dependency cholesky clamp domain reverse while".split()
 )
-_BINARY: Final = frozenset(
-    """add and atan2 divide maximum minimum mulhi multiply or power remainder shift-left shift-right-arithmetic
-    shift-right-logical subtract xor compare""".split()
-)
+_BINARY: Final = BINARY - OTHER_TYPE | {"compare"}
 _U32: Final = ArrayShape(PRIMITIVE_TYPES["u32"], (), (), default_layout(0))
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.transform.fusing.merge import begin_fusion
 from hlo_cli.transform.fusing.names import ModuleNames
 
-_WRAPPED: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES) - {"logistic", "stochastic-convert"} | frozenset(
+_WRAPPED: Final = ELEMENTWISE - {"copy", "logistic", "stochastic-convert"} | frozenset(
     "broadcast dynamic-slice gather iota map pad reduce reduce-window reshape reverse scatter slice".split()
 )
 _COPIED_IN_LOOPS: Final = frozenset("pred s8 s16 s32 s64 f16 bf16 f32 f64".split())
