@@ -86,6 +86,9 @@ UNARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode
 BINARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 2)
 NATIVE_DONES: Final = {opcode: operation.done for opcode, operation in OPERATIONS.items() if operation.done is not None}
 """What waits for each opcode that starts something without a computation of its own."""
+DONES: Final = having("done")
+RUNNERS: Final = CONTROL_FLOW - DONES - having("update")
+"""Opcodes that begin to run the computations they call as they are."""
 CALLERS: Final = taking(*CALLING_ATTRIBUTES)
 """Opcodes that call computations, sugared asynchronous ones aside."""
 GROUPED: Final = taking("replica_groups")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import MOVES
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import Subject
-from hlo_cli.lint.dataflow import MOVES, origin_of
+from hlo_cli.lint.dataflow import origin_of
 
 
 class RoundTrip(NamedTuple):

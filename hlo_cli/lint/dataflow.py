@@ -11,11 +11,6 @@ from hlo_cli.analysis.fusion.heroes import roots_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import Subject
 
-MOVES: Final = frozenset(
-    ("bitcast", "broadcast", "copy", "get-tuple-element", "opt-barrier", "reshape", "reverse", "slice", "transpose")
-)
-"""What computes no new value, but puts values elsewhere."""
-
 _MOST_STEPS: Final = 100
 
 

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES, RUNNERS
 from hlo_cli.lint.waiting import Pairs, Transfer, Waiting
 
 PAIRS: Final = "_xla_send_recv_source_target_pairs"
 """The frontend attribute that says between which devices something is sent."""
 
-_ENTERED: Final = frozenset(("async-start", "call", "conditional", "while"))
 _MOST_STEPS: Final = 1_000_000
 """What calls twice what calls twice … is gone through no further: it would take for ever."""
 
@@ -56,7 +55,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
             yield from _leftovers(frame.state) if frame.is_whole else ()
             continue
         steps += 1
-        if instruction.opcode not in _ENTERED:
+        if instruction.opcode not in RUNNERS:
             yield from _step(instruction, frame.state)
             continue
         for inner in reversed(instruction.called_computations):

@@ -8,11 +8,12 @@ from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS, RUNNERS
 from hlo_cli.lint.run import Found
 
 _LENGTH: Final = 16
-_GENERIC: Final = ("async-start", "async-update", "async-done")
 _LONGEST_CHAIN: Final = 100
+_GOING_ON: Final = ASYNCHRONOUS - RUNNERS
 
 
 def fingerprint(found: Found) -> str:
@@ -56,19 +57,19 @@ def _called(instruction: Instruction) -> tuple[Computation, ...]:
     """What an instruction runs, without a computation that is there for the generic spelling alone."""
     if (wrapped := _wrapped(instruction)) is None:
         return instruction.called_computations
-    return wrapped.called_computations if instruction.opcode == _GENERIC[0] else ()
+    return wrapped.called_computations if instruction.opcode == "async-start" else ()
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
     """The only operation of what an async-start runs, for it and for what goes on with it; None of all others."""
-    if instruction.opcode not in _GENERIC:
+    if instruction.opcode not in ASYNCHRONOUS:
         return None
     start = instruction
     for _ in range(_LONGEST_CHAIN):
-        if start.opcode not in _GENERIC[1:] or not start.operands:
+        if start.opcode not in _GOING_ON or not start.operands:
             break
         start = start.operands[0]
-    called = start.called_computations[0] if start.opcode == _GENERIC[0] and start.called_computations else None
+    called = start.called_computations[0] if start.opcode == "async-start" and start.called_computations else None
     if called is None or called.root is None or len(called.instructions) != len(called.parameters) + 1:
         return None
     return called.root if called.root.opcode != "parameter" else None

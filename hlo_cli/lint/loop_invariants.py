@@ -7,10 +7,14 @@ from typing import Final
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, HOST_FEEDS, RANDOM_STATE
 
-_CHANGING: Final = frozenset(
-    """after-all call conditional custom-call infeed outfeed parameter recv recv-done rng rng-bit-generator
-    rng-get-and-update-state send send-done while""".split()
+_CHANGING: Final = (
+    HOST_FEEDS
+    | CHANNEL_OPCODES
+    | RANDOM_STATE
+    | (CONTROL_FLOW - ASYNCHRONOUS)
+    | frozenset("after-all custom-call parameter rng-bit-generator".split())
 )
 """What may give something else each time, or does something else besides giving a value."""
 

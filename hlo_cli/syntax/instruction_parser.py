@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hlo_cli.ir.instruction import Attribute
-from hlo_cli.ir.operations import CALLING_ATTRIBUTES, is_known
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.layouts import listed
@@ -27,8 +27,6 @@ _REFERENCES = re.compile(rf"\{{{SPACE}(?:\}}|%?[A-Za-z_][A-Za-z0-9_.\-]*+{SPACE}
 
 LIST_ATTRIBUTES = frozenset(("branch_computations", "called_computations", "calls"))
 """Attributes that may name several computations."""
-ARGUMENT_OPCODES = frozenset(("parameter", "constant"))
-"""Opcodes with something else than operands between the parentheses."""
 
 
 @dataclass(slots=True)

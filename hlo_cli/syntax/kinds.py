@@ -6,16 +6,11 @@ import re
 from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import ANY, OPCODE_ARITY, OPERAND_COUNTS, takes
+from hlo_cli.ir.operation import ANY
+from hlo_cli.ir.operations import CALLERS, OPCODE_ARITY, OPERAND_COUNTS, takes
 from hlo_cli.ir.shape import TupleShape
 
 _INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![^,])").match
-
-CALLERS: Final = frozenset(
-    """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
-    reduce-scatter reduce-window scan scatter select-and-scatter sort while""".split()
-)
-"""Opcodes that call computations, sugared asynchronous ones aside."""
 
 PLAIN, TUPLE, ELEMENT, FREE, CALLER, PARAMETER, CONSTANT = range(16, 23)
 KIND_OF: Final = {

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.source import Source, Span
-from hlo_cli.syntax.instruction_parser import ARGUMENT_OPCODES
 from hlo_cli.syntax.literals import literal_at
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.scanner import Scanner

@@ -22,7 +22,8 @@ from typing import Final, NamedTuple
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import ANY, EXACT_COUNTS, OPAQUE, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.operation import ANY
+from hlo_cli.ir.operations import EXACT_COUNTS, OPAQUE, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 
 OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"

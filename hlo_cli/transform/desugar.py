@@ -12,7 +12,7 @@ from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import ASYNCHRONOUS, taking, wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.transform.async_wrapping import (
     OF_BOTH,
@@ -27,7 +27,7 @@ from hlo_cli.transform.async_wrapping import (
 from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
 _ALIASING = "output_to_operand_aliasing"
-_ALIASES_ITSELF = ("custom-call", "fusion")
+_ALIASES_ITSELF = taking(_ALIASING) - ASYNCHRONOUS
 
 
 def desugar(module: Module) -> Module:

@@ -14,12 +14,11 @@ from hlo_cli.analysis.memory.order_independent import AnyOrder
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.source import HloError
 from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.fusing.names import Names
-
-_PASSES_ON = frozenset(("bitcast", "opt-barrier", "add-dependency", "domain"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ def _planned(
             origin, index = origin.operands[index[0]], index[1:]
         elif origin.opcode == "get-tuple-element":
             origin, index = origin.operands[0], (origin.integer("index") or 0, *index)
-        elif origin.opcode in _PASSES_ON:
+        elif origin.opcode in FORWARDING:
             origin = origin.operands[0]
         else:
             raise HloError(f"{origin.name} is overwritten in place before its last read")

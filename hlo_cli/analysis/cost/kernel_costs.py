@@ -11,13 +11,11 @@ from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.ir import operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-NO_KERNELS: Final = CONTROL_FLOW | {
-    *("add-dependency", "after-all", "bitcast", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter"),
-    *("partition-id", "replica-id", "tuple"),
-}
+NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
 """Opcodes that start no kernel of their own; what loops, branches and calls run is in the schedule itself."""
 _MOST_TIMES: Final = 10**18
 """No program lives to see more rounds, even of a nanosecond."""

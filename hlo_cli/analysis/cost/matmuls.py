@@ -23,6 +23,7 @@ from hlo_cli.ir.attributes.dimension_numbers import (
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDNN"]
@@ -33,8 +34,6 @@ LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
 """How the targets of custom calls begin that stand for a dot, on GPUs and CPUs."""
 LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
 """How those begin that stand for a convolution."""
-PRODUCTS: Final = frozenset(("dot", "scaled-dot", "ragged-dot", "convolution"))
-"""The opcodes of products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def is_product(instruction: Instruction) -> bool:
     True
     """
     if instruction.opcode != "custom-call":
-        return instruction.opcode in PRODUCTS
+        return instruction.opcode in MATMULS
     target = instruction.string("custom_call_target") or ""
     return target.startswith((*LIBRARY_DOTS, *LIBRARY_CONVOLUTIONS))
 

@@ -12,11 +12,7 @@ from hlo_cli.analysis.dataflow.in_place import InPlace, async_pairs
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-
-IN_PLACE = frozenset(
-    """all-reduce-start collective-permute collective-permute-start custom-call dynamic-update-slice fusion
-    ragged-all-to-all scatter set-dimension-size""".split()
-)
+from hlo_cli.ir.operations import IN_PLACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hlo_cli.analysis.dataflow.async_chains import AsyncChain, has_same_arrays, 
 from hlo_cli.analysis.dataflow.positions import Places
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
 _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
@@ -209,7 +210,7 @@ class Sources:
 
 
 _RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
-    **dict.fromkeys(("bitcast", "domain", "opt-barrier", "add-dependency", "all-reduce-done"), Sources.whole),
+    **dict.fromkeys((*FORWARDING, "all-reduce-done"), Sources.whole),
     "get-tuple-element": Sources.element,
     "tuple": Sources.elements,
     "copy": Sources.below_top,

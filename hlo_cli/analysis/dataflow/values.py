@@ -13,15 +13,14 @@ from typing import Final
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
-_FORWARD: Final = frozenset(
-    """add-dependency after-all all-gather-done all-reduce-done async-done async-update bitcast call
-    collective-permute-done conditional copy-done domain get-tuple-element opt-barrier partition-id-done recv-done
-    send-done tuple while""".split()
+_FORWARD: Final = (
+    FORWARDING
+    | DONES
+    | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
-_CONTROL_FLOW: Final = frozenset(("while", "conditional", "call", "async-start"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def sequential_computations(module: Module) -> tuple[Computation, ...]:
 def runs_its_callees(instruction: Instruction) -> bool:
     """Whether the called computations are run as they stand, not fused into a kernel or applied element by element."""
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
-    return opcode in _CONTROL_FLOW and bool(instruction.called_computations)
+    return opcode in RUNNERS and bool(instruction.called_computations)
 
 
 def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:

@@ -16,11 +16,13 @@ ELEMENTWISE: Final = (operations.ELEMENTWISE | {"constant", "rng"}) - {"bitcast-
 
 _USED_ONCE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
 _ALWAYS_FUSIBLE: Final = frozenset("fusion map reduce reduce-window".split())
-_CONSTRAINED: Final = frozenset("all-gather all-reduce all-to-all reduce-scatter".split())
-_NEVER_FUSIBLE: Final = frozenset(
-    """domain parameter while conditional call send send-done recv recv-done infeed outfeed rng-get-and-update-state
-    all-reduce-start all-reduce-done all-gather-start all-gather-done collective-permute-start collective-permute-done
-    collective-broadcast""".split()
+_CONSTRAINED: Final = operations.taking("constrain_layout") & operations.COLLECTIVES
+_NEVER_FUSIBLE: Final = (
+    operations.HOST_FEEDS
+    | operations.CHANNEL_OPCODES
+    | (operations.CONTROL_FLOW - operations.ASYNCHRONOUS)
+    | ({*operations.NATIVE_DONES, *operations.NATIVE_DONES.values()} - {"copy-start", "copy-done"})
+    | {"collective-broadcast", "domain", "parameter", "rng-get-and-update-state"}
 )
 
 

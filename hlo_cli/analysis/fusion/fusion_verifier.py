@@ -15,26 +15,24 @@ from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import OPCODE_ARITY
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS, MATMULS, OPCODE_ARITY, OWN_KERNELS
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, Severity
 
 FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")
 
-_NEVER_INSIDE: Final = frozenset(
-    "conditional domain infeed outfeed recv recv-done rng-get-and-update-state send send-done while".split()
+_NEVER_INSIDE: Final = (
+    HOST_FEEDS | CHANNEL_OPCODES | frozenset("conditional domain rng-get-and-update-state while".split())
 )
 """What cannot be part of a kernel: it runs others, or speaks with the world outside."""
 
-_KERNELS: Final = frozenset("cholesky fft sort triangular-solve".split())
-"""What always takes a kernel, or a library's call, for itself."""
 
 _USED_FOR_ITSELF: Final = _NEVER_INSIDE | {"custom-call", "parameter", "rng"}
 """Opcodes that may stand there though nobody takes their value."""
 
 _FITTING: Final = {
     "kInput": frozenset("concatenate dynamic-update-slice reduce reduce-window scatter sort transpose".split()),
-    "kOutput": frozenset("convolution dot ragged-dot reduce reduce-window scaled-dot".split()),
+    "kOutput": MATMULS | {"reduce", "reduce-window"},
 }
 """Operations of which a fusion of a kind holds at least one."""
 
@@ -165,7 +163,7 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
             yield Problem(
                 each, "fusion-control", f"{each.name} waits for others by a control edge inside of {fusion.name}"
             )
-    kernels = [each for each in all_fused(body) if each.opcode in _KERNELS]
+    kernels = [each for each in all_fused(body) if each.opcode in OWN_KERNELS]
     if len(kernels) > 1:
         names = ", ".join(each.name for each in kernels)
         message = f"{fusion.name} is one kernel, and holds {len(kernels)} operations that take one each: {names}"

@@ -16,10 +16,10 @@ from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import RUNNERS
 from hlo_cli.ir.shape import Shape
 
 _ALIASING: Final = "output_to_operand_aliasing"
-_RUNNERS: Final = frozenset(("call", "while", "conditional", "async-start"))
 
 
 class Node:
@@ -289,5 +289,5 @@ def fusible_computations(module: Module) -> Iterator[Computation]:
             callers.setdefault(called, instruction)
     for computation in module.computations:
         is_whole = computation.root is not None  # a text may end before it
-        if is_whole and (computation not in callers or callers[computation].opcode in _RUNNERS):
+        if is_whole and (computation not in callers or callers[computation].opcode in RUNNERS):
             yield computation

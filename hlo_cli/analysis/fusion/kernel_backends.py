@@ -16,15 +16,12 @@ from hlo_cli.analysis.fusion.kernel_details import (
     triton_gemm_in_words,
 )
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import BLOCK_MOVES, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
 
 How = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
-_TRANSFERS: Final = frozenset("copy-start infeed outfeed recv send".split())
-_MOVED_BESIDE: Final = frozenset("copy dynamic-slice dynamic-update-slice slice".split())
-_PRODUCTS: Final = frozenset("convolution dot ragged-dot scaled-dot".split())
+_TRANSFERS: Final = HOST_FEEDS | {"copy-start", "recv", "send"}
 _GPU_LIBRARIES: Final = (
     ("__cublas$lt", "cuBLASLt"),
     ("__cublas$", "cuBLAS"),
@@ -44,7 +41,7 @@ _CPU_LIBRARIES: Final = (
 _CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
 _OF_OPCODES: Final[dict[str, dict[str, str]]] = {
     "gpu": {"fft": "cuFFT", "triangular-solve": "cuBLAS", "cholesky": "cuSOLVER", "copy": "memcpy"},
-    "cpu": {"fft": "DUCC", "sort": "the XLA runtime", **dict.fromkeys(_PRODUCTS, "Eigen")},
+    "cpu": {"fft": "DUCC", "sort": "the XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
 _WIRES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
@@ -77,7 +74,7 @@ def way_of(instruction: Instruction, target: Target | None, *, is_asynchronous: 
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if target is None:
         return Way("unknown", "?")
-    is_moved = opcode in _MOVED_BESIDE and (is_asynchronous or instruction.opcode != opcode)
+    is_moved = opcode in BLOCK_MOVES and (is_asynchronous or instruction.opcode != opcode)
     if is_moved or instruction.opcode in _TRANSFERS:
         return Way("transfer", "DMA" if target == "tpu" else "memcpy")
     if opcode in COLLECTIVES:

@@ -15,15 +15,13 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import NATIVE_DONES, wrapped_opcode
 
 _FREE_CALLS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
 )
 _RUNNING: Final = CONTROL_FLOW - {"async-update", "async-done"}
-_NATIVE_ENDS: Final = frozenset(
-    "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done".split()
-)
+_NATIVE_ENDS: Final = frozenset(NATIVE_DONES.values())
 
 
 @dataclass(frozen=True, slots=True)

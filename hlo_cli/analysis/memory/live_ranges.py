@@ -14,14 +14,14 @@ from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
-_NO_USE: Final = frozenset(("tuple", "domain", "call"))
-_TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
+_NO_USE: Final = NO_USE | {"call"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> No
             tick = schedule.ticks[number] if opcode != "while" else _loop_begin(dataflow, schedule, instruction)
             for position, operand in enumerate(instruction.operands):
                 place = places.operand_place(instruction, position)
-                behind = place + 1 if opcode in _TOP_ONLY else first[places.number(operand) + 1]
+                behind = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
                 for used in range(place, behind):
                     value = at[used]
                     if value in end and end[value] < tick:

@@ -19,13 +19,12 @@ from hlo_cli.analysis.memory.order_independent import AnyOrder
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING
 
 Path = tuple[Instruction, ...]
 """An instruction of the entry, one of what that calls, and so on, down to the instruction that is meant."""
 
-_FORWARDS: Final = frozenset(
-    "add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter tuple".split()
-)
+_FORWARDS: Final = FORWARDING | ARGUMENT_OPCODES | {"after-all", "get-tuple-element", "tuple"}
 _SHIFTS: Final = frozenset(("dynamic-update-slice", "fusion", "scatter"))
 """Operations in place that read what they put in while they write."""
 _MIXED: Final = -1

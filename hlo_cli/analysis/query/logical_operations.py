@@ -15,10 +15,11 @@ from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
 from hlo_cli.analysis.schedule.async_overlap import overlap_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair, async_pairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 
 _OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
 """Fields that the instruction tells which says what is done; all others are those of where it begins."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS, PRODUCTS
+from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.query.where_opcodes import comparisons_in
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.where import Text, Where
 
 _AS_CALLS: Final = {
@@ -87,4 +88,4 @@ def is_product_opcode(opcode: str) -> bool:
     >>> is_product_opcode("dot"), is_product_opcode("sort")
     (True, False)
     """
-    return opcode in PRODUCTS
+    return opcode in MATMULS

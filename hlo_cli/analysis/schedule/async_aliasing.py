@@ -14,9 +14,10 @@ from hlo_cli.analysis.schedule.async_shapes import parts_of
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS, taking
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
-_OF_THE_RESULT: Final = frozenset(("custom-call", "fusion"))
+_OF_THE_RESULT: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
 """Sugared operations that may overwrite operands themselves: the index is one in their result."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
 UPDATE_AT: Final = {"dynamic-update-slice": 1, "scatter": -1}

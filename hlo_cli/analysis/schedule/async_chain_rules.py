@@ -11,11 +11,11 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem, done_of
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, is_end
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_mark
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import NATIVE_DONES, wrapped_opcode
 
 _MAY_TAKE: Final = HANDING_ON | {"call", "conditional", "custom-call", "get-tuple-element", "tuple", "while"}
 """Opcodes that may take the value of a start or an update, besides those that go on with it."""

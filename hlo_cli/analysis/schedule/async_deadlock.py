@@ -17,14 +17,14 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_diagnostics import Problem
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ASYNCHRONOUS, COLLECTIVES, RUNNERS
 
 _WAYS: Final = "_xla_send_recv_source_target_pairs"
 _WAY: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
-_ENTERED: Final = frozenset(("call", "conditional", "while"))
+_ENTERED: Final = RUNNERS - ASYNCHRONOUS
 
 Ways: TypeAlias = tuple[tuple[int, int], ...]
 """From which device to which something goes."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from hlo_cli.analysis.dataflow.users import Users
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NATIVE_DONES
 from hlo_cli.source import Severity
 
 

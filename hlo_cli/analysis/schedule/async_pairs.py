@@ -18,27 +18,10 @@ from hlo_cli.analysis.schedule.async_tracing import origin_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import COLLECTIVES, NATIVE_DONES, wrapped_opcode
 
 Spelling = Literal["generic", "sugared", "native", "fusion"]
 
-NATIVE_DONES: Final[Mapping[str, str]] = {
-    "all-gather-start": "all-gather-done",
-    "all-reduce-start": "all-reduce-done",
-    "collective-permute-start": "collective-permute-done",
-    "copy-start": "copy-done",
-    "recv": "recv-done",
-    "send": "send-done",
-}
-"""What waits for each opcode that starts something without a computation of its own."""
-COLLECTIVES: Final = frozenset(
-    (
-        *("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute"),
-        *("ragged-all-to-all", "reduce-scatter"),
-    )
-)
-HOST_FEEDS: Final = frozenset(("infeed", "outfeed"))
-"""What takes data from the program on the host, or gives it some, and is never asynchronous."""
 _FUSED_START: Final = "AsyncCollectiveStart"
 _FUSED_DONE: Final = "AsyncCollectiveDone"
 

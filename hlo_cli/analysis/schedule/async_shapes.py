@@ -10,13 +10,14 @@ from itertools import islice
 from typing import Final
 
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.asynchronous import is_prefix, output_buffers
 from hlo_cli.analysis.shapes.comparison import shape_difference
 from hlo_cli.analysis.shapes.operands import sizes_of
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import NATIVE_DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import HloError
 

@@ -12,9 +12,10 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, ends_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import BLOCK_MOVES, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
@@ -23,7 +24,7 @@ Wire = Literal["links", "memory", "host"]
 
 _MAIN: Final = 0
 _HOST: Final = 5
-_MOVES: Final = frozenset(("copy", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "slice"))
+_MOVES: Final = BLOCK_MOVES | {"gather", "scatter"}
 """Operations of which nothing but the bytes that they move takes time."""
 
 

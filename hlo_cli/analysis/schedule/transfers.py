@@ -13,11 +13,10 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import BLOCK_MOVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
 
-_MOVERS: Final = frozenset(("copy", "slice", "dynamic-slice", "dynamic-update-slice"))
-_HOST_MOVERS: Final = frozenset(("send", "recv", "infeed", "outfeed"))
+_HOST_MOVERS: Final = HOST_FEEDS | {"recv", "send"}
 HOST: Final = 5
 """The memory space of the host, on all targets that have one."""
 
@@ -134,7 +133,7 @@ def _host_move(instruction: Instruction) -> _Move | None:
 def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
     """What moves the data, and where in the instruction's shape its result stands."""
     opcode = instruction.opcode
-    if opcode in _MOVERS:
+    if opcode in BLOCK_MOVES:
         return opcode, ()
     if opcode == "copy-start":
         return "copy", (0,)
@@ -143,7 +142,7 @@ def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
     called = instruction.called_computations
     root = called[0].root if called else None
     wrapped = root.opcode if root is not None else wrapped_opcode(opcode)
-    return (wrapped if wrapped in _MOVERS else None), (1,)
+    return (wrapped if wrapped in BLOCK_MOVES else None), (1,)
 
 
 def _done(start: Instruction, users: Users) -> Instruction | None:

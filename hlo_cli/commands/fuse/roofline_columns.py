@@ -10,17 +10,16 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.hardware.chip_specs import Throughput
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import seconds_in_words
 from hlo_cli.source import Diagnostic
 
-_OTHER_WIRES: Final = frozenset((*COLLECTIVES, *HOST_FEEDS, "recv", "send"))
+_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | {"recv", "send"}
 _MODEL: Final = "costs are counted as XLA's cost analysis counts them"
 _COLUMNS = (
     Column("bound", "bound"),

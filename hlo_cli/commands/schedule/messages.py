@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.report.numbers import BYTE_UNITS, axis_unit, bytes_in_words, counted, scaled, singular
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
 from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode
 from hlo_cli.lint.context import Subject
@@ -22,7 +22,6 @@ from hlo_cli.source import HloError
 _GROUPED: Final = tuple(
     opcode for each in sorted(COLLECTIVES - {"collective-permute"}) for opcode in (each, f"{each}-start")
 )
-_PERMUTES: Final = ("collective-permute", "collective-permute-start")
 _ANY_SIZE: Final = ("all-reduce", "all-reduce-start")
 _NUMBERS: Final = {
     CollectiveOpGroupMode.CROSS_REPLICA: "replicas",
@@ -94,7 +93,7 @@ def permute_pairs(subject: Subject) -> Iterator[Finding]:
 
     Reference: HandleCollectivePermute in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*_PERMUTES):
+    for instruction in subject.of(*PERMUTES):
         pairs = [pair for pair in instruction.integer_lists("source_target_pairs") if len(pair) == 2]
         has_channel = instruction.attribute("channel_id") is not None
         count = subject.num_partitions if has_channel else subject.replica_count
@@ -167,7 +166,7 @@ def in_place_offsets(subject: Subject) -> Iterator[Finding]:
 
     Reference: CheckInplaceCollectivePermute in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*_PERMUTES):
+    for instruction in subject.of(*PERMUTES):
         if not instruction.integer_lists("slice_sizes") or len(instruction.operands) != 4:
             continue
         for position, role in ((0, "input"), (1, "output")):

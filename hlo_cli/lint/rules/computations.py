@@ -11,17 +11,14 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CALLING_ATTRIBUTES, is_known, wrapped_opcode
+from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 
-_CALLERS: Final = frozenset(
-    """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
-    reduce-scatter reduce-window scan scatter select-and-scatter sort topk while""".split()
-)
+_CALLERS: Final = CALLERS | {"topk"}  # in old dumps topk calls what compares
 _SAME_THREAD: Final = ("while", "conditional", "fusion")
 _APPLYING: Final = ("call", "reduce", "all-reduce", "all-reduce-start", "reduce-scatter", "custom-call", "map")
 _CALLING: Final = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=")

@@ -7,8 +7,8 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import Subject
 from hlo_cli.lint.conversions import element_type, round_trips

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
+from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
@@ -22,10 +23,7 @@ _MAY_CHANGE: Final = frozenset(
 _ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
 _BYTE: Final = 8
 _FAST_MEMORY: Final = 1
-_ROUNDED: Final = frozenset(
-    """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic
-    rsqrt sine sinh sqrt tan tanh""".split()
-)
+_ROUNDED: Final = taking("result_accuracy")
 
 
 @rule("HLO013", "layout does not fit the shape", needs="instructions")

@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.analysis.cost.matmuls import matmul_of, matmuls_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
 from hlo_cli.lint.context import Subject
@@ -103,7 +104,7 @@ def narrow_product(subject: Subject) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/operation_semantics#dot
     """
-    for instruction in subject.of(*_PRODUCTS):
+    for instruction in subject.of(*MATMULS):
         shape = instruction.shape
         if not isinstance(shape, ArrayShape) or shape.element_type.kind not in _INTEGERS:
             continue
@@ -156,7 +157,7 @@ def useless_precision(subject: Subject) -> Iterator[Finding]:
 
     Reference: PrecisionConfig in xla/xla_data.proto
     """
-    for product in subject.of(*_PRODUCTS):
+    for product in subject.of(*MATMULS):
         asked = product.items_of("operand_precision", Precision)
         if not asked or all(each is Precision.DEFAULT for each in asked):
             continue
@@ -191,7 +192,6 @@ def rounded_between(subject: Subject) -> Iterator[Finding]:
             yield Finding(message, last)
 
 
-_PRODUCTS: Final = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot"))
 _INTEGERS: Final = frozenset(("signed", "unsigned"))
 _SCALAR_BYTES: Final = 16
 

@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.lint.context import Subject
 from hlo_cli.lint.finding import Finding
@@ -16,7 +17,7 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.source import HloError
 
-_OF_DATA: Final = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"))
+_OF_DATA: Final = HOST_FEEDS | CHANNEL_OPCODES
 _MARK: Final = "sharding={"
 
 

@@ -13,6 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
 from hlo_cli.syntax.proto.field_scan import KIND, NUMBERS
@@ -38,7 +39,7 @@ _EMPTY: Final = frozenset(NUMBERS[name] for name in ("frontend_attributes", "sta
 _BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-permute-start"))
 """Opcodes whose attributes are printed by the shape of the first operand."""
 _LISTS: Final = {"conditional": "branch_computations", "custom-call": "called_computations"}
-_CALLS: Final = frozenset(("async-done", "async-start", "async-update", "fusion"))
+_CALLS: Final = ASYNCHRONOUS | {"fusion"}
 _TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
 """XLA prints metadata that say at least one of these."""
 

@@ -10,10 +10,11 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ASYNCHRONOUS, RUNNERS
 from hlo_cli.syntax.proto.reader import ProtoReader
 
 _GIVEN: Final = ("frontend_attributes", "statistics", "origin", "metadata", "backend_config")
-_ASYNC: Final = ("async-start", "async-update", "async-done")
+_GOING_ON: Final = ASYNCHRONOUS - RUNNERS
 
 
 def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
@@ -31,7 +32,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
         if isinstance(computation.reader, ProtoReader):
             continue
         for instruction in computation.instructions:
-            if instruction.opcode in _ASYNC and (root := _wrapped(instruction)) is not None:
+            if instruction.opcode in ASYNCHRONOUS and (root := _wrapped(instruction)) is not None:
                 said = {name: value for name, value in instruction.pairs if name in _GIVEN}
                 given.setdefault(root, {}).update(said)
     return {root: _with(root, said) for root, said in given.items() if said}
@@ -39,10 +40,10 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
     """The operation at the other end of a chain, or None where there is no start."""
-    while instruction.opcode in _ASYNC[1:] and instruction.operands:
+    while instruction.opcode in _GOING_ON and instruction.operands:
         instruction = instruction.operands[0]
     called = instruction.called_computations
-    return called[0].root if instruction.opcode == _ASYNC[0] and called else None
+    return called[0].root if instruction.opcode == "async-start" and called else None
 
 
 def _with(root: Instruction, said: dict[str, str]) -> Instruction:

@@ -11,20 +11,13 @@ from math import prod
 from typing import Final
 
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.operations import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.syntax.strict.op_context import Operation, is_scalar, rank_of
 from hlo_cli.syntax.suggestions import are, counted_operands
 
-NEEDS_SHAPE: Final = frozenset(
-    """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start all-to-all async-done
-    async-start async-update bitcast bitcast-convert collective-broadcast collective-permute collective-permute-done
-    collective-permute-start constant convert copy-done copy-start custom-call dynamic-reshape dynamic-slice
-    dynamic-update-slice fusion infeed iota opt-barrier outfeed parameter ragged-all-to-all recv recv-done
-    reduce-precision reduce-scatter reshape rng rng-bit-generator rng-get-and-update-state send send-done slice
-    stochastic-convert""".split()
-)
+NEEDS_SHAPE: Final = having("needs shape")
 """Opcodes whose result shape XLA does not infer."""
 ARITY: Final = OPCODE_ARITY | {"convolution": 2, "dot": None, "ragged-all-to-all": None, "async-done": 1}
 """How many operands XLA's parser takes; None where the count is not fixed, or depends."""

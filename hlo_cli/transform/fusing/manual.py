@@ -15,8 +15,8 @@ from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
 from hlo_cli.analysis.fusion.multi_output import are_elements_taken, gives_elements, result_shape
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.source import HloError
 from hlo_cli.transform.fusing.in_place_hazards import Overwriting
 

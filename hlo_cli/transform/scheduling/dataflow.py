@@ -14,11 +14,11 @@ from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
 
-_GIVEN: Final = frozenset(("parameter", "constant"))
 _WIDE: Final = 256
 """The parts of a tuple from which on who takes one element uses that alone: with all, time would grow as the square."""
 
@@ -76,7 +76,7 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
         for place in range(places.first[number], places.first[number + 1]):
             if (name := value[place]) not in size:
                 maker = places.owner[name]
-                given = places.instructions[maker].opcode in _GIVEN
+                given = places.instructions[maker].opcode in ARGUMENT_OPCODES
                 size[name] = 0 if given else bytes_of(places.shape(name))
             if name == place:
                 made[index] += size[name]
