@@ -21,15 +21,15 @@ from hlo_cli._version import __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
-    from hlo_cli.analysis.cost.cost import Cost, Rules
-    from hlo_cli.analysis.cost.cost_analysis import costs_of, module_cost
+    from hlo_cli.analysis.cost.cost import Cost, CostOptions
+    from hlo_cli.analysis.cost.cost_analysis import cost_analysis, module_cost
     from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
-    from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer
-    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+    from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer
+    from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
     from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
     from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
-    from hlo_cli.analysis.hardware.chip_specs import Throughput, throughput_of
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec, chip_spec
     from hlo_cli.analysis.layout.address_map import address_map
     from hlo_cli.analysis.layout.addresses import (
         element_at,
@@ -38,30 +38,30 @@ if TYPE_CHECKING:
         multidimensional_index_to_linear_index,
     )
     from hlo_cli.analysis.layout.inverse_map import inverse_map, padding_mask
-    from hlo_cli.analysis.matching.module_diff import Comparison, compare
-    from hlo_cli.analysis.memory.memory_analysis import memory_of
-    from hlo_cli.analysis.memory.memory_model import Allocation, LiveValue, Memory, Space
-    from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap, overlap_of
+    from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
+    from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    from hlo_cli.analysis.memory.memory_model import Allocation, LiveValue, MemoryAnalysis, SpaceUsage
+    from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis, analyze_overlap
     from hlo_cli.analysis.schedule.async_pairs import AsyncPair
-    from hlo_cli.analysis.schedule.async_verifier import broken_rules
-    from hlo_cli.analysis.schedule.step_time import StepTime, step_time_of
-    from hlo_cli.analysis.shapes.inference import inferred_shape
+    from hlo_cli.analysis.schedule.async_verifier import verify_async
+    from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time
+    from hlo_cli.analysis.shapes.inference import infer_shape
     from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.layout import Layout, Tile
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
     from hlo_cli.library import load, module_from_bytes, module_to_bytes, parse_module
-    from hlo_cli.lint.run import findings_in
-    from hlo_cli.lint.settings import Settings
-    from hlo_cli.scan_modules import Record, scan
+    from hlo_cli.lint.run import lint_module
+    from hlo_cli.lint.settings import LintSettings
+    from hlo_cli.scan_modules import ScanRecord, scan
     from hlo_cli.source import Diagnostic, HloError, Source, Span
     from hlo_cli.syntax.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
-    from hlo_cli.transform.fuse import Fused, fuse
+    from hlo_cli.transform.fuse import FusionResult, fuse
     from hlo_cli.transform.fuse_pair import fuse_pair
-    from hlo_cli.transform.normalize import normalized
+    from hlo_cli.transform.normalize import normalize
     from hlo_cli.transform.reorder import reorder
     from hlo_cli.transform.sugar import sugar
     from hlo_cli.transform.unfuse import unfuse
@@ -69,77 +69,77 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "ArrayShape",
+    "AsyncInterval",
     "AsyncPair",
     "BufferShape",
-    "CallBuffer",
-    "Comparison",
+    "ChipSpec",
     "Computation",
     "Cost",
+    "CostOptions",
+    "CustomCallBuffer",
     "DecodedCall",
     "Diagnostic",
-    "Flight",
-    "Fused",
     "Fusion",
+    "FusionResult",
     "HloError",
     "Instruction",
     "Kernel",
     "Layout",
+    "LintSettings",
     "LiveValue",
     "Matmul",
-    "Memory",
+    "MemoryAnalysis",
     "Module",
+    "ModuleDiff",
     "OpaqueShape",
-    "Overlap",
-    "Record",
-    "Rules",
-    "Settings",
+    "OverlapAnalysis",
+    "ScanRecord",
     "Shape",
     "Source",
-    "Space",
+    "SpaceUsage",
     "Span",
-    "StepTime",
-    "Throughput",
     "Tile",
+    "TimeEstimate",
     "TokenShape",
     "TupleShape",
     "UnknownShape",
     "__version__",
     "address_map",
-    "broken_fusion_rules",
-    "broken_rules",
-    "compare",
-    "costs_of",
+    "analyze_overlap",
+    "chip_spec",
+    "cost_analysis",
     "custom_calls_of",
     "desugar",
+    "diff",
     "element_at",
+    "estimate_time",
     "extract",
-    "findings_in",
     "fuse",
     "fuse_pair",
     "fusions_of",
-    "inferred_shape",
+    "infer_shape",
     "inverse_map",
     "kernels_of",
     "linear_index",
     "linear_index_to_multidimensional_index",
+    "lint_module",
     "load",
     "matmuls_of",
-    "memory_of",
+    "memory_analysis",
     "module_cost",
     "module_from_bytes",
     "module_to_bytes",
     "multidimensional_index_to_linear_index",
-    "normalized",
-    "overlap_of",
+    "normalize",
     "padding_mask",
     "parse_module",
     "parse_shape",
     "reorder",
     "scan",
-    "step_time_of",
     "sugar",
-    "throughput_of",
     "unfuse",
+    "verify_async",
+    "verify_fusions",
 ]
 
 _HOMES = {
@@ -150,25 +150,25 @@ _HOMES = {
         "linear_index_to_multidimensional_index",
         "multidimensional_index_to_linear_index",
     ),
-    "hlo_cli.analysis.schedule.async_overlap": ("Flight", "Overlap", "overlap_of"),
+    "hlo_cli.analysis.schedule.async_overlap": ("AsyncInterval", "OverlapAnalysis", "analyze_overlap"),
     "hlo_cli.analysis.schedule.async_pairs": ("AsyncPair",),
-    "hlo_cli.analysis.schedule.async_verifier": ("broken_rules",),
-    "hlo_cli.analysis.cost.cost_analysis": ("costs_of", "module_cost"),
-    "hlo_cli.analysis.cost.cost": ("Cost", "Rules"),
+    "hlo_cli.analysis.schedule.async_verifier": ("verify_async",),
+    "hlo_cli.analysis.cost.cost_analysis": ("cost_analysis", "module_cost"),
+    "hlo_cli.analysis.cost.cost": ("Cost", "CostOptions"),
     "hlo_cli.analysis.custom_calls.call": ("DecodedCall", "custom_calls_of"),
-    "hlo_cli.analysis.custom_calls.calling_convention": ("CallBuffer",),
-    "hlo_cli.analysis.fusion.fusion_verifier": ("broken_fusion_rules",),
+    "hlo_cli.analysis.custom_calls.calling_convention": ("CustomCallBuffer",),
+    "hlo_cli.analysis.fusion.fusion_verifier": ("verify_fusions",),
     "hlo_cli.analysis.fusion.fusions": ("Fusion", "fusions_of"),
     "hlo_cli.analysis.layout.inverse_map": ("inverse_map", "padding_mask"),
     "hlo_cli.analysis.fusion.kernels": ("Kernel", "kernels_of"),
-    "hlo_cli.analysis.matching.module_diff": ("Comparison", "compare"),
+    "hlo_cli.analysis.matching.module_diff": ("ModuleDiff", "diff"),
     "hlo_cli.analysis.cost.matmuls": ("Matmul", "matmuls_of"),
-    "hlo_cli.analysis.memory.memory_model": ("Allocation", "LiveValue", "Memory", "Space"),
-    "hlo_cli.analysis.memory.memory_analysis": ("memory_of",),
-    "hlo_cli.analysis.shapes.inference": ("inferred_shape",),
-    "hlo_cli.analysis.schedule.step_time": ("StepTime", "step_time_of"),
-    "hlo_cli.analysis.hardware.chip_specs": ("Throughput", "throughput_of"),
-    "hlo_cli.scan_modules": ("Record", "scan"),
+    "hlo_cli.analysis.memory.memory_model": ("Allocation", "LiveValue", "MemoryAnalysis", "SpaceUsage"),
+    "hlo_cli.analysis.memory.memory_analysis": ("memory_analysis",),
+    "hlo_cli.analysis.shapes.inference": ("infer_shape",),
+    "hlo_cli.analysis.schedule.step_time": ("TimeEstimate", "estimate_time"),
+    "hlo_cli.analysis.hardware.chip_specs": ("ChipSpec", "chip_spec"),
+    "hlo_cli.scan_modules": ("ScanRecord", "scan"),
     "hlo_cli.ir.computation": ("Computation",),
     "hlo_cli.ir.instruction": ("Instruction",),
     "hlo_cli.ir.layout": ("Layout", "Tile"),
@@ -183,16 +183,16 @@ _HOMES = {
         "UnknownShape",
     ),
     "hlo_cli.library": ("load", "module_from_bytes", "module_to_bytes", "parse_module"),
-    "hlo_cli.lint.run": ("findings_in",),
-    "hlo_cli.lint.settings": ("Settings",),
+    "hlo_cli.lint.run": ("lint_module",),
+    "hlo_cli.lint.settings": ("LintSettings",),
     "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
     "hlo_cli.syntax.shapes": ("parse_shape",),
     "hlo_cli.transform.desugar": ("desugar",),
     "hlo_cli.transform.extract": ("extract",),
     "hlo_cli.transform.reorder": ("reorder",),
-    "hlo_cli.transform.fuse": ("Fused", "fuse"),
+    "hlo_cli.transform.fuse": ("FusionResult", "fuse"),
     "hlo_cli.transform.fuse_pair": ("fuse_pair",),
-    "hlo_cli.transform.normalize": ("normalized",),
+    "hlo_cli.transform.normalize": ("normalize",),
     "hlo_cli.transform.sugar": ("sugar",),
     "hlo_cli.transform.unfuse": ("unfuse",),
 }

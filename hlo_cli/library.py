@@ -22,9 +22,9 @@ def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str 
         ...
     hlo_cli.source.HloError: error: there is no folder /no/such
     """
-    from hlo_cli.inputs.input import choose_one, read_inputs  # who has the text at hand needs none of it
+    from hlo_cli.inputs.input import read_inputs, select_module  # who has the text at hand needs none of it
 
-    chosen = choose_one(read_inputs([os.fspath(path)], stage=stage, module=module))
+    chosen = select_module(read_inputs([os.fspath(path)], stage=stage, module=module))
     return read_module(chosen.source, chosen.proto, infer=omitted_shape)
 
 

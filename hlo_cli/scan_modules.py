@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from hlo_cli.analysis.query.module_summary import Figure, overview
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.inputs.each import Piece, pieces_of, read_piece
+from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
@@ -30,7 +30,7 @@ _SWEPT_AFTER = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[Answer]):
+class ScanResult(Generic[Answer]):
     """What one module of many answered, or why it could not.
 
     `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if all was well; a module
@@ -47,7 +47,7 @@ class Asked(Generic[Answer]):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ScanRecord:
     """One module of many in numbers; `problem` says what could not be read of it, and is empty if that is nothing."""
 
     path: str
@@ -59,7 +59,7 @@ class Record:
     def row(self) -> dict[str, Figure]:
         """All of it in one flat dictionary, as tables and engines for data want it; None for what is not known.
 
-        >>> Record("a.txt", "jit_f", None, {"instructions": 3}).row()
+        >>> ScanRecord("a.txt", "jit_f", None, {"instructions": 3}).row()
         {'path': 'a.txt', 'module': 'jit_f', 'stage': None, 'instructions': 3, 'problem': None}
         """
         return {
@@ -78,7 +78,7 @@ def scan(
     stage: str | None = None,
     module: str | None = None,
     jobs: int = 1,
-) -> Iterator[Record]:
+) -> Iterator[ScanRecord]:
     """A record for each module in files, directories and globs, in their order; in a directory its newest stage.
 
     `measure` gives the numbers, those of `overview` if nothing else is said. With several jobs it has to be a function
@@ -88,29 +88,29 @@ def scan(
     >>> [record.problem for record in scan(["/no/such/dump.txt"])]
     ['there is no folder /no/such']
     """
-    pieces = pieces_of([os.fspath(path) for path in paths], stage=stage, module=module)
-    for asked in ask_each(pieces, partial(_measured, measure), jobs=jobs):
-        yield Record(asked.path, asked.module, asked.stage, asked.answer or {}, asked.problem)
+    pieces = list_modules([os.fspath(path) for path in paths], stage=stage, module=module)
+    for asked in map_modules(pieces, partial(_measured, measure), jobs=jobs):
+        yield ScanRecord(asked.path, asked.module, asked.stage, asked.answer or {}, asked.problem)
 
 
-def ask_each(
-    pieces: Iterable[Piece], ask: Ask[Answer], *, jobs: int = 1, strict: bool = False
-) -> Iterator[Asked[Answer]]:
+def map_modules(
+    pieces: Iterable[ModuleRef], ask: Ask[Answer], *, jobs: int = 1, strict: bool = False
+) -> Iterator[ScanResult[Answer]]:
     """What `ask` says of every module in the pieces, in their order.
 
     With several jobs, `ask` and its answers are pickled.
 
-    >>> list(ask_each([], lambda module, input: module.name))
+    >>> list(map_modules([], lambda module, input: module.name))
     []
     """
     reader = Reader(ask, strict)
 
-    def lost(piece: Piece) -> tuple[Asked[Answer], ...]:
+    def lost(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         problem = "the process that read it ended; there may not be enough memory"
-        return (Asked(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
+        return (ScanResult(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
     for found in in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost):
-        yield from reader(found) if isinstance(found, Piece) else found
+        yield from reader(found) if isinstance(found, ModuleRef) else found
 
 
 def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module, _input: Input) -> Mapping[str, Figure]:
@@ -121,7 +121,7 @@ def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module,
 class Reader(Generic[Answer]):
     """Reads pieces and asks what is in them; `unswept` is how much text was read since garbage was last looked for.
 
-    >>> Reader(lambda module, input: module.name, strict=False)(Piece("/no/such/dump.txt"))[0].problem
+    >>> Reader(lambda module, input: module.name, strict=False)(ModuleRef("/no/such/dump.txt"))[0].problem
     'there is no folder /no/such'
 
     Modules hold their computations, which hold their instructions, which know their computation: only the garbage
@@ -132,11 +132,11 @@ class Reader(Generic[Answer]):
     strict: bool
     unswept: int = 0
 
-    def __call__(self, piece: Piece) -> tuple[Asked[Answer], ...]:
+    def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
         try:
-            inputs = read_piece(piece)
+            inputs = read_module_ref(piece)
         except (HloError, OSError, MemoryError) as error:
-            return (Asked(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
+            return (ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
         found = tuple(self.ask_of(each) for each in inputs)
         self.unswept += sum(each.size for each in inputs)
         if self.unswept > _SWEPT_AFTER:
@@ -144,16 +144,16 @@ class Reader(Generic[Answer]):
             gc.collect()
         return found
 
-    def ask_of(self, given: Input) -> Asked[Answer]:
+    def ask_of(self, given: Input) -> ScanResult[Answer]:
         """What the module in an input answers."""
         name, path = given.module, given.source.name
         try:
             module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
             name = module.name or name
             problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
-            return Asked(path, name, given.stage, self.ask(module, given), problem)
+            return ScanResult(path, name, given.stage, self.ask(module, given), problem)
         except (HloError, OSError, MemoryError, RecursionError) as error:
-            return Asked(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
+            return ScanResult(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _ReaderAnywhere(Generic[Answer]):
 
     reader: Reader[Answer]
 
-    def __call__(self, piece: Piece) -> tuple[Asked[Answer], ...] | Piece:
+    def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...] | ModuleRef:
         return piece if piece.path == "-" else self.reader(piece)
 
 

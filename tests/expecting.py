@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hlo_cli import memory_of, parse_module
-from hlo_cli.analysis.query.assertions import Verdict, check_expectation, verdicts
+from hlo_cli import memory_analysis, parse_module
+from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, check_expectation
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
@@ -68,7 +68,9 @@ def stated(*lines: str) -> tuple[Expectation, ...]:
     return read_expectations(Source("expect.toml", text), check)
 
 
-def judged(module: Module | str, *lines: str) -> list[Verdict]:
+def judged(module: Module | str, *lines: str) -> list[AssertionResult]:
     """The verdicts on a module."""
     whole = parse_module(module) if isinstance(module, str) else module
-    return list(verdicts(whole, stated(*lines), attributes=ATTRIBUTE_NAMES, memory=lambda: memory_of(whole)))
+    return list(
+        check_assertions(whole, stated(*lines), attributes=ATTRIBUTE_NAMES, memory=lambda: memory_analysis(whole))
+    )

@@ -20,10 +20,10 @@ from random import Random
 
 from damaging import PROTO_MARK, Damager
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.schedule.transfers import transfers_of
-from hlo_cli.analysis.shapes.inference import inferred_shape
+from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
@@ -33,7 +33,7 @@ from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.syntax.shapes import parse_shape
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fuse import fuse
-from hlo_cli.transform.normalize import normalized
+from hlo_cli.transform.normalize import normalize
 from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.sugar import sugar
 from hlo_cli.transform.unfuse import unfuse
@@ -161,7 +161,7 @@ def exercise(text: str) -> None:
 
 def analyse(module: Module) -> None:
     """Ask every analysis and transform that takes a whole module; HloError is an answer."""
-    memory = memory_of(module)
+    memory = memory_analysis(module)
     transfers_of(memory.sequence)
     for space in memory.spaces:
         suggestions(space, orders_of(module, data_values(module)))
@@ -173,7 +173,7 @@ def analyse(module: Module) -> None:
         lambda: fuse(module),
         lambda: unfuse(module),
         lambda: unfuse(module, fusions),
-        lambda: normalized(module),
+        lambda: normalize(module),
         lambda: reorder(module, "memory"),
         lambda: reorder(module, "dfs"),
         lambda: module_to_bytes(module),
@@ -183,7 +183,7 @@ def analyse(module: Module) -> None:
             rewrite()
     for instruction in module.instructions:
         with suppress(HloError):
-            inferred_shape(instruction, module)
+            infer_shape(instruction, module)
 
 
 def exercise_proto(data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 
 ADD = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
 NEGATE = "f { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }\n"
@@ -21,7 +21,7 @@ class Case:
     code: str
     bad: str
     good: str
-    settings: Settings = field(default_factory=Settings)
+    settings: LintSettings = field(default_factory=LintSettings)
 
 
 def module(*lines: str, header: str = "", before: str = "") -> str:
@@ -151,7 +151,7 @@ CASES = (
             V,
             before="row { a = f32[8] parameter(0)  c = f32[8] parameter(1)  ROOT t = (f32[8], f32[8]) tuple(a, c) }\n",
         ),
-        Settings(layout_sensitive="always"),
+        LintSettings(layout_sensitive="always"),
     ),
     Case("HLO011", *entry("ROOT y = «bf16[4,8]» negate(x)", "ROOT y = bf16[4,8] convert(x)", X)),
     Case(
@@ -174,7 +174,7 @@ CASES = (
     Case(
         "HLO015",
         *entry("y = f32[8,4] broadcast(x), dimensions=«{1,0}»", "y = f32[4,8] broadcast(x), dimensions={0,1}", X),
-        Settings(("HLO015",)),
+        LintSettings(("HLO015",)),
     ),
     Case(
         "HLO016",
@@ -208,7 +208,7 @@ CASES = (
         "HLO024",
         module(X, V, ZERO, f"«{REDUCED}»", before=ADD.rstrip() + HOST),
         module(X, V, ZERO, REDUCED, before=ADD),
-        Settings(("HLO024",)),
+        LintSettings(("HLO024",)),
     ),
     Case(
         "HLO025",
@@ -251,7 +251,7 @@ CASES = (
             X,
             before=NEGATE,
         ),
-        Settings(("HLO031",)),
+        LintSettings(("HLO031",)),
     ),
     Case(
         "HLO032",
@@ -429,12 +429,12 @@ CASES = (
         "HLO062",
         module(*SENDS, f"«{DEVICE_SEND.format(CIRCLE)}»", RECEIVE, header=SCHEDULED),
         module(*SENDS, DEVICE_SEND.format(CHAIN), RECEIVE, header=SCHEDULED),
-        Settings(("HLO062",)),
+        LintSettings(("HLO062",)),
     ),
     Case(
         "HLO062",
         *entry(f"«{DEVICE_SEND.format(CHAIN)}»", "y = f32[4] negate(u)", *SENDS, header=SCHEDULED),
-        Settings(("HLO062",)),
+        LintSettings(("HLO062",)),
     ),
     Case("HLO063", GROUP.format("«", "»", ""), GROUP.format("", "", ', frontend_attributes={_collectives_group=""}')),
     Case(
@@ -492,7 +492,7 @@ CASES = (
             X,
             V,
         ),
-        Settings(("HLO075",)),
+        LintSettings(("HLO075",)),
     ),
     Case(
         "HLO080",
@@ -555,7 +555,7 @@ CASES = (
             "ROOT w = s32[] while(z), condition=test, body=body",
         ),
     ),
-    Case("HLO090", *entry("«y = f32[4,8]{0,1} negate(x)»", "y = f32[4,8]{0,1} copy(x)", X), Settings(("HLO090",))),
+    Case("HLO090", *entry("«y = f32[4,8]{0,1} negate(x)»", "y = f32[4,8]{0,1} copy(x)", X), LintSettings(("HLO090",))),
     Case(
         "HLO091",
         *entry(
@@ -564,25 +564,27 @@ CASES = (
             "z = f32[8]{0:S(1)} parameter(0)",
             "i = s32[] constant(0)",
         ),
-        Settings(("HLO091",)),
+        LintSettings(("HLO091",)),
     ),
     Case(
         "HLO092",
         *entry("y = «f32[2,2,8]{0,1,2}» reshape(x)", "y = f32[2,2,8]{2,1,0} reshape(x)", X),
-        Settings(("HLO092",)),
+        LintSettings(("HLO092",)),
     ),
     Case(
-        "HLO093", *entry("y = «f32[4,8]{1,0:S(5)}» copy(x)", "y = f32[4,8]{1,0:S(1)} copy(x)", X), Settings(("HLO093",))
+        "HLO093",
+        *entry("y = «f32[4,8]{1,0:S(5)}» copy(x)", "y = f32[4,8]{1,0:S(1)} copy(x)", X),
+        LintSettings(("HLO093",)),
     ),
     *(
-        Case("HLO094", *entry(bad, good, "x = f32[4,8]{1,0} parameter(0)", before=before), Settings(("HLO094",)))
+        Case("HLO094", *entry(bad, good, "x = f32[4,8]{1,0} parameter(0)", before=before), LintSettings(("HLO094",)))
         for bad, good, before in UNSETTLED
     ),
     Case(
         "HLO094",
         TWO.format(HEADER.format("«", "{0,1}", "»"), ""),
         TWO.format(HEADER.format("", "{1,0}", ""), ""),
-        Settings(("HLO094",)),
+        LintSettings(("HLO094",)),
     ),
     Case(
         "HLO101",
@@ -599,7 +601,7 @@ CASES = (
             "y = f32[128,65]{1,0:T(8,128)} negate(x)",
             "x = f32[128,64] parameter(0)",
         ),
-        Settings(padding_fraction=0.499, padding_bytes=32 * 1024),
+        LintSettings(padding_fraction=0.499, padding_bytes=32 * 1024),
     ),
     Case(
         "HLO102",

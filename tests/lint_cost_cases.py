@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 from lint_cases import ADD, SCHEDULED, Case, entry, module
 
 HALF_ADD = ADD.replace("f32", "bf16")
@@ -52,7 +52,7 @@ COLLECTED = (
     "g = f32[32,128]{1,0:T(8,128)} all-gather(w), dimensions={0}, replica_groups={{0,1,2,3}}",
     "y = f32[8,128]{1,0:T(8,128)} slice(g), slice={[8:16], [0:128]}",
 )
-SMALL = Settings(("ALL",), prefetch_bytes=4096, transfer_bytes=4096)
+SMALL = LintSettings(("ALL",), prefetch_bytes=4096, transfer_bytes=4096)
 
 
 def marked(bad: str, good: str, *lines: str, header: str = "", before: str = "") -> tuple[str, str]:
@@ -73,7 +73,7 @@ LAYOUTS = (
         "HLO104",
         module("x = «f32[40,40,40]» parameter(0)"),
         module("x = f32[40,1600] parameter(0)"),
-        Settings(chip="v5e"),
+        LintSettings(chip="v5e"),
     ),
     Case(
         "HLO105",
@@ -95,7 +95,7 @@ MEMORY = (
         "HLO201",
         module("«x = f32[512,512]{1,0} parameter(0)»", "ROOT y = f32[512,512]{1,0} negate(x)", header=SCHEDULED),
         module(WIDE, "ROOT y = f32[256,512]{1,0} negate(x)", header=SCHEDULED),
-        Settings(peak_limit=1024**2),
+        LintSettings(peak_limit=1024**2),
     ),
     Case(
         "HLO202",
@@ -106,7 +106,7 @@ MEMORY = (
             header=SCHEDULED,
         ),
         module(WIDE, "ROOT y = f32[256,512]{1,0} negate(x)", header=SCHEDULED),
-        Settings(value_bytes=512 * 1024),
+        LintSettings(value_bytes=512 * 1024),
     ),
     Case(
         "HLO203",
@@ -330,7 +330,7 @@ COMBINED = (
             header=SCHEDULED + REPLICAS,
             before=ADD,
         ),
-        Settings(combined_count=2),
+        LintSettings(combined_count=2),
     ),
 )
 
@@ -402,7 +402,7 @@ NUMERICS = (
             "a = f32[8,8] parameter(0)",
             "b = f32[8,8] parameter(1)",
         ),
-        Settings(("HLO705",), chip="v5e"),
+        LintSettings(("HLO705",), chip="v5e"),
     ),
     Case(
         "HLO706",
@@ -421,7 +421,7 @@ NUMERICS = (
             "x = f32[512,512] parameter(0)",
             "a = bf16[512,512] convert(x)",
         ),
-        Settings(("HLO707",)),
+        LintSettings(("HLO707",)),
     ),
 )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 from lint_cases import ADD, SCHEDULED
 
 TILED = "t = f32[8,128]{1,0:T(8,128)} parameter(1)"
 """An argument in tiles, as modules for TPUs have them."""
-EVERY = Settings(("ALL",))
+EVERY = LintSettings(("ALL",))
 FLIP = "f { p = f32[2] parameter(0)  ROOT q = f32[2] negate(p) }\n"
 NEVER = "test {{ p = {} parameter(0)  ROOT no = pred[] constant(false) }}\n"
 COUNTED = """
@@ -33,7 +33,7 @@ class Around:
     behind: tuple[str, ...] = ()
     computations: str = ""
     header: str = ""
-    settings: Settings = EVERY
+    settings: LintSettings = EVERY
     whole: str = ""
 
     def text(self, example: str) -> str:
@@ -115,10 +115,10 @@ CONTEXTS: Mapping[str, Around] = {
     "HLO101": around("x = f32[65536,2]{1,0:T(8,128)} parameter(0)"),
     "HLO102": around("x = f32[256,256]{1,0} parameter(0)"),
     "HLO103": around("x = f32[512,256]{1,0} parameter(0)"),
-    "HLO104": Around(settings=Settings(chip="v5e")),
+    "HLO104": Around(settings=LintSettings(chip="v5e")),
     "HLO105": around("a = f32[256,512]{1,0} parameter(0)"),
     "HLO106": around("x = f32[1024,256]{1,0:T(8,128)} parameter(0)"),
-    "HLO201": Around(settings=Settings(peak_limit=16 << 30)),
+    "HLO201": Around(settings=LintSettings(peak_limit=16 << 30)),
     "HLO202": around("x = f32[] parameter(0)", behind="ROOT r = f32[1,1] slice(y), slice={[0:1], [0:1]}"),
     "HLO203": Around(),
     "HLO204": around(WIDE),

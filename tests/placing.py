@@ -16,8 +16,8 @@ from typing import cast
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump
 from hlo_cli.analysis.hardware.buffer_sizes import Generation
-from hlo_cli.analysis.memory.memory_analysis import memory_of
-from hlo_cli.analysis.memory.memory_model import Allocation, Memory
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
 from hlo_cli.syntax.parser import parse_module
 
 _GENERATION = re.compile(r"(?:^|_)(v2|v3|v4|v5e|v5p|v6e|7x)(?:_|$)")
@@ -42,7 +42,7 @@ class Verdict:
         return self.temporaries == self.expected and not self.wrong and self.has_same_allocations
 
 
-def verdicts(memory: Memory, given: Iterable[Assignment]) -> dict[int, Verdict]:
+def verdicts(memory: MemoryAnalysis, given: Iterable[Assignment]) -> dict[int, Verdict]:
     """The verdict on each memory space, without what applied computations keep to themselves."""
     theirs = [a for a in given if not a.is_local]
     ours = [a for a in memory.allocations if a.kind != "thread-local"]
@@ -80,7 +80,7 @@ def tpu_dumps(folders: Iterable[Path]) -> Iterator[Dump]:
 
 def judged(dump: Dump) -> Mapping[int, Verdict]:
     """The verdicts on a dump."""
-    memory = memory_of(parse_module(dump.text), target="tpu", generation=generation_in(dump.path))
+    memory = memory_analysis(parse_module(dump.text), target="tpu", generation=generation_in(dump.path))
     return verdicts(memory, compiler_assignment(dump))
 
 

@@ -13,7 +13,7 @@ from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import Source
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.read import read_proto
-from hlo_cli.syntax.proto.write import lost_attributes
+from hlo_cli.syntax.proto.write import unrepresentable_attributes
 from strategies import FIXTURES
 
 PROTOS = tuple(sorted(FIXTURES.glob("*/*/*.hlo.pb")))
@@ -54,7 +54,7 @@ def said(
     The order of computations follows from the age of who calls them, which text does not tell. The header says it `without` some attributes. Constants that are `elided` have no values.
     `given` are instructions for which others speak.
     """
-    passed = (*lost_attributes(module), *without)
+    passed = (*unrepresentable_attributes(module), *without)
     rows: Said = {"module": (module.name, module.entry.name, module.is_scheduled, module.stack_frames)}
     rows |= {f"header {a.name}": module.header_value(a.name) for a in module.header if a.name not in passed}
     for computation in module.computations:

@@ -22,7 +22,7 @@ from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape
-from hlo_cli.ir.shape_text import UNBOUNDED, with_index_marks
+from hlo_cli.ir.shape_text import UNBOUNDED, annotate_indices
 from hlo_cli.syntax.literal_bytes import PackedValues
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.shapes import parse_shape
@@ -222,7 +222,7 @@ def _canonical_body(body: Body, *, is_entry: bool) -> str:
 
 
 def _canonical_op(op: Op) -> str:
-    operands = op.argument or with_index_marks([f"%{o.op.name}{_elements(o)}" for o in op.operands])
+    operands = op.argument or annotate_indices([f"%{o.op.name}{_elements(o)}" for o in op.operands])
     attributes = "".join(f", {name}={_names(name, value)}" for name, value in op.attributes)
     return f"%{op.name} = {op.shape} {op.opcode}({operands}){attributes}"
 

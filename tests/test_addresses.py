@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import hlo_cli
 from hlo_cli.analysis.layout.address_map import address_blocks
-from hlo_cli.analysis.layout.addresses import place_of
+from hlo_cli.analysis.layout.addresses import position_of
 from hlo_cli.analysis.layout.inverse_map import inverse_blocks
 from hlo_cli.analysis.layout.reference_tiling import in_memory
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
@@ -101,7 +101,7 @@ def test_worked_examples_of_the_library(text: str, places: dict[tuple[int, ...],
 def test_levels_add_up_to_the_linear_index() -> None:
     """Where the second tile stays within the first, number and position of each level make the whole."""
     shape = array("bf16[300,70]{1,0:T(8,128)(2,1)}")
-    place = place_of(shape, (37, 5))
+    place = position_of(shape, (37, 5))
     outer, inner = place.tiles
     assert (outer.which, outer.of, outer.where, outer.sizes) == ((4, 0), (38, 1), (5, 5), (8, 128))
     assert (inner.which, inner.of, inner.where, inner.sizes) == ((2, 5), (4, 128), (1, 0), (2, 1))
@@ -112,11 +112,11 @@ def test_levels_add_up_to_the_linear_index() -> None:
 
 def test_bits_of_narrow_elements() -> None:
     """Two 4-bit elements share a byte, the first in its low bits; M(n) stands in front of the data."""
-    places = [place_of(array("s4[6]{0:E(4)}"), (i,)) for i in range(6)]
+    places = [position_of(array("s4[6]{0:E(4)}"), (i,)) for i in range(6)]
     assert [(place.byte_offset, place.bit_offset % 8) for place in places] == [(i // 2, 4 * (i % 2)) for i in range(6)]
-    assert place_of(array("s4[6]{0}"), (3,)).byte_offset == 3
-    assert place_of(array("f32[<=6]{0:M(1024)}"), (3,)).byte_offset == 1024 + 12
-    assert place_of(array("f32[6]{0}"), (3,), element_bits=16).byte_offset == 6
+    assert position_of(array("s4[6]{0}"), (3,)).byte_offset == 3
+    assert position_of(array("f32[<=6]{0:M(1024)}"), (3,)).byte_offset == 1024 + 12
+    assert position_of(array("f32[6]{0}"), (3,), element_bits=16).byte_offset == 6
 
 
 @given(seeds)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.dataflow.call_tree import Node, call_tree, kinds_of
+from hlo_cli.analysis.dataflow.call_tree import CallTreeNode, call_tree, computation_kinds
 from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.dataflow.values import sequential_computations, values_of
+from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import Grouping, better_order, by, data_values, footprints, orders_of
@@ -47,7 +47,7 @@ def test_values_are_those_that_the_compiler_puts_into_memory(dump: Dump) -> None
     theirs = assigned(dump)
     assert {name for name in ours - theirs if name.partition("{")[0] not in sugared} == set()
     # the contexts of an async-update lie where those of its async-start do
-    sequential = {i.name for c in sequential_computations(module) for i in c.instructions if i.opcode != "async-update"}
+    sequential = {i.name for c in sequentially_executed(module) for i in c.instructions if i.opcode != "async-update"}
     assert {name for name in theirs - ours if name.partition("{")[0] in sequential} == set()
 
 
@@ -150,17 +150,17 @@ def test_every_grouping_holds_the_same_bytes(dump: Dump) -> None:
 @each_dump
 def test_every_computation_has_one_kind_and_the_tree_holds_what_runs(dump: Dump) -> None:
     module = parse_module(dump.text)
-    kinds = kinds_of(module)
+    kinds = computation_kinds(module)
     assert set(kinds) == set(module.computations)
     fused = {c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
     assert {c for c, kind in kinds.items() if kind == "fused"} == fused
     found = set()
-    waiting: list[Node] = [call_tree(module)]
+    waiting: list[CallTreeNode] = [call_tree(module)]
     while waiting:
         node = waiting.pop()
         found |= {node.computation} - {None}
         waiting.extend(node.children)
-    run = set(sequential_computations(module))
+    run = set(sequentially_executed(module))
     conditions = {c for i in module.instructions if i.opcode == "while" for c in i.called_computations[1:]}
     assert found | conditions >= run
     assert found <= run

@@ -28,7 +28,18 @@ ARROWS: dict[str, set[str]] = {
     "scan_modules": {"source", "ir", "syntax", "inputs", "analysis"},
     "report": {"source", "alignment"},
     "render": {"source", "report"},
-    "commands": {"source", "ir", "syntax", "inputs", "analysis", "transform", "lint", "scan_modules", "report", "render"},
+    "commands": {
+        "source",
+        "ir",
+        "syntax",
+        "inputs",
+        "analysis",
+        "transform",
+        "lint",
+        "scan_modules",
+        "report",
+        "render",
+    },
     "cli": {"source", "commands"},
 }
 FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need

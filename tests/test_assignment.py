@@ -12,8 +12,8 @@ from assigned_programs import assigned_program
 from assigning import Answer, assigned
 from compiler_memory import Key, compiler_assignment, compiler_positions, compiler_ranges
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.memory.memory_analysis import memory_of
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 
@@ -39,7 +39,7 @@ def unlike(ours: Mapping[Key, Hashable], theirs: Mapping[Key, Hashable]) -> dict
 def differences(answer: Answer) -> list[str]:
     """Where our answers about a module are not XLA's."""
     module = parse_module(answer.text)
-    memory = memory_of(module, target="cpu")
+    memory = memory_analysis(module, target="cpu")
     ranges, given = compiler_ranges(answer), compiler_assignment(answer)
     mine = [allocation for allocation in memory.allocations if allocation.values]
     found: list[str] = []
@@ -52,7 +52,10 @@ def differences(answer: Answer) -> list[str]:
     compare("sequence", [instruction.name for instruction in memory.sequence], ranges.sequence, "")
     compare("ranges", lives, ranges.ranges, unlike(lives, ranges.ranges))
     compare("peak", memory.peak, ranges.peak, (memory.peak, ranges.peak))
-    stand = {key: frozenset(places) for key, places in positions(module, any_order(module, "cpu").dataflow).items()}
+    stand = {
+        key: frozenset(places)
+        for key, places in positions(module, order_independent_facts(module, "cpu").dataflow).items()
+    }
     expected = {key: frozenset(places) for key, places in compiler_positions(answer).items()}
     compare("positions", stand, expected, unlike(stand, expected))
     ours = Counter(

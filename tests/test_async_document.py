@@ -10,10 +10,10 @@ from async_document import EXAMPLES
 from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.dataflow.value_sets import dataflow_of
-from hlo_cli.analysis.memory.memory_analysis import memory_of
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
-from hlo_cli.analysis.schedule.async_verifier import broken_rules
+from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, subshape
@@ -53,14 +53,14 @@ def test_each_example_is_one_operation_that_keeps_the_rules(name: str) -> None:
     [pair] = async_pairs(module).pairs
     assert (pair.operation, pair.spelling) == (example.operation, example.spelling)
     assert tuple(member.name for member in pair.members) == example.members
-    assert [finding.message for finding in broken_rules(module)] == []
+    assert [finding.message for finding in verify_async(module)] == []
 
 
 @each_example
 @spellings
 def test_what_is_moved_and_from_where_on(name: str, spell: Spell) -> None:
     example = EXAMPLES[name]
-    found = overlap_of(spell(parse_module(example.text)))
+    found = analyze_overlap(spell(parse_module(example.text)))
     [flight] = found.flights
     assert flight.moved_bytes == example.moved_bytes
     assert found.sequence[flight.bound_step].name == example.binding
@@ -72,7 +72,7 @@ def test_what_is_moved_and_from_where_on(name: str, spell: Spell) -> None:
 @spellings
 def test_operands_stay_until_the_operation_is_done(name: str, spell: Spell) -> None:
     module = spell(parse_module(EXAMPLES[name].text))
-    memory = memory_of(module)
+    memory = memory_analysis(module)
     done = memory.positions[module.instruction("d")]
     for operand in operands_of(module):
         [value] = memory.values_of(operand)
@@ -114,7 +114,7 @@ def test_long_and_short_forms_lead_to_each_other(name: str) -> None:
     module = parse_module(EXAMPLES[name].text)
     long = desugar(module)
     assert not any(i.opcode.startswith(("call-", "custom-call-")) for i in long.instructions)
-    assert [finding.message for finding in broken_rules(long)] == []
+    assert [finding.message for finding in verify_async(long)] == []
     assert str(sugar(desugar(sugar(long)))) == str(sugar(long))
     if EXAMPLES[name].spelling == "native":
         assert long is module

@@ -26,7 +26,7 @@ from hlo_cli.ir.attributes.mesh import MOST_DEVICES, AxisRef, IotaTransform, Mes
 from hlo_cli.ir.attributes.sharding import Sharding
 from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.strings import UnreadText, quoted
+from hlo_cli.ir.strings import UnparsedText, quoted
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attribute_values import read_value_text
 from hlo_cli.syntax.attributes import Kind
@@ -55,13 +55,13 @@ def test_values_in_dumps_print_as_they_are_written(path: Path) -> None:
     }
     for (opcode, name, text), instruction in written.items():
         value = instruction.computation.reader.value(opcode, name, text)
-        assert not isinstance(value, UnreadText), (opcode, name, text)
+        assert not isinstance(value, UnparsedText), (opcode, name, text)
         assert value_text(value) == text
         assert hash(value) == hash(instruction.computation.reader.value(opcode, name, text))
     for attribute in module.header:
         read = module.header_value(attribute.name)
         assert read is not None
-        assert not isinstance(read, UnreadText)
+        assert not isinstance(read, UnparsedText)
         assert value_text(read) == attribute.value
 
 
@@ -86,7 +86,7 @@ def test_damaged_values_are_read_or_kept(kind: Kind, seed: int) -> None:
     at = random.randrange(len(text) + 1)
     damaged = text[:at] + random.choice(("{", "}", "(", '"', ",", "x", "9" * 30, "[", "=", "\0")) + text[at + 1 :]
     value = read_value_text(kind, damaged)
-    if isinstance(value, UnreadText):
+    if isinstance(value, UnparsedText):
         assert value == damaged
     else:
         again = read_value_text(kind, value_text(value))
@@ -104,7 +104,7 @@ def test_deep_and_long_values_are_read_or_kept_in_time() -> None:
         (Kind.INTS, "{" + "1," * 50000 + "}"),
     ):
         value = read_value_text(kind, text)
-        assert isinstance(value, UnreadText) or _comparable(value_text(value)) == text
+        assert isinstance(value, UnparsedText) or _comparable(value_text(value)) == text
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_is_not_understood_is_kept_and_noted(line: str) -> None:
     module = parse_module(with_line(line))
     root = next(i for i in module.entry.instructions if i.name == "r")
     attribute = root.attributes[0]
-    assert root.value(attribute.name) == UnreadText(attribute.value)
+    assert root.value(attribute.name) == UnparsedText(attribute.value)
     notes = [note for note in module.notes if note.code == "unread-value"]
     assert [note.span for note in notes] == [attribute.span]
     assert attribute.name in notes[0].message
@@ -251,7 +251,7 @@ def test_values_print_as_xla_prints_them(line: str) -> None:
         for attribute in instruction.attributes:
             value = instruction.value(attribute.name)
             assert value is not None
-            assert not isinstance(value, UnreadText)
+            assert not isinstance(value, UnparsedText)
             assert _comparable(value_text(value)) == _comparable(attribute.value)
 
 

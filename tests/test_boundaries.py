@@ -7,18 +7,18 @@ from io import BytesIO
 
 import pytest
 
-from hlo_cli import HloError, memory_of, parse_module, parse_shape
+from hlo_cli import HloError, memory_analysis, parse_module, parse_shape
 from hlo_cli.analysis.memory.peak_reduction import _lowered
-from hlo_cli.analysis.shapes.inference import inferred_shape
+from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 
 
 def codes(text: str, **settings: int) -> set[str]:
     """The rules that have something to say of the cost of a module."""
-    chosen = Settings(select=("HLO1", "HLO2", "HLO3", "HLO4"), **settings)  # type: ignore[arg-type]
-    return {found.rule.code for found in findings_in(parse_module(text), chosen)}
+    chosen = LintSettings(select=("HLO1", "HLO2", "HLO3", "HLO4"), **settings)  # type: ignore[arg-type]
+    return {found.rule.code for found in lint_module(parse_module(text), chosen)}
 
 
 @pytest.mark.parametrize(("inner", "is_found"), [("f32", True), ("f16", False), ("f8e5m2", False)])
@@ -84,15 +84,15 @@ def test_groups_of_features_divide_them(given: int, taken: int, made: int, group
     root = parse_module(f"r = f32[1,9,{made}] convolution({shapes}), {says}").entry.root
     assert root is not None
     if message is None:
-        assert str(inferred_shape(root)).startswith(f"f32[1,9,{made}]")
+        assert str(infer_shape(root)).startswith(f"f32[1,9,{made}]")
         return
     with pytest.raises(HloError, match=message):
-        inferred_shape(root)
+        infer_shape(root)
 
 
 def test_a_buffer_of_two_values_that_live_together_is_made_smaller_once() -> None:
     """What is updated in place lives until the update, which lives from then on: one buffer at that step."""
-    space = memory_of(parse_module("ENTRY e { ROOT p = f32[8] parameter(0) }")).spaces[0]
+    space = memory_analysis(parse_module("ENTRY e { ROOT p = f32[8] parameter(0) }")).spaces[0]
     value = space.values[0]
     overlapping = [replace(value, start=2, end=5), replace(value, start=0, end=3)]
     assert list(_lowered([10] * 7, overlapping, 4)) == [6] * 6 + [10]
@@ -131,8 +131,8 @@ def test_a_small_value_beside_a_large_one_is_not_told_of() -> None:
     text = """HloModule m, is_scheduled=true
     ENTRY e { p = f32[16]{0} parameter(0)  a = f32[16]{0} negate(p)  b = f32[64,16]{1,0} broadcast(a), dimensions={1}
       c = f32[64,16]{1,0} negate(b)  ROOT r = f32[16]{0} custom-call(c), custom_call_target="f" }"""
-    chosen = Settings(select=("HLO202",), value_bytes=4096)
-    told = [found.finding.message for found in findings_in(parse_module(text), chosen)]
+    chosen = LintSettings(select=("HLO202",), value_bytes=4096)
+    told = [found.finding.message for found in lint_module(parse_module(text), chosen)]
     assert told
     assert not [message for message in told if message.startswith("a ")]
 
@@ -158,5 +158,5 @@ def test_what_is_stored_wide_and_read_narrow(target: str, to: str, is_found: boo
 def test_a_buffer_may_be_made_of_nothing() -> None:
     text = """HloModule m  ENTRY e { b = b(f32[4]{0}) custom-call(), custom_call_target="CreateBuffer"
       ROOT a = f32[4]{0} custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }"""
-    told = [found.finding.message for found in findings_in(parse_module(text), Settings(select=("HLO0",)))]
+    told = [found.finding.message for found in lint_module(parse_module(text), LintSettings(select=("HLO0",)))]
     assert not [message for message in told if "CreateBuffer" in message]

@@ -16,7 +16,7 @@ import pytest
 from hlo_cli import HloError, Instruction, parse_module
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.cost.roofline import calculating_type, roofline
-from hlo_cli.analysis.hardware.chip_specs import throughput_of
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.schedule.async_overlap import blocking_pair
 from hlo_cli.analysis.schedule.transfer_time import transfer_time
@@ -46,7 +46,7 @@ def bounds_of(row: Row) -> tuple[float, float]:
         "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
     )
     (cost,) = costs_of_kernels([root]).values()
-    found = roofline(cost, throughput_of(CHIPS[row["device"]]), calculating_type(root))
+    found = roofline(cost, chip_spec(CHIPS[row["device"]]), calculating_type(root))
     seconds = 2 * batch * m * n * k / float(row["flop_per_s"])
     return seconds / max(found.at_least_seconds, 1e-12), seconds / found.seconds
 
@@ -81,7 +81,7 @@ sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
 ENTRY e {{ p = f32[{moved // 4}] parameter(0) ROOT r = f32[{moved // 4}] {opcode}(p), {words} }}"""
         )
         assert module.entry.root is not None
-        chip = throughput_of(CHIPS[row["device"]])
+        chip = chip_spec(CHIPS[row["device"]])
         found = transfer_time(blocking_pair(module.entry.root), moved, chip, module).seconds
         assert found is not None
         assert moved / float(row["network_bytes_per_s"]) >= found, row
@@ -111,7 +111,7 @@ def test_f32_products_take_what_their_precision_asks_for(words: str, chip: str, 
     text = "r = f32[4096,4096] dot(f32[4096,4096] a, f32[4096,4096] b), lhs_contracting_dims={1}, "
     root = root_of(f"{text}rhs_contracting_dims={{0}}" + (f", {words}" if words else ""))
     (cost,) = costs_of_kernels([root]).values()
-    found = roofline(cost, throughput_of(chip), calculating_type(root))
+    found = roofline(cost, chip_spec(chip), calculating_type(root))
     assert found.at_least_seconds * 1e6 == pytest.approx(microseconds, rel=1e-3)
 
 
@@ -134,7 +134,7 @@ def test_of_two_types_the_faster_bounds_and_f64_is_none_of_six_bits() -> None:
     text = "r = f32[8,8] dot({} a, {} b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
     assert calculating_type(root_of(text.format("bf16[8,8]", "s8[8,8]"))) == "s8"
     assert calculating_type(root_of(text.format("f32[8,8]", "bf16[8,8]"))) == "bf16"
-    peak = throughput_of("b200").flops_of("f64")
+    peak = chip_spec("b200").flops_of("f64")
     assert peak is not None
     assert peak.per_second == 37.22e12
 
@@ -160,7 +160,7 @@ def test_memories_are_those_that_xla_compiles_with(row: Row) -> None:
     assert limit is not None
     assert limit.bytes == int(row["memory_bytes"])
     if row["chip"] != "mi350":  # a newer state of the file: 7.782 TB/s, and a third level of cache
-        assert throughput_of(chip.name).memory.per_second == int(row["memory_bytes_per_s"])
+        assert chip_spec(chip.name).memory.per_second == int(row["memory_bytes_per_s"])
         assert 0 <= chip.fast_bytes - int(row["l2_bytes"]) < 1 << 20
 
 
@@ -174,7 +174,7 @@ def test_peaks_are_at_least_those_that_xla_compiles_with(row: Row) -> None:
     most = 1.28 if name == "a100-pcie-80gb" else 1.05
     for kind, peak in peaks.items():
         if peak:
-            rate = throughput_of(name).flops_of(kind)
+            rate = chip_spec(name).flops_of(kind)
             assert rate is not None
             assert 0.998 <= rate.per_second / float(peak) <= most, kind
 
@@ -220,7 +220,7 @@ def test_sources_are_those_of_vendors_and_compilers() -> None:
     from hlo_cli.analysis.hardware.chips import CHIPS as every
 
     for chip in every:
-        known = throughput_of(chip.name)
+        known = chip_spec(chip.name)
         wires = [rate for rate in (known.memory, known.links, known.host) if rate is not None]
         sources = [each.source for each in (*known.flops.values(), *wires)]
         sources += [each.source for each in chip.memories.values()]

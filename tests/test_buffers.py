@@ -12,8 +12,8 @@ import pytest
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump, compiled_dumps
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, prefetched_space
-from hlo_cli.analysis.memory.memory_analysis import memory_of
-from hlo_cli.analysis.memory.memory_model import Allocation, Memory
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape
@@ -35,8 +35,8 @@ def generation(dump: Dump) -> Generation:
 
 
 @cache
-def memory(dump: Dump) -> Memory:
-    return memory_of(parse_module(dump.text), generation=generation(dump))
+def memory(dump: Dump) -> MemoryAnalysis:
+    return memory_analysis(parse_module(dump.text), generation=generation(dump))
 
 
 def ours(allocation: Allocation) -> frozenset[Key]:
@@ -165,7 +165,7 @@ def test_newer_releases_ask_every_position_of_the_earlier_value() -> None:
     ENTRY e { p = f32[8]{0} parameter(0) a = f32[8]{0} negate(p) b = f32[2,4]{1,0} bitcast(a)
       ROOT c = f32[8]{0} sine(a) }"""
     module = parse_module(text)
-    old, new = memory_of(module, target="cpu"), memory_of(module, target="cpu", release="2026-08")
+    old, new = memory_analysis(module, target="cpu"), memory_analysis(module, target="cpu", release="2026-08")
     assert [space.totals.temporaries for space in (*old.spaces, *new.spaces)] == [32, 0]
 
 
@@ -175,9 +175,9 @@ def test_a_module_is_the_gpus_that_carries_its_fingerprint() -> None:
     text = f"""{header}
     ENTRY e {{ p = f32[25]{{0}} parameter(0) q = f32[10]{{0}} parameter(1) a = f32[25]{{0}} negate(p)
       b = f32[10]{{0}} negate(q) ROOT r = f32[] custom-call(a, b), custom_call_target="f" }}"""
-    found = memory_of(parse_module(text))
+    found = memory_analysis(parse_module(text))
     assert (found.target, found.spaces[0].totals.temporaries) == ("gpu", 256 + 40)
-    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == 128 + 40
+    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == 128 + 40
 
 
 def test_without_tiles_nothing_is_padded() -> None:
@@ -192,7 +192,9 @@ def test_without_tiles_nothing_is_padded() -> None:
 def test_transfers_that_take_too_little_or_too_much_have_their_memory_too(taken: str) -> None:
     for opcode in ("send", "recv", "copy-start"):
         shape = "(f32[4], u32[], token[])"
-        memory = memory_of(parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  ROOT s = {shape} {opcode}({taken}) }}"))
+        memory = memory_analysis(
+            parse_module(f"ENTRY e {{ p = f32[4] parameter(0)  ROOT s = {shape} {opcode}({taken}) }}")
+        )
         assert memory.spaces
 
 
@@ -202,7 +204,7 @@ def test_a_copy_never_takes_the_place_of_what_it_copies(opcode: str, temporaries
     text = f"""HloModule m, is_scheduled=true
     ENTRY e {{ p = f32[1000]{{0}} parameter(0) q = f32[1000]{{0}} parameter(1) t = f32[1000]{{0}} sine(q)
       ROOT c = f32[1000]{{0}} {opcode}(t) }}"""
-    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
+    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
 
 
 @pytest.mark.parametrize(("second", "temporaries"), [("b", 0), ("n", 64)])
@@ -216,7 +218,7 @@ def test_an_output_fusion_overwrites_only_what_it_adds_to_a_product(second: str,
       ROOT z = f32[4,4] fusion(p, q), kind=kOutput, calls=f }}"""
     if second == "b":
         text = text.replace("n = f32[4,4] negate(b)", "")
-    assert memory_of(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
+    assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
 
 
 def test_operands_give_their_place_only_where_tpu_compilers_list_it() -> None:
@@ -226,7 +228,7 @@ def test_operands_give_their_place_only_where_tpu_compilers_list_it() -> None:
       b = f32[]{:T(256)S(6)} negate(a), backend_config={"aliasing_operands":{"lists":[LISTED]}}
       ROOT c = f32[]{:T(256)} cosine(b) }"""
     for listed, taken in (('{"indices":["0","1"]}', 1024), ("", 2048)):
-        space = memory_of(parse_module(text.replace("LISTED", listed)), generation="v3").space(6)
+        space = memory_analysis(parse_module(text.replace("LISTED", listed)), generation="v3").space(6)
         assert space is not None
         assert space.totals.temporaries == taken
 
@@ -238,6 +240,6 @@ def test_a_nearly_full_tpu_is_filled_in_another_way() -> None:
       b = f32[1048576,512]{1,0:T(8,128)} custom-call(a), custom_call_target="f"
       c = f32[1048576,512]{1,0:T(8,128)} custom-call(b), custom_call_target="f"
       d = f32[] reduce(c) ROOT r = f32[1048576,512]{1,0:T(8,128)} broadcast(d), dimensions={} }"""
-    told, guessed = memory_of(parse_module(text), generation="v2"), memory_of(parse_module(text))
+    told, guessed = memory_analysis(parse_module(text), generation="v2"), memory_analysis(parse_module(text))
     assert (told.strategy, guessed.strategy) == ("SPATIAL", "FAST_MERGE")
     assert told.spaces[0].totals.temporaries < guessed.spaces[0].totals.temporaries

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost import XLA, Number, Rules
+from hlo_cli.analysis.cost.cost import XLA, CostOptions, Number
 from hlo_cli.analysis.cost.cost_analysis import module_cost
 from hlo_cli.analysis.cost.tpu import tpu_rules
 from hlo_cli.ir.module import Module
@@ -43,7 +43,7 @@ def differences(module: Module, truth: Path) -> Said | None:
     return {name: pair for name in names if (pair := (ours.get(name, 0), said.get(name, 0)))[0] != pair[1]}
 
 
-def rules_for(truth: Path) -> Rules:
+def rules_for(truth: Path) -> CostOptions:
     """The rules of the compiler that wrote a dump, which stood before the constants' bits were lost in a text."""
     if platform_of(truth) == "tpu":
         return replace(tpu_rules(truth.parent.name.split("_")[0], float32=True), packed_constants=True)

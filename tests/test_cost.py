@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, Number, Rules
-from hlo_cli.analysis.cost.cost_analysis import cost_of, costs_of, module_cost
+from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, CostOptions, Number
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, module_cost
 from hlo_cli.analysis.cost.dots_and_convs import valid_taps
 from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES
 from hlo_cli.ir.attributes.window import WindowDimension
@@ -105,7 +105,7 @@ def test_cases_that_dumps_seldom_have_cost_what_xla_says() -> None:
 @each_dump
 def test_a_module_costs_what_its_instructions_do(text: str) -> None:
     module = parse_module(text)
-    costs = costs_of(module)
+    costs = cost_analysis(module)
     total = sum_of(costs[instruction] for instruction in module.entry.instructions)
     whole = module_cost(module)
     assert whole.unknown == sum(costs[instruction].unknown for instruction in module.entry.instructions)
@@ -175,7 +175,7 @@ def test_markers_of_calls_are_free_since_august_2026() -> None:
     root = parse_module(text).entry.root
     assert root is not None
     assert cost_of(root, rules=XLA).flops == -1
-    assert cost_of(root, rules=Rules(minus_one=True, call_markers_are_free=True)).flops == 0
+    assert cost_of(root, rules=CostOptions(minus_one=True, call_markers_are_free=True)).flops == 0
 
 
 def test_broken_texts_cost_something() -> None:
@@ -183,7 +183,7 @@ def test_broken_texts_cost_something() -> None:
         module = parse_module(text)
         for rules in (EXACT, XLA, RUN):
             assert module_cost(module, rules=rules).flops >= 0
-            assert set(costs_of(module, rules=rules)) == set(module.instructions)
+            assert set(cost_analysis(module, rules=rules)) == set(module.instructions)
 
 
 def sum_of(costs: Iterable[Cost]) -> dict[str, Number]:

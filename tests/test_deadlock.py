@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, broken_rules
+from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, verify_async
 from hlo_cli.syntax.parser import parse_module
 
 
@@ -83,12 +83,12 @@ STUCK = {
 def test_orders_in_which_all_meet(name: str) -> None:
     read = parse_module(FINE[name])
     assert not read.errors
-    assert [finding.message for finding in broken_rules(read)] == []
+    assert [finding.message for finding in verify_async(read)] == []
 
 
 @pytest.mark.parametrize("name", STUCK)
 def test_orders_in_which_devices_wait_for_ever(name: str) -> None:
     text, messages = STUCK[name]
-    found = list(broken_rules(parse_module(text)))
+    found = list(verify_async(parse_module(text)))
     assert [finding.message for finding in found] == messages
     assert {(finding.code, finding.severity) for finding in found} == {(DEADLOCK, "warning")}

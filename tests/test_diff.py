@@ -14,11 +14,11 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.matching.boundaries import pair_by_arguments
 from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.graph import Keys
-from hlo_cli.analysis.matching.module_diff import Comparison, compare
+from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.normalize import normalized
+from hlo_cli.transform.normalize import normalize
 from judge import ask_xla
 from share import every
 from strategies import FIXTURES, dump_text, dumps, name_of
@@ -27,7 +27,7 @@ from timing import soon
 PASSES = FIXTURES / "cpu/softmax/passes"
 
 
-def told(comparison: Comparison) -> set[tuple[str, str]]:
+def told(comparison: ModuleDiff) -> set[tuple[str, str]]:
     """The differences as sign and name, that of the old module for what changed."""
     return {
         *(("~", each.before.name) for each in comparison.changed),
@@ -43,7 +43,7 @@ def entry(*lines: str, header: str = "HloModule m", functions: str = "") -> Modu
 
 def changes(before: Module, after: Module) -> list[tuple[str, ...]]:
     """Every change: the name, then what changed in words."""
-    return [(each.before.name, *map(str, each.changes)) for each in compare(before, after).changed]
+    return [(each.before.name, *map(str, each.changes)) for each in diff(before, after).changed]
 
 
 @pytest.mark.parametrize("path", dumps(), ids=name_of)
@@ -53,10 +53,10 @@ def test_names_and_order_are_no_difference(path: Path) -> None:
     draft = Draft(module)
     draft.shuffle(random)
     other = parse_module(draft.text(draft.names(random)))
-    found = compare(module, other)
+    found = diff(module, other)
     assert found.is_empty
     assert found.matched == module.instruction_count
-    assert str(normalized(module)) == str(normalized(other))
+    assert str(normalize(module)) == str(normalize(other))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_edits_are_found_and_nothing_else(edits: int, *, renamed: bool, shuffled
         for _ in range(edits):
             draft.edit(random)
         names = draft.names(random) if renamed else {}
-        got, expected = told(compare(module, parse_module(draft.text(names)))), draft.expected
+        got, expected = told(diff(module, parse_module(draft.text(names)))), draft.expected
         wanted = {
             *(("~", name) for name in expected.changed),
             *(("+", names.get(name, name)) for name in expected.added),
@@ -142,13 +142,13 @@ def test_what_comes_from_elsewhere_is_another() -> None:
         *(f"m{i} = {line.format(2 - i)}" for i in range(3)),
         "ROOT t = (s8[4]{0}, s8[4]{0}, s8[4]{0}) tuple(m0, m1, m2)",
     )
-    assert compare(before, after).is_empty
+    assert diff(before, after).is_empty
 
 
 def test_normalized_text_is_a_fixed_point_that_xla_reads() -> None:
-    texts = [str(normalized(parse_module(dump_text(path)))) for path in dumps()]
+    texts = [str(normalize(parse_module(dump_text(path)))) for path in dumps()]
     for text in texts:
-        assert str(normalized(parse_module(text))) == text
+        assert str(normalize(parse_module(text))) == text
     readable = ask_xla([dump_text(path) for path in dumps()])
     assert [text for text, can in zip(texts, ask_xla(texts), strict=True) if not can] == [
         text for text, can in zip(texts, readable, strict=True) if not can
@@ -160,8 +160,8 @@ def test_who_takes_what_was_inserted_is_not_changed() -> None:
     after = entry(
         "p = s8[4]{0} parameter(0)", "n = s8[4]{0} not(p)", "c = s8[4]{0} copy(n)", "ROOT a = s8[4]{0} add(c, p)"
     )
-    assert told(compare(before, after)) == {("+", "c")}
-    assert told(compare(after, before)) == {("-", "c")}
+    assert told(diff(before, after)) == {("+", "c")}
+    assert told(diff(after, before)) == {("-", "c")}
 
 
 def test_other_operands_are_a_change() -> None:
@@ -173,7 +173,7 @@ def test_other_operands_are_a_change() -> None:
 
 def test_equal_constants_stand_in_for_each_other() -> None:
     lines = "c = s8[] constant(1)", "d = s8[] constant(1)", "ROOT t = (s8[], s8[]) tuple(c, d)"
-    assert compare(entry(*lines), entry(*lines[:2], "ROOT t = (s8[], s8[]) tuple(d, c)")).is_empty
+    assert diff(entry(*lines), entry(*lines[:2], "ROOT t = (s8[], s8[]) tuple(d, c)")).is_empty
     assert changes(entry(*lines), entry("c = s8[] constant(1)", "d = s8[] constant(2)", lines[2])) == [
         ("d", "value 1 → 2")
     ]
@@ -214,7 +214,7 @@ def test_what_is_fused_is_the_same_instruction() -> None:
         functions="f { z = s8[4] parameter(0) m = s8[4] not(z) ROOT b = s8[4] add(m, z) }",
     )
     assert changes(before, after) == [("n", "fused e → f"), ("a", "fused e → f")]
-    assert told(compare(before, after)) == {("~", "n"), ("~", "a"), ("+", "x")}
+    assert told(diff(before, after)) == {("~", "n"), ("~", "a"), ("+", "x")}
     assert changes(after, before) == [("m", "unfused f → e"), ("b", "unfused f → e")]
 
 
@@ -222,8 +222,8 @@ def test_numbers_of_fused_parameters_mean_nothing() -> None:
     lines = "p = s8[4] parameter(0)", "q = s8[4] parameter(1)", "ROOT x = s8[4] fusion({}), kind=kLoop, calls=f"
     one = "f {{ a = s8[4] parameter({}) b = s8[4] parameter({}) ROOT s = s8[4] subtract(a, b) }}"
     before = entry(*lines[:2], lines[2].format("p, q"), functions=one.format(0, 1))
-    assert compare(before, entry(*lines[:2], lines[2].format("q, p"), functions=one.format(1, 0))).is_empty
-    swapped = compare(before, entry(*lines[:2], lines[2].format("q, p"), functions=one.format(0, 1)))
+    assert diff(before, entry(*lines[:2], lines[2].format("q, p"), functions=one.format(1, 0))).is_empty
+    swapped = diff(before, entry(*lines[:2], lines[2].format("q, p"), functions=one.format(0, 1)))
     assert not swapped.is_empty
 
 
@@ -231,17 +231,17 @@ def test_moving_is_told_of_scheduled_modules_alone() -> None:
     lines = "p = s8[] parameter(0)", "a = s8[] not(p)", "b = s8[] negate(p)", "ROOT c = s8[] add(a, b)"
     other = lines[0], lines[2], lines[1], lines[3]
     header = "HloModule m, is_scheduled=true"
-    found = compare(entry(*lines, header=header), entry(*other, header=header))
+    found = diff(entry(*lines, header=header), entry(*other, header=header))
     assert found.is_empty
     assert [moved.after.name for moved in found.moved] == ["b"] or [m.after.name for m in found.moved] == ["a"]
-    assert not compare(entry(*lines), entry(*other)).moved
-    assert [c.name for c in compare(entry(*lines), entry(*lines, header=header)).header] == ["is_scheduled"]
+    assert not diff(entry(*lines), entry(*other)).moved
+    assert [c.name for c in diff(entry(*lines), entry(*lines, header=header)).header] == ["is_scheduled"]
 
 
 def test_kinds_and_names_can_be_ignored() -> None:
     before = entry('ROOT p = f32[4]{0} parameter(0), backend_config={"a":1}, metadata={op_name="x"}')
     after = entry('ROOT p = f32[4]{0:S(1)} parameter(0), backend_config={"a":2}, metadata={op_name="y"}')
-    found = compare(before, after)
+    found = diff(before, after)
     assert len(found.changed[0].changes) == 3
     assert len(found.without(["memory_space", "a"]).changed[0].changes) == 1
     assert found.without(["memory_space", "backend_config", "op_name"]).is_empty
@@ -249,10 +249,10 @@ def test_kinds_and_names_can_be_ignored() -> None:
 
 def test_broken_modules_are_compared_as_far_as_they_go() -> None:
     empty, other = parse_module("HloModule m ENTRY e { ROOT p = s8[] parameter(0) }"), "ENTRY e { p = s8[] parameter(0)"
-    compare(empty, parse_module(f"HloModule m {other}"))
+    diff(empty, parse_module(f"HloModule m {other}"))
     deep = "".join(f"f{n + 1} {{ p = s8[] parameter(0) ROOT c = s8[] call(p), to_apply=f{n} }}\n" for n in range(300))
     text = f"HloModule m\nf0 {{ ROOT p = s8[] parameter(0) }}\n{deep}ENTRY e {{ ROOT p = s8[] parameter(0) }}"
-    assert compare(parse_module(text), parse_module(text)).is_empty
+    assert diff(parse_module(text), parse_module(text)).is_empty
 
 
 @pytest.mark.parametrize("shape", ["wide", "deep", "twins", "uncalled"])
@@ -271,8 +271,8 @@ def test_time_is_that_of_reading(shape: str) -> None:
     module = entry("p = s8[] parameter(0)", *lines, root, functions=functions)
     other = entry("p = s8[] parameter(0)", *lines[:-1], root.replace(f", n{count - 1}", "", 1), functions=functions)
     with soon(10):
-        compare(module, other)
-        normalized(module)
+        diff(module, other)
+        normalize(module)
 
 
 def test_results_before_others_are_added() -> None:
@@ -290,7 +290,7 @@ def test_results_before_others_are_added() -> None:
         )
 
     with soon(10):
-        found = compare(handing_on("1,0"), handing_on("0,1", "n"))
+        found = diff(handing_on("1,0"), handing_on("0,1", "n"))
     assert told(found) == {("+", "n"), ("~", "t"), *(("~", name) for name in names)}
     assert {change.kind for each in found.changed[:-1] for change in each.changes} == {"layout"}
 
@@ -368,13 +368,13 @@ def taking(*names: str, paths: bool = True) -> Module:
 @pytest.mark.parametrize("names", [("bias", "a", "w"), ("a", "bias", "w"), ("a", "w", "bias")])
 def test_an_argument_more_changes_no_other(names: tuple[str, ...], paths: bool) -> None:
     old, new = taking("a", "w", paths=paths), taking(*names, paths=paths)
-    assert told(compare(old, new)) == {("+", "bias"), ("+", "s")}
-    assert told(compare(new, old)) == {("-", "bias"), ("-", "s")}
+    assert told(diff(old, new)) == {("+", "bias"), ("+", "s")}
+    assert told(diff(new, old)) == {("-", "bias"), ("-", "s")}
 
 
 @pytest.mark.parametrize("paths", [True, False])
 def test_arguments_in_another_order_are_told(paths: bool) -> None:
-    comparison = compare(taking("a", "bias", "w", paths=paths), taking("w", "a", "bias", paths=paths))
+    comparison = diff(taking("a", "bias", "w", paths=paths), taking("w", "a", "bias", paths=paths))
     assert [(each.before.name, *map(str, each.changes)) for each in comparison.changed] == [
         ("w", "argument number 2 → 0")
     ]

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expecting import SPELLINGS, judged, stated
-from hlo_cli import HloError, Source, load, memory_of, parse_module
-from hlo_cli.analysis.query.assertions import verdicts
+from hlo_cli import HloError, Source, load, memory_analysis, parse_module
+from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.analysis.query.logical_operations import operations_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
@@ -244,7 +244,7 @@ def test_what_is_asked_can_be_sent_to_another_process() -> None:
     assert [str(each) for each in again] == [str(each) for each in expectations]
     module = parse_module(SPELLINGS["sync"])
     found = [
-        [(each.is_met, each.found) for each in verdicts(module, sent, memory=lambda: memory_of(module))]
+        [(each.is_met, each.found) for each in check_assertions(module, sent, memory=lambda: memory_analysis(module))]
         for sent in (expectations, again)
     ]
     assert found[0] == found[1]

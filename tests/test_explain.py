@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from hlo_cli import cli
-from hlo_cli.commands.parse.attribute_descriptions import attribute_label, attribute_meaning
+from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.parse.explain import explain_instruction, explain_text
-from hlo_cli.commands.parse.opcode_descriptions import words_of
+from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
 from hlo_cli.ir.operations import OPCODE_ARITY, OPERATIONS
 from hlo_cli.library import load
 from hlo_cli.render.registry import renderer
@@ -148,15 +148,15 @@ def test_there_are_words_for_every_opcode() -> None:
         assert not operation.does.endswith(".")
         assert not operation.about.endswith(".")
         assert len(operation.does) <= 45
-    assert words_of("reduce-scatter-start").does == "Starts a reduce-scatter in the background"
-    assert words_of("slice-done").does == "Waits for a slice"
-    assert "did not have" in words_of("frob").does
+    assert describe_opcode("reduce-scatter-start").does == "Starts a reduce-scatter in the background"
+    assert describe_opcode("slice-done").does == "Waits for a slice"
+    assert "did not have" in describe_opcode("frob").does
 
 
 def test_there_are_words_for_every_attribute() -> None:
     for opcode in OPCODE_ARITY:
         for name in attributes_of(opcode):
-            assert attribute_meaning(opcode, name, "{0}") or name == "metadata", (opcode, name)
+            assert describe_attribute(opcode, name, "{0}") or name == "metadata", (opcode, name)
             assert attribute_label(name)
 
 
@@ -182,7 +182,7 @@ def test_there_are_words_for_every_attribute() -> None:
     ],
 )
 def test_attributes_are_put_into_words(opcode: str, name: str, value: str, meaning: str) -> None:
-    assert attribute_meaning(opcode, name, value) == meaning
+    assert describe_attribute(opcode, name, value) == meaning
 
 
 @pytest.mark.parametrize("name", DUMPS)

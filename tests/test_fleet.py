@@ -15,7 +15,7 @@ import pytest
 from hlo_cli import HloError, Module, load, scan
 from hlo_cli.analysis.query.module_summary import Figure, overview
 from hlo_cli.cli import main
-from hlo_cli.inputs.each import pieces_of
+from hlo_cli.inputs.each import list_modules
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 TPU = FIXTURES / "tpu"
@@ -74,7 +74,7 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HloError, match="nothing matches"):
         list(scan([tmp_path / "*.txt"]))
     with pytest.raises(HloError, match="there is no stage nonsense"):
-        list(pieces_of([str(TPU)], stage="nonsense"))
+        list(list_modules([str(TPU)], stage="nonsense"))
 
 
 def _names(module: Module) -> Mapping[str, int]:

@@ -13,26 +13,26 @@ import pytest
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost import EXACT
-from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_of, costs_of
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis, cost_of
 from hlo_cli.analysis.cost.kernel_costs import times_run
 from hlo_cli.analysis.cost.matmuls import matmuls_of
-from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
 from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of, fusions_of
 from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
 from hlo_cli.analysis.fusion.kernels import kernels_of, times_run_of
-from hlo_cli.analysis.hardware.chip_specs import throughput_of
-from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.query.where_fields import instruction_fields
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.fuse.cost import report_of_costs
 from hlo_cli.commands.fuse.dots import report_of_dots
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
-from hlo_cli.commands.fuse.roofline_columns import Timing
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns
 from hlo_cli.commands.layout.dump import report_of_dump
 from hlo_cli.commands.parse.instructions import report_of_instructions
 from hlo_cli.commands.schedule.sequence import report_of_steps
-from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
@@ -53,7 +53,7 @@ _LIBRARY = re.compile(r'custom_call_target="__(cublas|cudnn)\$')
 
 @cache
 def loaded(dump: Dump) -> Loaded:
-    return load_one([str(dump.path)], Reading())
+    return load_one([str(dump.path)], InputOptions())
 
 
 def module(dump: Dump) -> Module:
@@ -110,7 +110,7 @@ def test_what_operations_cost_by_themselves_is_what_their_body_costs_but_for_byt
 
     XLA counts a custom fusion that gathers or scatters by that alone.
     """
-    costs = costs_of(module(dump))
+    costs = cost_analysis(module(dump))
     for each in fusions(dump):
         moves = {"gather", "scatter"} & {operation.opcode for operation in each.operations}
         assert (each.kind == "kCustom" and moves) or each.cost.flops == sum(costs[i].flops for i in each.operations)
@@ -123,7 +123,7 @@ def test_kernels_cost_what_the_module_costs(dump: Dump) -> None:
     found = kernels_of(module(dump))
     if any(kernel.times != 1 for kernel in found) or " conditional(" in dump.text:
         return
-    costs = costs_of(module(dump))
+    costs = cost_analysis(module(dump))
     assert sum(costs[kernel.instruction].flops for kernel in found) == computation_cost(module(dump).entry).flops
     assert listed(dump).numbers["flops"] == computation_cost(module(dump).entry).flops
 
@@ -132,7 +132,7 @@ def test_kernels_cost_what_the_module_costs(dump: Dump) -> None:
 def test_computations_run_as_often_as_the_schedule_says(dump: Dump) -> None:
     """Witness: the flattened schedule, where no computation has two callers."""
     calls = Counter(c for i in module(dump).instructions for c in i.called_computations if i.opcode != "async-done")
-    flat, ours = times_run(memory_of(module(dump)).runs), times_run_of(module(dump))
+    flat, ours = times_run(memory_analysis(module(dump)).runs), times_run_of(module(dump))
     conditions = {i.called_computations[1] for i in module(dump).instructions if i.opcode == "while"}
     for computation, often in flat.items():
         if calls[computation] <= 1 and computation not in conditions:
@@ -152,13 +152,15 @@ def test_ways_add_up_to_kernels(dump: Dump) -> None:
 @pytest.mark.parametrize("dump", GPU, ids=str)
 def test_library_calls_are_told_by_their_targets(dump: Dump) -> None:
     wanted = Counter({"cublas": "cuBLAS", "cudnn": "cuDNN"}[name] for name in _LIBRARY.findall(dump.text))
-    found = Counter(k.way.by for k in kernels_of(module(dump)) if k.way.how == "library" and k.way.by.startswith("cu"))
+    found = Counter(
+        k.backend.by for k in kernels_of(module(dump)) if k.backend.how == "library" and k.backend.by.startswith("cu")
+    )
     assert {name.removesuffix("Lt"): number for name, number in found.items()} == wanted
 
 
 @dumps
 def test_rules_hold_for_what_compilers_write(dump: Dump) -> None:
-    assert list(broken_fusion_rules(module(dump))) == []
+    assert list(verify_fusions(module(dump))) == []
 
 
 @dumps
@@ -227,7 +229,7 @@ client = xla_client.make_cpu_client()
 
 @dumps
 def test_costs_are_columns_and_fields_where_they_are_asked_for(dump: Dump) -> None:
-    costs = costs_of(module(dump))
+    costs = cost_analysis(module(dump))
     fields = instruction_fields(module(dump)).readers
     table = report_of_instructions(loaded(dump), columns=("bytes",)).main_table
     assert "flops" not in [each.name for each in report_of_instructions(loaded(dump)).main_table.columns]
@@ -243,11 +245,11 @@ def test_costs_are_columns_and_fields_where_they_are_asked_for(dump: Dump) -> No
 
 @dumps
 def test_other_commands_have_costs_of_their_instructions_too(dump: Dump) -> None:
-    found = costs_of(module(dump)).items()
+    found = cost_analysis(module(dump)).items()
     costs = {instruction.name: UNKNOWN if cost.unknown else cost.flops for instruction, cost in found}
     values = report_of_dump(loaded(dump), grouping="instruction", columns=("flops",)).main_table
     assert column(values, "flops") == [costs[str(name).partition("{")[0]] for name in column(values, "instruction")]
-    overlap = overlap_of(module(dump))
+    overlap = analyze_overlap(module(dump))
     steps = report_of_steps(loaded(dump), overlap, space=None, within=None, where=None, columns=("flops",)).main_table
     assert column(steps, "flops") == [costs[str(name)] for name in column(steps, "instruction")]
     dear = report_of_steps(loaded(dump), overlap, space=None, within=None, where="flops > 100").main_table
@@ -267,7 +269,7 @@ def test_products_are_listed_with_their_flops(dump: Dump) -> None:
 
 @dumps
 def test_times_are_the_longer_of_both_bounds(dump: Dump) -> None:
-    timing = Timing(throughput_of("v5e"))
+    timing = TimingColumns(chip_spec("v5e"))
     table = report_of_fusions(loaded(dump), within=None, where=None, timing=timing, argument="").main_table
     memory = timing.throughput.memory.per_second
     for row in table.rows:
@@ -312,27 +314,27 @@ ODD = {
 
 @pytest.mark.parametrize(("code", "text"), BROKEN.items(), ids=BROKEN)
 def test_every_rule_is_noticed_when_broken_and_nothing_else(code: str, text: str) -> None:
-    found = list(broken_fusion_rules(parse_module(f"HloModule m  {text}")))
+    found = list(verify_fusions(parse_module(f"HloModule m  {text}")))
     assert {(each.code, each.severity) for each in found} == {(code, "error")}
     assert all(each.span is not None for each in found)
 
 
 @pytest.mark.parametrize(("code", "text"), ODD.items(), ids=ODD)
 def test_what_is_odd_is_a_warning(code: str, text: str) -> None:
-    found = list(broken_fusion_rules(parse_module(f"HloModule m  {text}")))
+    found = list(verify_fusions(parse_module(f"HloModule m  {text}")))
     assert {(each.code, each.severity) for each in found} == {(code, "warning")}
 
 
 def test_a_text_without_operands_is_not_judged() -> None:
     text = BROKEN["fusion-result"].replace("negate(a)", "negate()").replace("fusion(p)", "fusion()")
-    assert list(broken_fusion_rules(parse_module(f"HloModule m  {text}"))) == []
+    assert list(verify_fusions(parse_module(f"HloModule m  {text}"))) == []
 
 
 @dumps
 def test_texts_that_leave_out_operands_are_listed_all_the_same(dump: Dump, tmp_path: Path) -> None:
     path = tmp_path / "cut.hlo"
     path.write_text(_OPERANDS.sub("()", dump.text), encoding="utf-8")
-    cut = load_one([str(path)], Reading())
+    cut = load_one([str(path)], InputOptions())
     report = report_of_fusions(cut, within=None, where=None, timing=None, argument="")
     assert report.numbers["fusions"] == len(fusions(dump))
     for name in column(report.main_table, "fusion")[:20]:

@@ -12,12 +12,12 @@ from compiled_programs import compiled
 from dumps import FIXTURES, Dump, compiled_dumps
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
 from hlo_cli.analysis.fusion.kernels import kernels_of as launched
 from hlo_cli.analysis.fusion.rules import ALL, FusionRules
-from hlo_cli.analysis.fusion.unfused_pairs import why_not_fused
+from hlo_cli.analysis.fusion.unfused_pairs import unfused_pairs
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.fuse import Fused, fuse
+from hlo_cli.transform.fuse import FusionResult, fuse
 from hlo_cli.transform.unfuse import unfuse
 from judge import ask_xla
 from running import same_results
@@ -46,7 +46,7 @@ def unfused(dump: Dump) -> Module:
 
 
 @cache
-def fused_again(dump: Dump) -> Fused:
+def fused_again(dump: Dump) -> FusionResult:
     return fuse(unfused(dump))
 
 
@@ -111,12 +111,12 @@ def test_switches_change_what_they_say() -> None:
 
 @dumps
 def test_fused_modules_obey_the_rules_for_fusions(dump: Dump) -> None:
-    allowed = {(d.code, d.severity) for d in broken_fusion_rules(parse_module(dump.text))}
+    allowed = {(d.code, d.severity) for d in verify_fusions(parse_module(dump.text))}
     for made in (unfused(dump), fused_again(dump).module):
         read = parse_module(str(made))
         assert str(read) == str(made)
         assert not read.errors
-        assert {(d.code, d.severity) for d in broken_fusion_rules(read)} <= allowed
+        assert {(d.code, d.severity) for d in verify_fusions(read)} <= allowed
 
 
 @dumps
@@ -133,14 +133,14 @@ def test_fusing_anew_makes_no_more_kernels(dump: Dump) -> None:
 
 @pairs
 def test_nothing_is_left_to_fuse_behind_the_compiler(name: str) -> None:
-    left = why_not_fused(parse_module(text_of(name, "after_fusion_wrapper")))
+    left = unfused_pairs(parse_module(text_of(name, "after_fusion_wrapper")))
     assert left
     assert not [pair for pair in left if pair.rule.fuses]
 
 
 @pairs
 def test_before_fusion_something_is_left_to_fuse(name: str) -> None:
-    assert any(pair.rule.fuses for pair in why_not_fused(before(name)))
+    assert any(pair.rule.fuses for pair in unfused_pairs(before(name)))
 
 
 @pytest.mark.oracle

@@ -11,7 +11,7 @@ from compiled_programs import compiled
 from dumps import FIXTURES
 from fusion_values import fusions_of, kernels_of
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -51,7 +51,7 @@ def module(*, head: str = "HloModule m", lines: tuple[str, ...] = LINES) -> Modu
 
 def is_sound(made: Module) -> bool:
     read = parse_module(str(made))
-    broken = [problem for problem in broken_fusion_rules(read) if problem.severity == "error"]
+    broken = [problem for problem in verify_fusions(read) if problem.severity == "error"]
     return not read.errors and not broken and str(read) == str(made)
 
 

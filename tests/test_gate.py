@@ -15,13 +15,13 @@ from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPAQUE
 from hlo_cli.library import module_from_bytes, parse_module
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError
 from hlo_cli.syntax.gate import is_printed_without_operands
 from hlo_cli.syntax.opaque import problem_with
 from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.transform.normalize import normalized
+from hlo_cli.transform.normalize import normalize
 from strategies import dump_text, dumps
 from whole_commands import SELECTIONS, command_line, failure_of
 
@@ -85,7 +85,7 @@ def test_what_does_not_hold_together_is_opaque_and_prints_back(line: str) -> Non
 
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
 def test_lint_finds_what_does_not_hold_together(line: str) -> None:
-    found = findings_in(parse_module(text_of(line)), Settings())
+    found = lint_module(parse_module(text_of(line)), LintSettings())
     assert any(finding.severity == "error" or finding.rule.code == "HLO003" for finding in found)
 
 
@@ -142,7 +142,7 @@ def test_damaged_modules_keep_the_promises() -> None:
 
 
 def test_names_of_what_does_not_hold_together_are_names() -> None:
-    root = normalized(parse_module("ENTRY e { ROOT b = f32[8] bitcast() }")).entry.root
+    root = normalize(parse_module("ENTRY e { ROOT b = f32[8] bitcast() }")).entry.root
     assert root is not None
     assert root.name == "bitcast.1"
 

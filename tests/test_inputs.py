@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.inputs.compression import decompress
-from hlo_cli.inputs.dumps import is_aside, parse_dump_name
+from hlo_cli.inputs.dumps import is_auxiliary_file, parse_dump_name
 from hlo_cli.inputs.files import decode
-from hlo_cli.inputs.input import Input, choose_one, read_inputs
-from hlo_cli.inputs.logs import excerpts
+from hlo_cli.inputs.input import Input, read_inputs, select_module
+from hlo_cli.inputs.logs import find_modules
 from hlo_cli.source import HloError, Source
 from share import every
 from timing import is_linear
@@ -111,7 +111,7 @@ def test_names_of_dumps(file_name: str, label: str | None, module: str | None, s
 )
 def test_what_xla_writes_beside_modules(file_name: str) -> None:
     assert parse_dump_name(file_name) is None
-    assert is_aside(file_name)
+    assert is_auxiliary_file(file_name)
 
 
 def test_directory_takes_the_newest_stage_of_each_module(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_files_without_telling_names_are_modules_if_they_hold_hlo(tmp_path: Path
 
 def test_the_largest_of_several() -> None:
     inputs = [Input(Source(f"d/{n}", "x" * n), None, module=f"m{n}", argument="d/") for n in (2, 7, 7, 1)]
-    chosen = choose_one(inputs)
+    chosen = select_module(inputs)
     assert chosen.source.name == "d/7"
     assert chosen.notes == ("m7, the largest of 4 modules in d/ · --module chooses",)
-    assert choose_one(inputs[:1]).notes == ()
+    assert select_module(inputs[:1]).notes == ()
 
 
 def _zstd(data: bytes) -> bytes:
@@ -390,7 +390,7 @@ CHATTER = [
 
 def positions(text: str) -> list[tuple[int, str]]:
     """The module's lines that are not empty, with their numbers in the file."""
-    [excerpt] = excerpts(text)
+    [excerpt] = find_modules(text)
     lines = excerpt.text.split("\n")
     return [(excerpt.first_line + number, line) for number, line in enumerate(lines) if line]
 
@@ -446,13 +446,13 @@ def test_log_lines_between_bare_lines(seed: int) -> None:
 def test_lines_that_a_container_runtime_cut() -> None:
     time = "2024-05-21T12:04:45.883Z stdout"
     pieces = [f"{time} P {LINES[0][:30]}", f"{time} P {LINES[0][30:60]}", f"{time} F {LINES[0][60:]}"]
-    [excerpt] = excerpts("\n".join([*pieces, *(f"{time} F {line}" for line in LINES[1:])]))
+    [excerpt] = find_modules("\n".join([*pieces, *(f"{time} F {line}" for line in LINES[1:])]))
     assert [line for line in excerpt.text.split("\n") if line] == [line for line in LINES if line]
 
 
 @pytest.mark.parametrize("ranks", [2, 5])
 def test_modules_that_several_ranks_print_at_once(ranks: int) -> None:
-    found = excerpts("\n".join(f"worker-{rank}  | {line}" for line in LINES for rank in range(ranks)))
+    found = find_modules("\n".join(f"worker-{rank}  | {line}" for line in LINES for rank in range(ranks)))
     assert [each.first_line for each in found] == list(range(1, ranks + 1))
     for each in found:
         assert [line for line in each.text.split("\n") if line] == [line for line in LINES if line]
@@ -460,7 +460,7 @@ def test_modules_that_several_ranks_print_at_once(ranks: int) -> None:
 
 def test_more_writers_than_are_followed_at_once() -> None:
     lines = [f"I0521 12:04:45.883 {thread} a.cc:1] {line}" for thread in range(30) for line in LINES]
-    found = excerpts("\n".join(lines))
+    found = find_modules("\n".join(lines))
     assert [each.first_line for each in found] == list(range(1, 30 * len(LINES), len(LINES)))
     assert all(each.text.strip() == MODULE.strip() for each in found)
 
@@ -472,9 +472,9 @@ def test_other_ranks_and_threads_stay_out() -> None:
 
 
 def test_a_plain_module_comes_back_as_it_is() -> None:
-    assert excerpts(MODULE)[0].text is MODULE
+    assert find_modules(MODULE)[0].text is MODULE
     for text in ("ENTRY e {\n}\n", "// comment\n", '# hlo = """HloModule m\n', 'x = "HloModule m"\n'):
-        assert excerpts(text)[0].text == text
+        assert find_modules(text)[0].text == text
 
 
 def test_a_module_cut_short_keeps_its_last_line() -> None:
@@ -502,7 +502,7 @@ def test_several_modules_in_one_text(tmp_path: Path, between: str, monkeypatch: 
 
 
 def test_modules_without_headers_are_parted_by_separators() -> None:
-    assert [(each.text, each.first_line) for each in excerpts("ENTRY a {\n}\n// -----\nENTRY b {\n}\n")] == [
+    assert [(each.text, each.first_line) for each in find_modules("ENTRY a {\n}\n// -----\nENTRY b {\n}\n")] == [
         ("ENTRY a {\n}\n", 1), ("ENTRY b {\n}\n", 4),
     ]  # fmt: skip
 
@@ -540,6 +540,6 @@ def test_dumps_on_standard_output_have_stages(tmp_path: Path) -> None:
 def test_reading_is_linear(unit: str) -> None:
     def reading(count: int) -> Callable[[], object]:
         text = "x" + unit * count
-        return lambda: excerpts(text)
+        return lambda: find_modules(text)
 
     assert is_linear(reading, 4_000, 40_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.fusion.kernel_backends import Way, way_of
+from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
 
 GEMM = (
@@ -14,7 +14,7 @@ GEMM = (
 BLOCK = '"block_level_fusion_config":{"output_tiles":[{"sizes":["64","32"]}],"num_warps":"4","num_stages":2}'
 
 
-def made(config: str) -> tuple[str | None, Way]:
+def made(config: str) -> tuple[str | None, KernelBackend]:
     module = parse_module(
         f"""HloModule m, is_scheduled=true
 f {{ a = f32[64,64] parameter(0) ROOT n = f32[64,64] negate(a) }}
@@ -23,7 +23,7 @@ ENTRY e {{ p = f32[64,64] parameter(0)
     )
     assert module.entry.root is not None
     target = target_of(module)
-    return target, way_of(module.entry.root, target)
+    return target, backend_of(module.entry.root, target)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_triton_is_known_in_every_spelling(kind: str, rest: str, details: str) -
     inner = f'"kind":"{kind}"' + (f",{rest}" if rest else "")
     nested, flat = f'{{"fusion_backend_config":{{{inner}}}}}', f"{{{inner}}}"
     for config in (nested, flat, *(each.replace('"kind":', "kind: ") for each in (nested, flat))):
-        assert made(config) == ("gpu", Way("Triton", "Triton", details)), config
+        assert made(config) == ("gpu", KernelBackend("Triton", "Triton", details)), config
 
 
 @pytest.mark.parametrize("around", ['{{"fusion_backend_config":{}}}', "{}"])
 def test_libraries_are_known_in_both_spellings(around: str) -> None:
-    assert made(around.format('{"kind":"__cudnn$fusion"}'))[1] == Way("library", "cuDNN")
+    assert made(around.format('{"kind":"__cudnn$fusion"}'))[1] == KernelBackend("library", "cuDNN")
     custom = '{"kind":"__custom_fusion","custom_fusion_config":{"name":"cutlass_gemm"}}'
-    assert made(around.format(custom))[1] == Way("library", "CUTLASS")
+    assert made(around.format(custom))[1] == KernelBackend("library", "CUTLASS")

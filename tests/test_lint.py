@@ -17,7 +17,7 @@ from hlo_cli import parse_module
 from hlo_cli.cli import main
 from hlo_cli.lint.catalog import RULES
 from hlo_cli.lint.fingerprint import fingerprint
-from hlo_cli.lint.run import findings_in
+from hlo_cli.lint.run import lint_module
 from lint_cases import CASES
 from strategies import dump_text, dumps, name_of
 
@@ -191,7 +191,7 @@ def test_fingerprints_outlive_names_and_numbers(path: Path) -> None:
     new = {name: f"{name.rstrip('.0123456789')}.{random.randrange(10**9)}" for name in sorted(names)}
     other = _NAMES.sub(lambda found: new.get(found[0], found[0]), text)
     assert other != text
-    first, second = (sorted(map(fingerprint, findings_in(parse_module(each)))) for each in (text, other))
+    first, second = (sorted(map(fingerprint, lint_module(parse_module(each)))) for each in (text, other))
     assert first == second
 
 
@@ -200,7 +200,7 @@ def test_fingerprints_tell_findings_apart() -> None:
     found = {
         (each.rule.code, each.finding.message): fingerprint(each)
         for text in texts
-        for each in findings_in(parse_module(text))
+        for each in lint_module(parse_module(text))
     }
     assert len(set(found.values())) > 0.8 * len(found)
 

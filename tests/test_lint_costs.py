@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli import memory_of, parse_module
+from hlo_cli import memory_analysis, parse_module
 from hlo_cli.analysis.dataflow.users import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.concurrency import Pair, kernels_beside
+from hlo_cli.lint.concurrency import Pair, independent_kernels
 from hlo_cli.lint.format import size
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import MEANINGS, LintSettings
 from strategies import dump_text, dumps, name_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -27,25 +27,25 @@ ASSIGNED = sorted(FIXTURES.glob("*/*/after_optimizations-buffer-assignment.txt")
 ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(?:, color (\d+))?(.*):$", re.MULTILINE)
 COMPILED = [path for path in dumps() if "after_optimizations" in path.name]
 ALIASES = re.compile(r", input_output_alias=\{.*?\) \}")
-COSTS = Settings(("ALL",), ("HLO0", "HLO508"))
+COSTS = LintSettings(("ALL",), ("HLO0", "HLO508"))
 SIZES = [name for name, (kind, _) in MEANINGS.items() if kind == "bytes" and name != "peak_limit"]
 
 each_compiled = pytest.mark.parametrize("path", COMPILED, ids=name_of)
 
 
-def sized(count: int) -> Settings:
+def sized(count: int) -> LintSettings:
     """All thresholds of sizes at once."""
     return replace(COSTS, **dict.fromkeys(SIZES, count))  # type: ignore[arg-type]
 
 
 def missed(text: str) -> set[str]:
     """The arguments that could be donated."""
-    found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=0))
+    found = lint_module(parse_module(text), LintSettings(("HLO203",), donation_bytes=1, donation_fraction=0))
     return {each.finding.at.name for each in found if isinstance(each.finding.at, Instruction)}
 
 
-def told(path: Path, settings: Settings) -> set[tuple[str, str]]:
-    found = findings_in(parse_module(dump_text(path)), settings)
+def told(path: Path, settings: LintSettings) -> set[tuple[str, str]]:
+    found = lint_module(parse_module(dump_text(path)), settings)
     return {(each.rule.code, each.diagnostic.message) for each in found}
 
 
@@ -136,18 +136,18 @@ def test_a_donation_is_worth_a_share_of_what_the_module_takes() -> None:
     """All of them together: many small ones are as good as a large one."""
     line = "v = f32[64,64]{1,0:T(8,128)S(1)} copy(w)"
     text = STEP.format(line, "")
-    taken = sum(each.size for each in memory_of(parse_module(text)).allocations if each.space == 0)
+    taken = sum(each.size for each in memory_analysis(parse_module(text)).allocations if each.space == 0)
     for share, is_told in ((31 * 1024 / taken, True), (33 * 1024 / taken, False)):
-        found = findings_in(parse_module(text), Settings(("HLO203",), donation_bytes=1, donation_fraction=share))
+        found = lint_module(parse_module(text), LintSettings(("HLO203",), donation_bytes=1, donation_fraction=share))
         assert bool(found) is is_told
 
 
 @each_compiled
 def test_kernels_beside_a_wait_are_those_that_reach_neither_end(path: Path) -> None:
-    overlap = overlap_of(parse_module(dump_text(path)))
+    overlap = analyze_overlap(parse_module(dump_text(path)))
     pairs = [(flight.pair.start, flight.pair.dones[0]) for flight in overlap.flights if flight.pair.dones]
     pairs += [(each, each) for each in overlap.blocking]
-    assert kernels_beside(pairs) == {pair: beside(pair) for pair in pairs}
+    assert independent_kernels(pairs) == {pair: beside(pair) for pair in pairs}
 
 
 def beside(pair: Pair) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.lint.run import Found, findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import Found, lint_module
+from hlo_cli.lint.settings import LintSettings
 from wasteful_programs import CODES, programs
 
 
 def found_in(code: str, text: str) -> tuple[Found, ...]:
-    return findings_in(parse_module(text), Settings((code,)))
+    return lint_module(parse_module(text), LintSettings((code,)))
 
 
 @pytest.mark.oracle

@@ -11,8 +11,8 @@ from hlo_cli import module_to_bytes, parse_module
 from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.fingerprint import fingerprint
-from hlo_cli.lint.run import Found, findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import Found, lint_module
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
 from lint_cases import CASES as FORM_CASES
@@ -71,9 +71,9 @@ def by_proto(module: Module) -> Module:
 
 @pytest.mark.parametrize("path", [path for path in PROTOS if text_beside(path).exists()], ids=name_of)
 def test_a_proto_of_xla_has_the_findings_of_its_text(path: Path) -> None:
-    everything = Settings(select=("ALL",), padding_bytes=1, copy_bytes=1)
-    text = findings_in(parse_module(text_beside(path).read_text()), everything)
-    proto = findings_in(read(path.read_bytes()), everything)
+    everything = LintSettings(select=("ALL",), padding_bytes=1, copy_bytes=1)
+    text = lint_module(parse_module(text_beside(path).read_text()), everything)
+    proto = lint_module(read(path.read_bytes()), everything)
     assert known_again(text) == known_again(proto)
     assert {getattr(each.finding.at, "name", None) for each in text} == {
         getattr(each.finding.at, "name", None) for each in proto
@@ -85,8 +85,8 @@ def test_fingerprints_of_text_and_proto_agree(case: Case) -> None:
     module = parse_module(text_of(case))
     if case.code in (*OF_TEXT_ALONE, *OF_WHAT_IS_WRAPPED) or module.errors:
         return
-    settings = Settings(select=(case.code,)) if case.settings == Settings() else case.settings
-    text, proto = findings_in(module, settings), findings_in(by_proto(module), settings)
+    settings = LintSettings(select=(case.code,)) if case.settings == LintSettings() else case.settings
+    text, proto = lint_module(module, settings), lint_module(by_proto(module), settings)
     assert text
     assert known_again(text) == known_again(proto)
 
@@ -98,16 +98,16 @@ def test_what_only_text_says_is_not_in_a_proto(code: str) -> None:
         proto = by_proto(parse_module(text_of(case)))
     except (HloError, KeyError):
         return
-    assert not [each for each in findings_in(proto, case.settings) if each.rule.code == code]
+    assert not [each for each in lint_module(proto, case.settings) if each.rule.code == code]
 
 
 def test_both_spellings_of_an_asynchronous_operation_have_one_fingerprint() -> None:
-    everything = Settings(select=("ALL",))
+    everything = LintSettings(select=("ALL",))
     module = parse_module(SUGARED)
-    text = known_again(findings_in(module, everything))
+    text = known_again(lint_module(module, everything))
     assert {"HLO402", "HLO401", "HLO301"} & {code for code, _ in text}
-    assert text == known_again(findings_in(by_proto(module), everything))
-    assert text == known_again(findings_in(desugar(module), everything))
+    assert text == known_again(lint_module(by_proto(module), everything))
+    assert text == known_again(lint_module(desugar(module), everything))
 
 
 @pytest.mark.parametrize("text", [FUSED, *(text_of(case) for case in FORM_CASES if case.code in ("HLO030", "HLO060"))])

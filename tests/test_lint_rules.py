@@ -11,8 +11,8 @@ from hlo_cli import parse_module
 from hlo_cli.commands.lint.rule_pages import report_of_rule
 from hlo_cli.lint.catalog import RULES, chosen_rules, rule_of
 from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.run import Found, findings_in
-from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.lint.run import Found, lint_module
+from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict.module import check_strictly
 from lint_cases import CASES as FORM_CASES
@@ -28,11 +28,11 @@ each_case = pytest.mark.parametrize("case", CASES, ids=[f"{case.code}-{n}" for n
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 
 
-def found_in(text: str, settings: Settings | None = None) -> tuple[Found, ...]:
-    return findings_in(parse_module(text), settings)
+def found_in(text: str, settings: LintSettings | None = None) -> tuple[Found, ...]:
+    return lint_module(parse_module(text), settings)
 
 
-def of_rule(code: str, text: str, settings: Settings) -> list[Found]:
+def of_rule(code: str, text: str, settings: LintSettings) -> list[Found]:
     return [found for found in found_in(text, settings) if found.rule.code == code]
 
 
@@ -105,10 +105,10 @@ def test_codes_are_given_once() -> None:
 
 def test_what_xlas_parser_rejects() -> None:
     text, well = entry("y = f32[4,8] negate(x), unheard_of=1", "y = f32[4,8] negate(x)", X)
-    settings = Settings(("HLO002",))
-    [found] = findings_in(parse_module(text), settings, rejections=check_strictly(Source("text", text)))
+    settings = LintSettings(("HLO002",))
+    [found] = lint_module(parse_module(text), settings, rejections=check_strictly(Source("text", text)))
     assert (found.rule.code, found.diagnostic.position and found.diagnostic.position.line) == ("HLO002", 4)
-    assert not findings_in(parse_module(well), settings, rejections=check_strictly(Source("text", well)))
+    assert not lint_module(parse_module(well), settings, rejections=check_strictly(Source("text", well)))
 
 
 @each_dump
@@ -132,24 +132,24 @@ def test_groups_along_a_mesh_of_other_devices() -> None:
 
 
 def test_choosing_rules() -> None:
-    assert [rule.code for rule in chosen_rules(Settings())] == [rule.code for rule in RULES if rule.is_default]
-    assert chosen_rules(Settings(("ALL",), strict=True)) == RULES
-    assert [rule.code for rule in RULES if rule not in chosen_rules(Settings(("ALL",)))] == ["HLO002"]
-    assert [rule.code for rule in chosen_rules(Settings(("HLO09", "HLO062")))] == ["HLO062"]
-    assert "HLO101" not in [rule.code for rule in chosen_rules(Settings(ignore=("HLO10",)))]
+    assert [rule.code for rule in chosen_rules(LintSettings())] == [rule.code for rule in RULES if rule.is_default]
+    assert chosen_rules(LintSettings(("ALL",), strict=True)) == RULES
+    assert [rule.code for rule in RULES if rule not in chosen_rules(LintSettings(("ALL",)))] == ["HLO002"]
+    assert [rule.code for rule in chosen_rules(LintSettings(("HLO09", "HLO062")))] == ["HLO062"]
+    assert "HLO101" not in [rule.code for rule in chosen_rules(LintSettings(ignore=("HLO10",)))]
     with pytest.raises(HloError, match="no rule HLO999"):
-        chosen_rules(Settings(("HLO999",)))
+        chosen_rules(LintSettings(("HLO999",)))
 
 
 def test_severities_are_set_and_shown() -> None:
     text, _ = entry("y = f32[256,256]{0,1} copy(x)", "", "x = f32[256,256] parameter(0)")
     assert [found.severity for found in found_in(text)] == ["warning"]
-    assert [found.severity for found in found_in(text, Settings(severity={"HLO102": "error"}))] == ["error"]
-    assert not found_in(text, Settings(least_severity="error"))
+    assert [found.severity for found in found_in(text, LintSettings(severity={"HLO102": "error"}))] == ["error"]
+    assert not found_in(text, LintSettings(least_severity="error"))
 
 
 def test_every_setting_says_what_it_is_for() -> None:
-    assert MEANINGS.keys() == set(Settings.__dataclass_fields__)
+    assert MEANINGS.keys() == set(LintSettings.__dataclass_fields__)
 
 
 def codes_in(meaning: str) -> set[str]:

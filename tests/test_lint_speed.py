@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 from large_modules import LARGE, nested
 from timing import is_linear, soon
 
-EVERYTHING = Settings(select=("ALL",))
+EVERYTHING = LintSettings(select=("ALL",))
 
 pytestmark = pytest.mark.slow
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.slow
 def test_all_rules_take_no_more_than_their_share_of_a_larger_module(large: Callable[[int], str]) -> None:
     def work(count: int) -> Callable[[], object]:
         module = parse_module(large(count))
-        return lambda: findings_in(module, EVERYTHING)
+        return lambda: lint_module(module, EVERYTHING)
 
     assert is_linear(work, 1500, 12_000)
 
 
 def test_calls_as_deep_as_any_are_looked_through() -> None:
     with soon(30):
-        findings_in(parse_module(nested(20_000)), EVERYTHING)
+        lint_module(parse_module(nested(20_000)), EVERYTHING)

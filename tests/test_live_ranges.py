@@ -16,10 +16,10 @@ from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.in_place import InPlace
 from hlo_cli.analysis.dataflow.phi_graph import simplified
-from hlo_cli.analysis.dataflow.positions import Places, places_of
+from hlo_cli.analysis.dataflow.positions import Positions, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.parser import parse_module
 
@@ -32,21 +32,21 @@ def flow(module: Module) -> Dataflow:
     return dataflow_of(places, async_chains(places.instructions))
 
 
-def key(places: Places, value: int) -> Key:
+def key(places: Positions, value: int) -> Key:
     return places.instructions[places.owner[value]].name, places.index(value)
 
 
 @each_dump
 def test_the_schedule_is_flattened_as_by_the_compiler(dump: Dump) -> None:
     """Witness: the instruction sequence of the live-range dump."""
-    sequence = memory_of(parse_module(dump.text)).sequence
+    sequence = memory_analysis(parse_module(dump.text)).sequence
     assert [instruction.name for instruction in sequence] == compiler_ranges(dump).sequence
 
 
 @each_dump
 def test_values_live_as_long_as_the_compiler_says(dump: Dump) -> None:
     """Witness: the live-range dump, with its peak, and all that is alive there in unpadded bytes."""
-    memory = memory_of(parse_module(dump.text))
+    memory = memory_analysis(parse_module(dump.text))
     theirs = compiler_ranges(dump)
     ours = {(v.instruction.name, v.index): (v.start, v.end) for v in memory.values}
     assert ours == theirs.ranges
@@ -81,7 +81,7 @@ def test_every_place_has_a_value_that_stands_at_its_own(dump: Dump) -> None:
 @each_dump
 def test_values_of_one_buffer_follow_each_other(dump: Dump) -> None:
     by_buffer: dict[int, list[tuple[int, int]]] = {}
-    for value in memory_of(parse_module(dump.text)).values:
+    for value in memory_analysis(parse_module(dump.text)).values:
         by_buffer.setdefault(value.buffer, []).append((value.start, value.end))
     for lives in by_buffer.values():
         lives.sort()
@@ -90,7 +90,7 @@ def test_values_of_one_buffer_follow_each_other(dump: Dump) -> None:
 
 @each_dump
 def test_runs_nest_and_hold_all_positions(dump: Dump) -> None:
-    memory = memory_of(parse_module(dump.text))
+    memory = memory_analysis(parse_module(dump.text))
     entry, *others = memory.runs
     assert (entry.start, entry.end, entry.depth) == (0, len(memory.sequence), 0)
     assert Counter(memory.sequence).most_common(1)[0][1] == 1
@@ -116,7 +116,10 @@ def test_a_sugared_start_hides_ticks() -> None:
         "slice-done", "async-done"
     )
     written = written.replace("    ENTRY", hidden + "ENTRY")
-    sugared, plain = memory_of(parse_module(text), target="cpu"), memory_of(parse_module(written), target="cpu")
+    sugared, plain = (
+        memory_analysis(parse_module(text), target="cpu"),
+        memory_analysis(parse_module(written), target="cpu"),
+    )
     assert len(sugared.sequence) == len(plain.sequence)
     assert [(v.start, v.end) for v in sugared.values] == [(v.start, v.end) for v in plain.values]
     assert sugared.peak == plain.peak
@@ -130,7 +133,7 @@ def test_a_loop_invariant_has_no_phi_and_a_carried_value_has() -> None:
       n = s32[] get-tuple-element(q), index=1 j = s32[] add(i, n) ROOT t = (s32[], s32[]) tuple(j, n) }
     ENTRY e { z = s32[] constant(0) n = s32[] parameter(0) t = (s32[], s32[]) tuple(z, n)
       ROOT w = (s32[], s32[]) while(t), condition=c, body=b }"""
-    memory = memory_of(parse_module(text))
+    memory = memory_analysis(parse_module(text))
     assert {str(v) for v in memory.values if v.is_phi and v.instruction.opcode == "while"} == {"w", "w{0}"}
     assert {str(v) for v in memory.values if v.instruction.name == "n"} == {"n"}
 
@@ -172,24 +175,24 @@ def test_a_phi_may_wait_for_one_that_is_replaced() -> None:
     again { f = f32[4] parameter(0) outer = f32[4] while(f), condition=stop, body=body
       g = f32[4] negate(outer) ROOT o = pred[] constant(false) }
     ENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] while(p), condition=again, body=work }"""
-    names = {str(value) for value in memory_of(parse_module(text), target="cpu").values}
+    names = {str(value) for value in memory_analysis(parse_module(text), target="cpu").values}
     assert {"f", "outer"} <= names
     assert not {"a", "b", "c", "inner"} & names
 
 
 def test_an_unscheduled_module_runs_in_the_order_of_its_text() -> None:
     text = "HloModule m  ENTRY e { p = f32[8]{0} parameter(0) a = f32[8]{0} negate(p) ROOT b = f32[8]{0} sine(a) }"
-    assert memory_of(parse_module(text)).order == "text"
-    scheduled = memory_of(parse_module(text.replace("HloModule m", "HloModule m, is_scheduled=true")))
+    assert memory_analysis(parse_module(text)).order == "text"
+    scheduled = memory_analysis(parse_module(text.replace("HloModule m", "HloModule m, is_scheduled=true")))
     assert scheduled.order == "schedule"
-    unscheduled = memory_of(parse_module(text), target=scheduled.target)
+    unscheduled = memory_analysis(parse_module(text), target=scheduled.target)
     assert [(v.start, v.end) for v in unscheduled.values] == [(v.start, v.end) for v in scheduled.values]
 
 
 def test_donated_parameters_end_at_their_last_use_and_share_the_result() -> None:
     text = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
     ENTRY e { p = f32[8]{0} parameter(0) q = f32[8]{0} parameter(1) ROOT a = f32[8]{0} add(p, q) }"""
-    memory = memory_of(parse_module(text), target="cpu")
+    memory = memory_analysis(parse_module(text), target="cpu")
     lives = {str(v): (v.start, v.end, v.kind) for v in memory.values}
     assert lives == {"p": (0, 2, "aliased"), "q": (0, 3, "argument"), "a": (2, 3, "aliased")}
     assert memory.spaces[0].totals.aliased == 32
@@ -213,7 +216,7 @@ def test_a_module_that_calls_itself_comes_to_an_end() -> None:
     text = """HloModule m
     f { a = f32[] parameter(0) ROOT c = f32[] call(a), to_apply=f }
     ENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=f }"""
-    assert [i.name for i in memory_of(parse_module(text)).sequence] == ["p", "a", "c", "r"]
+    assert [i.name for i in memory_analysis(parse_module(text)).sequence] == ["p", "a", "c", "r"]
 
 
 REDUCED = """HloModule rs, is_scheduled=true
@@ -227,7 +230,7 @@ REDUCED = """HloModule rs, is_scheduled=true
 
 
 def lives(text: str, target: Target) -> dict[str, tuple[int, int]]:
-    memory = memory_of(parse_module(text), target=target)
+    memory = memory_analysis(parse_module(text), target=target)
     return {str(value): (value.start, value.end) for value in memory.values}
 
 
@@ -273,7 +276,7 @@ def test_a_value_stands_last_where_it_is_made_if_that_lasts_until_the_done() -> 
     w { a = f32[8] parameter(0) ROOT r = f32[4] slice(a), slice={[0:4]} }
     ENTRY e { p = f32[8] parameter(0) s = ((f32[8]), f32[4], u32[]) async-start(p), calls=w
       d = f32[4] async-done(s) ROOT n = f32[4] negate(d) }"""
-    memory = memory_of(parse_module(text), target="cpu")
+    memory = memory_analysis(parse_module(text), target="cpu")
     offsets = {str(value): value.allocation for value in memory.values}
     assert offsets["r"] != offsets["n"]
 
@@ -283,6 +286,6 @@ def test_of_two_places_at_one_time_that_of_the_callee_counts() -> None:
     text = """HloModule m, is_scheduled=true
     f { a = f32[8] parameter(0) ROOT b = f32[8] sine(a) }
     ENTRY e { p = f32[8] parameter(0) c = f32[8] call(p), to_apply=f ROOT n = f32[8] add(c, c) }"""
-    memory = memory_of(parse_module(text), target="cpu")
+    memory = memory_analysis(parse_module(text), target="cpu")
     offsets = {str(value): value.allocation for value in memory.values}
     assert offsets["b"] != offsets["n"]

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.cost_analysis import costs_of
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from strategies import dump_text, dumps, name_of
@@ -19,7 +19,7 @@ each_dump = pytest.mark.parametrize("text", [dump_text(p) for p in dumps()], ids
 @each_dump
 def test_every_product_is_found_and_its_sizes_are_those_of_its_arrays(text: str) -> None:
     module = parse_module(text)
-    found, costs = matmuls_of(module), costs_of(module)
+    found, costs = matmuls_of(module), cost_analysis(module)
     opcodes = ("dot", "scaled-dot", "ragged-dot", "convolution")
     expected = [i for i in module.instructions if i.opcode in opcodes]
     assert [matmul.instruction for matmul in found if matmul.instruction.opcode != "custom-call"] == expected

@@ -19,19 +19,19 @@ from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
-from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_limits import arena_bytes, fits_of
-from hlo_cli.analysis.memory.memory_model import Memory, Space
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.turns import timeline, turns
 from hlo_cli.analysis.schedule.transfers import HOST, transfers_of
 from hlo_cli.cli import main
-from hlo_cli.commands.memspace.compiler import assignment_beside
+from hlo_cli.commands.memspace.compiler import compiler_assignment
 from hlo_cli.commands.memspace.timeline import memory_timeline
-from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
-from hlo_cli.inputs.input import choose_one, read_inputs
+from hlo_cli.inputs.input import read_inputs, select_module
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.oom import parse_out_of_memory
@@ -42,18 +42,18 @@ dumps = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.
 
 @cache
 def loaded(folder: Path) -> Loaded:
-    return load_one([str(folder)], Reading(module=choose_one(read_inputs([str(folder)])).module))
+    return load_one([str(folder)], InputOptions(module=select_module(read_inputs([str(folder)])).module))
 
 
 @cache
-def estimate(folder: Path) -> Memory:
-    return memory_of(loaded(folder).module)
+def estimate(folder: Path) -> MemoryAnalysis:
+    return memory_analysis(loaded(folder).module)
 
 
 @cache
-def memory(folder: Path) -> Memory:
+def memory(folder: Path) -> MemoryAnalysis:
     """With the compiler's own numbers where the dump has them."""
-    assignment = assignment_beside(loaded(folder))
+    assignment = compiler_assignment(loaded(folder))
     return estimate(folder) if assignment is None else compiled_memory(estimate(folder), assignment)
 
 
@@ -122,7 +122,7 @@ def test_no_moment_needs_more_than_is_reserved(folder: Path) -> None:
 @dumps
 def test_arguments_and_results_take_what_the_allocations_of_the_compiler_do(folder: Path) -> None:
     """Witness: the compiler's buffer assignment."""
-    assignment = assignment_beside(loaded(folder))
+    assignment = compiler_assignment(loaded(folder))
     if assignment is None:
         pytest.skip("no buffer assignment beside this dump")
     for space in memory(folder).spaces:
@@ -146,7 +146,7 @@ def test_transfers_go_from_one_space_to_another_and_wait_in_order(folder: Path) 
 def test_values_are_used_while_they_live(folder: Path) -> None:
     """Some forty values of each dump, or what overwrites them; a loop takes what it gets when its body begins."""
     found = estimate(folder)
-    dataflow = any_order(found.module).dataflow
+    dataflow = order_independent_facts(found.module).dataflow
     for value in found.values[:: max(len(found.values) // 40, 1)]:
         made = value_at(dataflow, value.instruction, value.index)
         assert made is not None
@@ -191,7 +191,7 @@ def test_elements_of_tuples_have_uses_of_their_own(
     assert [row["use"] for row in found["tables"]["uses"]["rows"]] == uses
 
 
-def without(space: Space, reordered: Mapping[int, int]) -> Sequence[int]:
+def without(space: SpaceUsage, reordered: Mapping[int, int]) -> Sequence[int]:
     """The timeline when some buffers take less, computed anew from the lives of values."""
     change = [0] * (len(space.timeline) + 1)
     for step in range(len(space.timeline)):
@@ -278,7 +278,7 @@ def test_messages_become_reports(name: str, tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(("folder", "table"), [("v5p_scan", 32), ("v5e_conv", 512), ("v2_mlp", 1024)])
 def test_tables_tell_the_generation(folder: str, table: int) -> None:
     """The compiler's tables of pointers are as large as those of the generation that its assignment is taken for."""
-    assignment = assignment_beside(loaded(FIXTURES / "tpu" / folder))
+    assignment = compiler_assignment(loaded(FIXTURES / "tpu" / folder))
     assert assignment is not None
     generation = assigned_generation(assignment)
     assert generation is not None

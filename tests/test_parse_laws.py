@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
-from hlo_cli.syntax.lines import RowReader
+from hlo_cli.syntax.lines import LineReader
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.shapes import parse_shape
 from share import examples
@@ -58,7 +58,7 @@ def test_a_module_prints_as_it_was_written(model: Model) -> None:
 def test_both_paths_read_the_same(model: Model) -> None:
     text = model.canonical()
     fast, exact = parse_module(text), exactly(text)
-    assert not any(isinstance(computation.reader, RowReader) for computation in exact.computations)
+    assert not any(isinstance(computation.reader, LineReader) for computation in exact.computations)
     assert structure(fast) == structure(exact)
     assert [c.name for c in fast.computations] == [c.name for c in exact.computations]
     assert [i.span for i in fast.instructions] == [i.span for i in exact.instructions]

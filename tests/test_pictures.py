@@ -22,7 +22,7 @@ from hlo_cli.render.web.page import SCRIPT
 from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH
 from hlo_cli.render.web.stack import stack_of
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import seconds_in_words
+from hlo_cli.report.numbers import format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.timeline import Band, Timeline, Track, totals_of
@@ -152,7 +152,7 @@ def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: in
     assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"waiting"} if waits_from <= end else set())
     assert sum(bars.values()) == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.2)
     assert bars.get("waiting", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
-    times = [f"{seconds_in_words(step * 2e-8)}" for step in (start, end + 1)]
+    times = [f"{format_seconds(step * 2e-8)}" for step in (start, end + 1)]
     assert list(Page(written(report, "html")).cells[1::2]) == ["–".join(times)]
 
 

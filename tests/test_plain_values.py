@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from attribute_values import MAKERS
 from hlo_cli.ir.attributes.values import AttributeValue, value_text
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes import Kind
 from hlo_cli.syntax.plain_values import plain_groups, plain_sharding
@@ -45,8 +45,8 @@ def by_grammar(kind: Kind, text: str) -> AttributeValue:
     try:
         value = GRAMMARS[kind](tokens)
     except HloError:
-        return UnreadText(text)
-    return value if tokens.kind == tk.END else UnreadText(text)
+        return UnparsedText(text)
+    return value if tokens.kind == tk.END else UnparsedText(text)
 
 
 def test_what_compilers_write_is_plain() -> None:

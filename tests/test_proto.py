@@ -16,7 +16,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.wire import field, fixed, packed, read_fields, varint
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
-from hlo_cli.syntax.proto.write import lost_attributes, module_to_bytes
+from hlo_cli.syntax.proto.write import module_to_bytes, unrepresentable_attributes
 from protos import PROTOS, elided_in, has_short_forms, read, said, text_beside
 from strategies import Model, dump_text, dumps, models, name_of, structure
 from test_parse_laws import thorough
@@ -47,7 +47,7 @@ ENTRY %e (p: f32[2]) -> f32[2] {
 def test_a_proto_says_what_its_text_says(path: Path) -> None:
     from_proto, from_text = load(path), parse_module(dump_text(text_beside(path)))
     elided = elided_in(from_text)
-    flags = lost_attributes(from_text)
+    flags = unrepresentable_attributes(from_text)
     assert said(from_proto, elided=elided) == said(from_text, elided=elided)
     assert [c.name for c in from_proto.computations] == [c.name for c in from_text.computations]
     assert from_proto.errors == ()

@@ -12,7 +12,7 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.source import HloError
 from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.corruption import find_damage
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.wire import field, varint
@@ -195,7 +195,7 @@ def test_no_command_falls_over_a_broken_proto(
 
 
 def test_an_element_of_a_tuple_has_to_have_a_type() -> None:
-    nothing = Draft("ShapeProto")
-    shape = Draft("ShapeProto").add("element_type", "tuple").add("tuple_shapes", [nothing])
+    nothing = MessageBuilder("ShapeProto")
+    shape = MessageBuilder("ShapeProto").add("element_type", "tuple").add("tuple_shapes", [nothing])
     with pytest.raises(HloError, match="an element of a tuple has no type"):
         _ = ShapeReader()[shape.to_bytes()]

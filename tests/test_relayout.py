@@ -14,7 +14,7 @@ from hypothesis import given, settings
 import hlo_cli
 from dumps import Dump, compiled_dumps
 from hlo_cli.analysis.layout.bitcast_steps import renaming_of
-from hlo_cli.analysis.layout.relayout import Moves, corresponding, moves_of
+from hlo_cli.analysis.layout.relayout import LayoutMoves, corresponding, moves_of
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
@@ -84,7 +84,7 @@ def test_moves_and_runs_are_counted(seed: int) -> None:
     new = new_place[in_order[old]]
     breaks = np.flatnonzero((np.diff(old) != 1) | (np.diff(new) != 1)) + 1
     lengths = np.diff([0, *breaks, len(old)])
-    expected = Moves(
+    expected = LayoutMoves(
         before.elements, int((old != new).sum()), len(breaks) + bool(len(old)), int(lengths.max(initial=0))
     )
     assert moves_of(before, after, corresponding(before, after, order)) == expected
@@ -140,7 +140,7 @@ def test_a_copy_of_the_demo() -> None:
     after = array("f32[4,4,4,32,11]{3,2,1,4,0:T(4,128)}")
     old, new = hlo_cli.address_map(before).ravel(), hlo_cli.address_map(after).ravel()
     found = moves_of(before, after, corresponding(before, after))
-    assert found == Moves(22_528, int((old != new).sum()), 22_528, 1)
+    assert found == LayoutMoves(22_528, int((old != new).sum()), 22_528, 1)
     assert found.moved == 22_352
 
 

@@ -16,7 +16,7 @@ from hlo_cli.render.style import Style
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
-from hlo_cli.report.lazy_rows import Lazy
+from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -155,7 +155,7 @@ def test_unknown_formats_are_errors() -> None:
 
 @pytest.mark.parametrize("name", ["table", "json", "jsonl", "csv", "tsv"])
 def test_rows_are_written_as_they_are_made(name: str) -> None:
-    rows = Lazy(10**12, lambda: ((n,) for n in count()))
+    rows = LazyRows(10**12, lambda: ((n,) for n in count()))
     report = Report("tile-index", "many", parts=(Table("slots", (Column("slot", "slot", "count"),), rows),))
     begun = list(islice(renderer(name, person=False)(report, Style()), 30))
     assert any("7" in chunk for chunk in begun)

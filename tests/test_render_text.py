@@ -13,23 +13,31 @@ from rich.cells import cell_len
 from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.glyphs import ASCII, figure_to_ascii, to_ascii
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.truncate import SHORTENERS, elements_of, shorten_name, shorten_shape, shorten_text
 from hlo_cli.render.width import _ONE_CELL_EACH, cell_width, take, take_last
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import BYTE_UNITS, ROUNDING, byte_unit, bytes_in_words, counted, percent, scaled
+from hlo_cli.report.numbers import (
+    BYTE_UNITS,
+    ROUNDING,
+    byte_unit,
+    format_bytes,
+    format_count,
+    format_percent,
+    format_scaled,
+)
 from hlo_cli.report.text import Run, plain_text
 
 text = st.text(max_size=80)
-printable = text.map(clean)
+printable = text.map(sanitize)
 sizes = st.integers(0, 2**62)
 
 
 @given(sizes)
 def test_the_unit_of_a_column_leaves_at_most_four_digits(largest: int) -> None:
     unit = byte_unit(largest)
-    shown = scaled(largest, 1024**unit, 1)
+    shown = format_scaled(largest, 1024**unit, 1)
     assert len(shown.partition(".")[0].replace(",", "")) <= 4
     assert unit == 0 or largest / 1024 ** (unit - 1) >= 9999
 
@@ -37,7 +45,7 @@ def test_the_unit_of_a_column_leaves_at_most_four_digits(largest: int) -> None:
 @given(st.integers(-(2**62), 2**62), st.integers(0, 6), st.integers(0, 2))
 def test_scaled_numbers_are_right_to_the_last_digit(value: int, unit: int, decimals: int) -> None:
     divisor = 1024**unit
-    shown = scaled(value, divisor, decimals)
+    shown = format_scaled(value, divisor, decimals)
     assert (shown == "0") == (value == 0)
     if shown[0] in "<>":
         assert 0 < abs(value) / divisor < 10**-decimals
@@ -51,14 +59,14 @@ def test_scaled_numbers_are_right_to_the_last_digit(value: int, unit: int, decim
 
 @given(sizes)
 def test_sizes_in_words_stay_below_1024(value: int) -> None:
-    number, unit = bytes_in_words(value).split(" ")
+    number, unit = format_bytes(value).split(" ")
     assert unit in BYTE_UNITS
     assert number[0] == "<" or float(number.replace(",", "")) < 1024 or unit == BYTE_UNITS[-1]
 
 
 @given(st.floats(0, 1))
 def test_percent_is_exact_at_both_ends(fraction: float) -> None:
-    shown = percent(fraction)
+    shown = format_percent(fraction)
     assert (shown == "0") == (fraction == 0)
     assert (shown == "100") == (fraction >= 1 - ROUNDING)
 
@@ -85,7 +93,7 @@ def test_byte_columns_have_one_unit(values: tuple[Cell, ...], sums: tuple[Cell, 
 
 
 def test_nouns_are_counted() -> None:
-    assert [counted(number, "shapes") for number in (0, 1, 2000)] == ["0 shapes", "1 shape", "2,000 shapes"]
+    assert [format_count(number, "shapes") for number in (0, 1, 2000)] == ["0 shapes", "1 shape", "2,000 shapes"]
 
 
 @pytest.mark.parametrize("unit", [*SHORTENERS, "text"])
@@ -112,7 +120,7 @@ def test_tuples_say_how_many_elements_they_lost(elements: list[str], room: int) 
 
 @given(text)
 def test_cells_are_counted_as_the_terminal_library_counts_them(value: str) -> None:
-    assert cell_width(clean(value)) == cell_len(clean(value))
+    assert cell_width(sanitize(value)) == cell_len(sanitize(value))
 
 
 def test_our_own_glyphs_take_one_cell() -> None:
@@ -132,9 +140,9 @@ def test_beginnings_and_ends_are_as_long_as_they_can_be(value: str, room: int) -
 
 @given(text)
 def test_clean_text_is_printable_and_stays_as_it_is(value: str) -> None:
-    cleaned = clean(value)
+    cleaned = sanitize(value)
     assert cleaned.isprintable()
-    assert clean(cleaned) == cleaned
+    assert sanitize(cleaned) == cleaned
     assert to_ascii(cleaned).isascii()
     assert figure_to_ascii(cleaned).isascii()
 
@@ -144,7 +152,7 @@ def test_clean_text_is_printable_and_stays_as_it_is(value: str) -> None:
 )
 def test_characters_that_act_are_written_out(character: str) -> None:
     code = ord(character)
-    assert clean(f"a{character}b") == (f"a\\x{code:02x}b" if code < 256 else f"a\\u{code:04x}b")
+    assert sanitize(f"a{character}b") == (f"a\\x{code:02x}b" if code < 256 else f"a\\u{code:04x}b")
 
 
 @given(st.lists(printable), st.integers(1, 60))

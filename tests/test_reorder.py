@@ -15,18 +15,18 @@ from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import load, parse_module
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
-from hlo_cli.analysis.hardware.chip_specs import throughput_of
-from hlo_cli.analysis.memory.memory_analysis import memory_of, timeline_of
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_of
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
-from hlo_cli.analysis.schedule.step_time import step_time_of
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.moved_blocks import moved_blocks
 from hlo_cli.transform.reorder import How, reorder, reordered
-from hlo_cli.transform.scheduling.async_latencies import Times
+from hlo_cli.transform.scheduling.async_latencies import LatencyModel
 from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 from judge import ask_xla
 from running import same_results
@@ -118,12 +118,12 @@ def places(module: Module, name: str = "e") -> dict[str, int]:
 
 
 def peaks(module: Module) -> dict[int, int]:
-    return {space.number: space.peak_bytes for space in memory_of(module).spaces}
+    return {space.number: space.peak_bytes for space in memory_analysis(module).spaces}
 
 
 def whole(module: Module) -> dict[int, int]:
     """The peaks with constants there all the time."""
-    memory, found = memory_of(module), dict[int, int]()
+    memory, found = memory_analysis(module), dict[int, int]()
     for space in memory.spaces:
         constants = {value.buffer: value.padded_bytes for value in space.values if value.kind == "constant"}
         others = [value for value in space.values if value.kind != "constant"]
@@ -133,7 +133,7 @@ def whole(module: Module) -> dict[int, int]:
 
 def temporaries(module: Module) -> int:
     """The temporary allocation, with what alignment and fragmentation add."""
-    return sum(space.totals.temporaries for space in memory_of(module).spaces)
+    return sum(space.totals.temporaries for space in memory_analysis(module).spaces)
 
 
 def lines(module: Module) -> Iterator[Counter[str]]:
@@ -146,7 +146,7 @@ def lines(module: Module) -> Iterator[Counter[str]]:
 def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Dump, how: How) -> None:
     old, made = module(dump), new(dump, how)
     assert list(lines(old)) == list(lines(made))
-    running = {run.computation.name for run in memory_of(old).runs}
+    running = {run.computation.name for run in memory_analysis(old).runs}
     for before, after in zip(old.computations, made.computations, strict=True):
         assert before.name in running or names(before) == names(after)
     assert made.is_scheduled
@@ -229,14 +229,14 @@ def test_memory_takes_no_more_than_what_xla_chooses_from(seed: int) -> None:
 def test_peaks_are_those_of_the_memory_that_follows(seed: int) -> None:
     """Measured for an order without making its module, or with that: one number."""
     old = parse_module(program(seed))
-    facts = any_order(old)
+    facts = order_independent_facts(old)
     for how in HOWS:
         made = reorder(old, how)
         orders: dict[Computation, list[Instruction]] = {}
         for before, after in zip(old.computations, made.computations, strict=True):
             by_name = {instruction.name: instruction for instruction in before.instructions}
             orders[before] = [by_name[instruction.name] for instruction in after.instructions]
-        assert peaks_of(facts, orders) == peaks_of(any_order(made), {})
+        assert peaks_of(facts, orders) == peaks_of(order_independent_facts(made), {})
         assert peaks_of(facts, orders).standing == peaks(made)
 
 
@@ -244,7 +244,9 @@ def test_peaks_are_those_of_the_memory_that_follows(seed: int) -> None:
 def test_peaks_of_dumps_are_those_of_their_memory(dump: Dump) -> None:
     """But for spaces that nothing lives in, which have a total alone."""
     lived = {space: peak for space, peak in peaks(module(dump)).items() if peak}
-    assert {space: peak for space, peak in peaks_of(any_order(module(dump)), {}).standing.items() if peak} == lived
+    assert {
+        space: peak for space, peak in peaks_of(order_independent_facts(module(dump)), {}).standing.items() if peak
+    } == lived
 
 
 @dumps
@@ -253,7 +255,7 @@ def test_latency_takes_no_more_memory_and_waits_for_no_more(dump: Dump) -> None:
         given = count(module(dump))
         assert all(peak <= given[space] for space, peak in count(new(dump, "latency")).items())
     before, after = (
-        sum(flight.exposed_bytes for flight in overlap_of(each).flights)
+        sum(flight.exposed_bytes for flight in analyze_overlap(each).flights)
         for each in (module(dump), new(dump, "latency"))
     )
     assert after <= before
@@ -326,8 +328,8 @@ ENTRY e {
 }"""
     given = parse_module(text)
     for times, order in (
-        (Times(lambda _: 2.5, lambda _: 1.0, "measured"), ["p", "s", "n", "d", "k", "a"]),
-        (Times(lambda _: 2.5, lambda _: 9.0, "measured"), ["p", "s", "n", "k", "d", "a"]),
+        (LatencyModel(lambda _: 2.5, lambda _: 1.0, "measured"), ["p", "s", "n", "d", "k", "a"]),
+        (LatencyModel(lambda _: 2.5, lambda _: 9.0, "measured"), ["p", "s", "n", "k", "d", "a"]),
     ):
         assert names(reorder(given, "latency", limits={0: 4096}, times=times).entry) == order
 
@@ -335,10 +337,10 @@ ENTRY e {
 @pytest.mark.parametrize("chip", ["h100", "v5e"])
 @pytest.mark.parametrize("folder", ["gpu/h100_transformer", "gpu/h100_collectives", "tpu/v5e_offload", "tpu/v5p_scan"])
 def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -> None:
-    throughput = throughput_of(chip)
-    given = overlap_of(load(FIXTURES / folder))
+    throughput = chip_spec(chip)
+    given = analyze_overlap(load(FIXTURES / folder))
     new = reorder(given.module, "latency", times=times_on_chip(given, throughput))
-    before, after = (step_time_of(overlap, throughput) for overlap in (given, overlap_of(new)))
+    before, after = (estimate_time(overlap, throughput) for overlap in (given, analyze_overlap(new)))
     assert after.exposed_seconds <= before.exposed_seconds
     assert after.work_seconds == pytest.approx(before.work_seconds)
     assert after.seconds <= before.seconds * (1 + 1e-9)

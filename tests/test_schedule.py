@@ -14,11 +14,11 @@ import pytest
 from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.kernel_costs import Work, works_of, works_of_all
-from hlo_cli.analysis.memory.memory_analysis import memory_of
-from hlo_cli.analysis.schedule.async_overlap import BLOCKING, Flight, Overlap, overlap_of
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of, works_of_all
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+from hlo_cli.analysis.schedule.async_overlap import BLOCKING, AsyncInterval, OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import async_pairs, is_end, is_start
-from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, broken_rules
+from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, verify_async
 from hlo_cli.analysis.schedule.critical_path import critical_path
 from hlo_cli.cli import main
 from hlo_cli.ir.computation import Computation
@@ -41,8 +41,8 @@ def module(dump: Dump) -> Module:
 
 
 @cache
-def overlap(dump: Dump) -> Overlap:
-    return overlap_of(module(dump))
+def overlap(dump: Dump) -> OverlapAnalysis:
+    return analyze_overlap(module(dump))
 
 
 @dumps
@@ -82,7 +82,7 @@ def test_work_between_is_what_stands_between(dump: Dump) -> None:
         if {instruction.computation for instruction in between} <= {flight.pair.start.computation}:
             done = (works[i] for i in between if i in works and i not in members and i not in flight.pair.dones)
             others = sum(is_end(i) and i.opcode == "fusion" for i in between)
-            total = sum(done, Work())
+            total = sum(done, KernelCost())
             assert flight.between.kernels == total.kernels - others
 
 
@@ -97,7 +97,7 @@ def test_the_compiler_waits_at_once_where_nothing_runs_meanwhile(dump: Dump) -> 
 
 @dumps
 def test_sugar_changes_nothing(dump: Dump) -> None:
-    plain, sweet = overlap_of(desugar(module(dump))), overlap_of(sugar(module(dump)))
+    plain, sweet = analyze_overlap(desugar(module(dump))), analyze_overlap(sugar(module(dump)))
     assert list(map(what, plain.flights)) == list(map(what, sweet.flights))
 
 
@@ -121,21 +121,21 @@ ENTRY main {
 }"""
     sweet = parse_module(text.replace("LAYOUT", tiling))
     lives, plain = (
-        {str(value): (value.start, value.end, value.offset) for value in memory_of(each).values}
+        {str(value): (value.start, value.end, value.offset) for value in memory_analysis(each).values}
         for each in (sweet, desugar(sweet))
     )
     assert lives == plain
     assert {"b", "c", "d", "e"} <= lives.keys()
 
 
-def what(flight: Flight) -> tuple[object, ...]:
+def what(flight: AsyncInterval) -> tuple[object, ...]:
     names = [member.name for member in flight.pair.members]
     return names, flight.pair.operation, flight.moved_bytes, flight.times, flight.between
 
 
 @dumps
 def test_compilers_keep_the_rules(dump: Dump) -> None:
-    assert [finding.message for finding in broken_rules(module(dump))] == []
+    assert [finding.message for finding in verify_async(module(dump))] == []
 
 
 @dumps
@@ -149,7 +149,7 @@ def test_what_moves_data_is_asynchronous_or_blocking_or_inside_others(dump: Dump
 
 def test_what_goes_to_the_host_and_comes_from_it_is_waited_for() -> None:
     """The result of an infeed without its token, and what an outfeed is given."""
-    found = overlap_of(parse_module((FIXTURES / "cpu/feeds/after_optimizations.txt").read_text()))
+    found = analyze_overlap(parse_module((FIXTURES / "cpu/feeds/after_optimizations.txt").read_text()))
     assert {each.opcode: size for each, size in found.blocking.items()} == {"infeed": 3641, "outfeed": 3640}
 
 
@@ -178,23 +178,23 @@ def test_examples_of_every_form(name: str) -> None:
     read = parse_module(text)
     assert not read.errors
     [pair] = async_pairs(read).pairs
-    [flight] = overlap_of(read).flights
+    [flight] = analyze_overlap(read).flights
     assert (pair.operation, pair.spelling, [m.name for m in pair.members], flight.moved_bytes) == expected
-    assert not list(broken_rules(read))
+    assert not list(verify_async(read))
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_what_is_allowed(name: str) -> None:
     read = parse_module(ACCEPTED[name])
     assert not read.errors
-    assert [finding.message for finding in broken_rules(read)] == []
+    assert [finding.message for finding in verify_async(read)] == []
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_not(name: str) -> None:
     text, at, code, message = BROKEN[name]
     read = parse_module(text)
-    [finding] = broken_rules(read)
+    [finding] = verify_async(read)
     assert finding.span is not None
     assert read.source.slice(finding.span).split(" = ")[0].removeprefix("ROOT ") == at
     assert message in finding.message
@@ -207,7 +207,7 @@ def test_every_rule_is_broken_by_some_text() -> None:
 
 
 def test_where_not_every_xla_minds_it_is_a_warning_or_a_note() -> None:
-    found = {name: next(broken_rules(parse_module(text))).severity for name, (text, *_) in BROKEN.items()}
+    found = {name: next(verify_async(parse_module(text))).severity for name, (text, *_) in BROKEN.items()}
     milder = {name: severity for name, severity in found.items() if severity != "error"}
     assert milder == {
         "a computation in another thread": "warning",

@@ -10,7 +10,7 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.shapes import elementwise
 from hlo_cli.analysis.shapes.comparison import precision_difference, shape_difference
-from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, inferred_shape
+from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, infer_shape
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -47,7 +47,7 @@ def without_shape(instruction: Instruction) -> Instruction:
 
 def inferred_or_none(instruction: Instruction) -> Shape | None:
     try:
-        return inferred_shape(instruction)
+        return infer_shape(instruction)
     except HloError:
         return None
 
@@ -66,11 +66,11 @@ def test_every_opcode_has_one_rule() -> None:
 @each_dump
 def test_compilers_write_what_is_inferred(path: Path) -> None:
     module = parse_module(dump_text(path))
-    different = {i.name for i in module.instructions if not compatible(inferred_shape(i, module), i.shape)}
+    different = {i.name for i in module.instructions if not compatible(infer_shape(i, module), i.shape)}
     assert different == PRECISION.get(name_of(path), set())
     for name in different:
         instruction = module.instruction(name)
-        assert compatible(inferred_shape(instruction, module), instruction.shape, any_precision=True)
+        assert compatible(infer_shape(instruction, module), instruction.shape, any_precision=True)
 
 
 @each_dump
@@ -97,7 +97,7 @@ def stripped(text: str) -> tuple[str, int]:
     count = 0
     for instruction in module.instructions:
         if instruction.opcode in INFERRED and inferred_or_none(without_shape(instruction)) is not None:
-            shape = inferred_shape(without_shape(instruction))
+            shape = infer_shape(without_shape(instruction))
             if compatible(shape, instruction.shape):
                 instruction.shape = UnknownShape()
                 count += 1
@@ -185,7 +185,7 @@ def test_errors_have_a_place() -> None:
     module = parse_module(TEXT.replace("INSTRUCTION", "f32[2,3] sqrt(i)"))
     root = module.instruction("r")
     with pytest.raises(HloError) as caught:
-        inferred_shape(root, module)
+        infer_shape(root, module)
     assert caught.value.diagnostic.span == root.span is not None
 
 

@@ -9,42 +9,42 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Rate, Throughput, throughput_of
-from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, ChipSpec, Rate, chip_spec
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.critical_path import critical_path
-from hlo_cli.analysis.schedule.step_time import StepTime, known_part, path_seconds, step_time_of
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, known_part, path_seconds
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
-ONE = Throughput("one", {"f32": Rate(1.0, "")}, Rate(1.0, ""), Rate(1.0, ""), Rate(1.0, ""))
+ONE = ChipSpec("one", {"f32": Rate(1.0, "")}, Rate(1.0, ""), Rate(1.0, ""), Rate(1.0, ""))
 """A chip that does one of everything in a second, so that seconds are bytes."""
 
 
 @cache
-def overlap(dump: Dump) -> Overlap:
-    return overlap_of(parse_module(dump.text))
+def overlap(dump: Dump) -> OverlapAnalysis:
+    return analyze_overlap(parse_module(dump.text))
 
 
 @cache
-def on_v5e(dump: Dump) -> StepTime:
-    return step_time_of(overlap(dump), throughput_of("v5e"))
+def on_v5e(dump: Dump) -> TimeEstimate:
+    return estimate_time(overlap(dump), chip_spec("v5e"))
 
 
-def timed(text: str, throughput: Throughput = ONE) -> StepTime:
-    return step_time_of(overlap_of(parse_module(f"HloModule m, is_scheduled=true\n{text}")), throughput)
+def timed(text: str, throughput: ChipSpec = ONE) -> TimeEstimate:
+    return estimate_time(analyze_overlap(parse_module(f"HloModule m, is_scheduled=true\n{text}")), throughput)
 
 
-def faster(throughput: Throughput, times: float) -> Throughput:
+def faster(throughput: ChipSpec, times: float) -> ChipSpec:
     def scaled(rate: Rate | None) -> Rate | None:
         return None if rate is None else Rate(rate.per_second * times, rate.source)
 
     memory = scaled(throughput.memory)
     assert memory is not None
     flops = {kind: Rate(rate.per_second * times, rate.source) for kind, rate in throughput.flops.items()}
-    return Throughput(throughput.chip, flops, memory, scaled(throughput.links), scaled(throughput.host))
+    return ChipSpec(throughput.chip, flops, memory, scaled(throughput.links), scaled(throughput.host))
 
 
-def adds_up(found: StepTime) -> None:
+def adds_up(found: TimeEstimate) -> None:
     total = found.work_seconds + found.exposed_seconds + known_part(found.blocking_seconds.values())
     assert found.seconds == pytest.approx(total, rel=1e-9)
     for flight in found.flights:
@@ -65,7 +65,7 @@ def test_a_step_is_its_work_and_its_waiting(dump: Dump) -> None:
 
 @dumps
 def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
-    once, twice = on_v5e(dump), step_time_of(overlap(dump), faster(throughput_of("v5e"), 2))
+    once, twice = on_v5e(dump), estimate_time(overlap(dump), faster(chip_spec("v5e"), 2))
     assert twice.seconds == pytest.approx(once.seconds / 2)
     assert twice.exposed_seconds == pytest.approx(once.exposed_seconds / 2)
     for before, after in zip(once.flights, twice.flights, strict=True):
@@ -74,14 +74,14 @@ def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
 
 @dumps
 def test_faster_wires_never_make_a_step_longer(dump: Dump) -> None:
-    chip = throughput_of("h100")
+    chip = chip_spec("h100")
     links = chip.links
     assert links is not None
     slow, fast = (
-        Throughput("h100", chip.flops, chip.memory, Rate(links.per_second * factor, ""), chip.host)
+        ChipSpec("h100", chip.flops, chip.memory, Rate(links.per_second * factor, ""), chip.host)
         for factor in (0.1, 10)
     )
-    lengths = [step_time_of(overlap(dump), each).seconds for each in (fast, chip, slow)]
+    lengths = [estimate_time(overlap(dump), each).seconds for each in (fast, chip, slow)]
     assert lengths == sorted(lengths)
 
 
@@ -227,6 +227,6 @@ def test_a_text_may_claim_any_number_of_rounds() -> None:
 
 @pytest.mark.parametrize("chip", sorted(THROUGHPUTS))
 def test_every_chip_can_be_asked(chip: str) -> None:
-    found = step_time_of(overlap(DUMPS[-1]), throughput_of(chip))
+    found = estimate_time(overlap(DUMPS[-1]), chip_spec(chip))
     adds_up(found)
     assert found.seconds > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from hlo_cli.analysis.dataflow.call_tree import kinds_of
+from hlo_cli.analysis.dataflow.call_tree import computation_kinds
 from hlo_cli.analysis.dataflow.values import values_of
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
@@ -156,7 +156,8 @@ def test_the_same_values_are_made_with_sugar_and_without(text: str) -> None:
 
 def test_what_an_asynchronous_call_runs_is_asynchronous() -> None:
     kinds = {
-        c.name: kind for c, kind in kinds_of(parse_module(chained("call-start(%a), to_apply=%halve", "", ""))).items()
+        c.name: kind
+        for c, kind in computation_kinds(parse_module(chained("call-start(%a), to_apply=%halve", "", ""))).items()
     }
     assert kinds == {"halve": "asynchronous", "main": "entry"}
 

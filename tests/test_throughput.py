@@ -6,7 +6,7 @@ import pytest
 
 from hlo_cli import HloError
 from hlo_cli.analysis.hardware.chip_file import read_throughputs
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, throughput_of
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, chip_spec
 from hlo_cli.analysis.hardware.chips import CHIPS
 
 _JAX_NAMES = {
@@ -39,7 +39,7 @@ def test_tpus_are_as_fast_as_jax_says() -> None:
     for chip, name in _JAX_NAMES.items():
         cores = {"v5p": 2}.get(chip, 1)
         said = info._get_tpu_info_impl(info.ChipVersion[name], cores)
-        throughput = throughput_of(chip)
+        throughput = chip_spec(chip)
         peaks = {"bf16": said.bf16_ops_per_second, "s8": said.int8_ops_per_second}
         peaks |= {"f8": said.fp8_ops_per_second, "s4": said.int4_ops_per_second}
         for kind, peak in peaks.items():
@@ -51,10 +51,10 @@ def test_tpus_are_as_fast_as_jax_says() -> None:
 
 def test_a_file_goes_before_what_is_known() -> None:
     own = read_throughputs("[chip.v5e]\nmemory = 1e12\nlinks = 5\n[chip.mine]\nmemory = 1\nflops = { s8 = 7 }")
-    assert throughput_of("TPU v5 lite", own).memory.per_second == 1e12
-    assert throughput_of("v5e", own).flops == THROUGHPUTS["v5e"].flops
-    assert throughput_of("v5p", own) == THROUGHPUTS["v5p"]
-    rate = throughput_of("mine", own).flops_of("u4")
+    assert chip_spec("TPU v5 lite", own).memory.per_second == 1e12
+    assert chip_spec("v5e", own).flops == THROUGHPUTS["v5e"].flops
+    assert chip_spec("v5p", own) == THROUGHPUTS["v5p"]
+    rate = chip_spec("mine", own).flops_of("u4")
     assert rate is not None
     assert (rate.per_second, rate.source) == (7, "the given file")
 

@@ -13,7 +13,7 @@ import pytest
 
 from compiler_memory import compiler_assignment
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, prefetched_space
-from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.syntax.parser import parse_module
 from placing import tpu_dumps, verdicts
 
@@ -39,7 +39,7 @@ def test_buffers_lie_where_the_compiler_puts_them(topology: str, tmp_path: Path)
     dumps = list(tpu_dumps([tmp_path]))
     assert len(dumps) >= PROGRAMS
     for dump in dumps:
-        memory = memory_of(parse_module(dump.text), target="tpu", generation=generation)
+        memory = memory_analysis(parse_module(dump.text), target="tpu", generation=generation)
         for space, verdict in verdicts(memory, compiler_assignment(dump)).items():
             if space != prefetched_space("tpu", generation):
                 assert verdict.is_whole, (dump.path, space, verdict)

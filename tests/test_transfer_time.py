@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_overlap import blocking_pair
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
 
-CHIP = Throughput("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))
-BLIND = Throughput("blind", {}, Rate(1.0, ""))
+CHIP = ChipSpec("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))
+BLIND = ChipSpec("blind", {}, Rate(1.0, ""))
 
 
-def of_pair(text: str, moved: int = 120, chip: Throughput = CHIP) -> TransferTime:
+def of_pair(text: str, moved: int = 120, chip: ChipSpec = CHIP) -> TransferTime:
     module = parse_module(f"HloModule m\nENTRY e {{ {text} }}")
     (pair,) = async_pairs(module).pairs
     return transfer_time(pair, moved, chip, module)

@@ -11,8 +11,8 @@ from edits import Draft
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.graph import Graph, Keys
-from hlo_cli.analysis.matching.module_diff import compare
-from hlo_cli.analysis.memory.memory_analysis import memory_of
+from hlo_cli.analysis.matching.module_diff import diff
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.query.module_metrics import figures_of
 from strategies import dump_text, dumps, name_of
 
@@ -62,7 +62,7 @@ def test_who_calls_what_differs_is_no_twin() -> None:
     before, after = parse_module(TEXT), parse_module(TEXT.replace("not(", "negate("))
     numbers = Keys()
     assert not twins(graph_of(after, numbers, other=graph_of(before, numbers)))
-    assert [each.before.name for each in compare(before, after).changed] == ["n"]
+    assert [each.before.name for each in diff(before, after).changed] == ["n"]
 
 
 def test_who_is_called_otherwise_is_no_twin() -> None:
@@ -77,5 +77,5 @@ def test_who_is_called_otherwise_is_no_twin() -> None:
 @pytest.mark.parametrize("path", dumps(), ids=name_of)
 def test_peaks_are_those_of_the_memory(path: Path) -> None:
     module = parse_module(dump_text(path))
-    peaks = {space.number: space.peak_bytes for space in memory_of(module).spaces}
+    peaks = {space.number: space.peak_bytes for space in memory_analysis(module).spaces}
     assert figures_of(module).peak_bytes == peaks

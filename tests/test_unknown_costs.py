@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hlo_cli import Source, memory_of, parse_module
-from hlo_cli.analysis.query.assertions import verdicts
+from hlo_cli import Source, memory_analysis, parse_module
+from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.cli import main
 from hlo_cli.commands.shared.where import chosen, instructions_where
 from hlo_cli.syntax.queries.assertions import read_expectations
@@ -114,6 +114,6 @@ def test_a_note_tells_how_many_are_passed_over(
 def test_an_expectation_of_an_unknown_cost_is_told_only_if_the_rest_decides(stated: str, is_met: bool | None) -> None:
     expectations = read_expectations(Source("e.toml", f'expect = ["{stated}"]'))
     module = parse_module(_CALLS)
-    [verdict] = verdicts(module, expectations, memory=lambda: memory_of(module))
+    [verdict] = check_assertions(module, expectations, memory=lambda: memory_analysis(module))
     assert verdict.is_met is is_met
     assert ("is unknown" in verdict.remark) is (is_met is None)

@@ -14,9 +14,9 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.cost.roofline import calculating_type, roofline
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Throughput
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
-from hlo_cli.analysis.schedule.step_time import step_time_of
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, ChipSpec
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.cli import main
 
 TEXT = """HloModule m, is_scheduled=true, replica_count=4
@@ -71,8 +71,8 @@ def seconds_of(value: object, path: str = "") -> Iterator[tuple[str, object]]:
             yield from seconds_of(inner, f"{path}[{at}]")
 
 
-def throughput(chip: str) -> Throughput:
-    return THROUGHPUTS.get(chip) or Throughput("bare", {}, THROUGHPUTS["v5e"].memory)
+def throughput(chip: str) -> ChipSpec:
+    return THROUGHPUTS.get(chip) or ChipSpec("bare", {}, THROUGHPUTS["v5e"].memory)
 
 
 @each_chip
@@ -126,7 +126,7 @@ def test_what_calculates_at_an_unknown_rate_is_unknown(chip: str) -> None:
         found = roofline(cost, rates, calculating_type(kernel))
         assert (found.bound == "unknown") is bool(cost.unknown or (cost.flops and not rates.flops))
         assert (found.compute_seconds is None) is bool(cost.flops and not rates.flops)
-    step = step_time_of(overlap_of(module), rates)
+    step = estimate_time(analyze_overlap(module), rates)
     assert not step.is_known
     assert {each.name for each in step.unknown} >= {"x"}
     for each, seconds in step.blocking_seconds.items():
@@ -138,7 +138,7 @@ def test_a_loop_of_unknown_rounds_makes_a_lower_bound() -> None:
 body { x = f32[25] parameter(0) ROOT n = f32[25] negate(x) }
 condition { y = f32[25] parameter(0) ROOT is = pred[] custom-call(y), custom_call_target="f" }
 ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=condition, body=body }"""
-    step = step_time_of(overlap_of(parse_module(text)), THROUGHPUTS["v5e"])
+    step = estimate_time(analyze_overlap(parse_module(text)), THROUGHPUTS["v5e"])
     assert step.unknown_rounds == 2
     assert not step.is_work_known
 
@@ -146,6 +146,6 @@ ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=conditio
 def test_a_step_of_nothing_known_has_no_length() -> None:
     text = """HloModule m, is_scheduled=true, replica_count=2
 ENTRY e { p = f32[25] parameter(0) ROOT g = f32[50] all-gather(p), dimensions={0}, replica_groups={{0,1}} }"""
-    step = step_time_of(overlap_of(parse_module(text)), THROUGHPUTS["t4"])
+    step = estimate_time(analyze_overlap(parse_module(text)), THROUGHPUTS["t4"])
     assert step.least_seconds is None
     assert list(step.blocking_seconds.values()) == [None]

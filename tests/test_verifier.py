@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from hlo_cli import parse_module
-from hlo_cli.lint.run import findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
 from lint_cases import CASES
 from mutations import mutated
 from random_instructions import Writer
@@ -41,7 +41,7 @@ def test_it_rejects_what_is_wrong() -> None:
 
 
 def test_it_judges_the_cases_of_the_rules_alike() -> None:
-    cases = [case for case in CASES if "HLO010" <= case.code < "HLO090" and case.settings == Settings()]
+    cases = [case for case in CASES if "HLO010" <= case.code < "HLO090" and case.settings == LintSettings()]
     cases = [case for case in cases if case.code not in NOT_ASKED]
     bad = verdicts([re.sub("[«»]", "", case.bad) for case in cases])
     good = verdicts([case.good for case in cases])
@@ -58,7 +58,7 @@ def test_it_judges_random_changes_alike() -> None:
     bases = [module for module in modules if not module.errors]
     texts = [mutated(random.choice(bases), random) for _ in range(400)]
     said = verdicts(texts)
-    settings = Settings(mixed_precision="always", ignore=tuple(NOT_ASKED))
+    settings = LintSettings(mixed_precision="always", ignore=tuple(NOT_ASKED))
     found = [_is_wrong(text, settings) for text in texts]
     assert [
         text for text, verdict, wrong in zip(texts, said, found, strict=True) if verdict == "accepted" and wrong
@@ -69,9 +69,9 @@ def test_it_judges_random_changes_alike() -> None:
     assert min(said.count("accepted"), said.count("rejected")) > 40
 
 
-def _is_wrong(text: str, settings: Settings) -> bool:
+def _is_wrong(text: str, settings: LintSettings) -> bool:
     return any(
-        each.rule.code < "HLO1" and each.severity == "error" for each in findings_in(parse_module(text), settings)
+        each.rule.code < "HLO1" and each.severity == "error" for each in lint_module(parse_module(text), settings)
     )
 
 
@@ -79,7 +79,7 @@ def test_it_judges_scales_alike() -> None:
     """Scales of every rank and size, of which some are none."""
     random = Random(11)
     texts = [_scaled_dot(random) for _ in range(200)]
-    said, found = verdicts(texts), [_is_wrong(text, Settings(mixed_precision="always")) for text in texts]
+    said, found = verdicts(texts), [_is_wrong(text, LintSettings(mixed_precision="always")) for text in texts]
     assert ["rejected" if wrong else "accepted" for wrong in found] == said
 
 

@@ -19,7 +19,7 @@ from hlo_cli.analysis.query.where import predicate
 from hlo_cli.analysis.query.where_fields import instruction_fields, value_fields
 from hlo_cli.commands.help.command import WHERE
 from hlo_cli.commands.parse.instructions import report_of_instructions
-from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one
 from hlo_cli.commands.shared.where import instructions_where, rows_where, values_where
 from hlo_cli.ir.instruction import Instruction
@@ -217,7 +217,7 @@ def test_values_have_their_own_shapes() -> None:
 
 @pytest.mark.parametrize("dump", every(4, compiled_dumps()[::3]), ids=str)
 def test_a_column_means_what_the_field_of_its_name_means(dump: Dump) -> None:
-    loaded = load_one([str(dump.path)], Reading())
+    loaded = load_one([str(dump.path)], InputOptions())
     table = report_of_instructions(loaded).main_table
     assert isinstance(table, Table)
     fields = instruction_fields(loaded.module).readers

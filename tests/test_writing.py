@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.commands.shared.io_options import Output
+from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.render.registry import BY_NAME, FOREIGN
 
@@ -144,7 +144,7 @@ def test_colour_is_for_terminals_that_know_it(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert Output().style(1).color is expected
+    assert OutputOptions().style(1).color is expected
 
 
 def test_a_link_to_itself_does_not_hide_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,13 +16,13 @@ Result = TypeVar("Result")
 _RESULTS: Final[WeakKeyDictionary[Module, dict[Callable[[Module], object], object]]] = WeakKeyDictionary()
 
 
-def remembered(analysis: Callable[[Module], Result], module: Module) -> Result:
+def cached_per_module(analysis: Callable[[Module], Result], module: Module) -> Result:
     """What an analysis says of a module, which is asked the first time alone.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { ROOT p = f32[2] parameter(0) }")
     >>> def names(module): return [computation.name for computation in module.computations]
-    >>> remembered(names, module), remembered(names, module) is remembered(names, module)
+    >>> cached_per_module(names, module), cached_per_module(names, module) is cached_per_module(names, module)
     (['e'], True)
     """
     results = _RESULTS.setdefault(module, {})

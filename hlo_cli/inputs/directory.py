@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from hlo_cli.inputs.dumps import DumpName, is_aside, parse_dump_name, split_extension
+from hlo_cli.inputs.dumps import DumpName, is_auxiliary_file, parse_dump_name, split_extension
 from hlo_cli.inputs.files import AS_TEXT, unreadable
 from hlo_cli.source import HloError
 
@@ -20,15 +20,15 @@ def dumps_in(folder: str) -> tuple[list[tuple[str, DumpName]], list[str]]:
     parsed = [(name, dump) for name in files if (dump := parse_dump_name(name)) is not None]
     texts = {split_extension(name)[0] for name, dump in parsed if dump.is_text}
     dumps = [(name, dump) for name, dump in parsed if dump.is_text or split_extension(name)[0] not in texts]
-    loose = [name for name in files if split_extension(name)[1] and not is_aside(name)]
+    loose = [name for name in files if split_extension(name)[1] and not is_auxiliary_file(name)]
     others = [name for name in loose if split_extension(name)[1] != "pb"] or loose
     return dumps, others
 
 
-def folders_in(folder: str) -> list[str]:
+def dump_subdirectories(folder: str) -> list[str]:
     """The names of the folders in a folder, in their natural order; links are not followed.
 
-    >>> folders_in("/no/such/folder")
+    >>> dump_subdirectories("/no/such/folder")
     []
     """
     if not os.path.isdir(folder):
@@ -36,7 +36,7 @@ def folders_in(folder: str) -> list[str]:
     return [name for name in _entries(folder)[1] if not os.path.islink(os.path.join(folder, name))]
 
 
-def without_dumps(folder: str) -> HloError:
+def no_dumps_error(folder: str) -> HloError:
     """The error for a directory that holds no HLO text: what it does hold, and where dumps may be."""
     files, folders = _entries(folder)
     endings = Counter(os.path.splitext(name)[1] or name for name in files).most_common(_SHOWN)

@@ -110,11 +110,11 @@ def split_extension(file_name: str) -> tuple[str, str]:
     return (name[: match.start()], match[1] or match[2]) if match else (name, "")
 
 
-def chosen_stages(names: Sequence[DumpName], stage: str | None, place: str) -> list[tuple[int, str | None]]:
+def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> list[tuple[int, str | None]]:
     """One dump of each module, as an index and a sentence on the choice: the wanted stage, else the newest.
 
     >>> names = [parse_dump_name(f"{s}.txt") for s in ("before_optimizations", "after_optimizations")]
-    >>> chosen_stages(names, None, "v5e_mlp/")
+    >>> select_stages(names, None, "v5e_mlp/")
     [(1, 'after_optimizations (newest of 2 in v5e_mlp/)')]
     """
     groups: dict[str, list[int]] = {}
@@ -124,20 +124,20 @@ def chosen_stages(names: Sequence[DumpName], stage: str | None, place: str) -> l
     for members in groups.values():
         kept = members
         if stage is not None:
-            kept = [members[i] for i in matching(stage, [names[j].aliases for j in members])]
+            kept = [members[i] for i in matching_stages(stage, [names[j].aliases for j in members])]
         if kept:
             best = max(kept, key=lambda index: names[index].order)
             among = place if stage is None else f"{place} named {stage}"
             chosen.append((best, _choice(names[best], [names[i] for i in kept], among)))
     if stage is not None and not chosen:
-        raise no_such("stage", stage, [name.stage for name in names], place)
+        raise not_found_error("stage", stage, [name.stage for name in names], place)
     return chosen
 
 
-def no_such(kind: str, wanted: str, known: Iterable[str | None], place: str) -> HloError:
+def not_found_error(kind: str, wanted: str, known: Iterable[str | None], place: str) -> HloError:
     """The error for a stage or a module that is not there, with those that are.
 
-    >>> raise no_such("stage", "befor", ["before_optimizations", "after_codegen"], "d/")
+    >>> raise not_found_error("stage", "befor", ["before_optimizations", "after_codegen"], "d/")
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: there is no stage befor in d/, only after_codegen, before_optimizations
@@ -151,11 +151,13 @@ def no_such(kind: str, wanted: str, known: Iterable[str | None], place: str) -> 
     )
 
 
-def is_aside(file_name: str) -> bool:
+def is_auxiliary_file(file_name: str) -> bool:
     """Whether a name is that of a file which XLA writes beside its modules, rather than a module's own.
 
-    >>> is_aside("module_0004.jit_f.thunk_sequence.txt"), is_aside("module_0004.jit_f.before_optimizations.txt")
-    (True, False)
+    >>> is_auxiliary_file("module_0004.jit_f.thunk_sequence.txt")
+    True
+    >>> is_auxiliary_file("module_0004.jit_f.before_optimizations.txt")
+    False
     """
     stem, extension = split_extension(file_name)
     if extension:
@@ -180,10 +182,10 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-def matching(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
+def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
     """Which of several things, each with its names, are meant: those named so, else begun so, else holding it.
 
-    >>> matching("after", [("before_optimizations",), ("after_optimizations",), ("0003.dce.after_x",)])
+    >>> matching_stages("after", [("before_optimizations",), ("after_optimizations",), ("0003.dce.after_x",)])
     [1]
     """
     wanted = wanted.casefold()

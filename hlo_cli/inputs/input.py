@@ -11,19 +11,19 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES
-from hlo_cli.inputs.directory import dumps_in, without_dumps
+from hlo_cli.inputs.directory import dumps_in, no_dumps_error
 from hlo_cli.inputs.dumps import (
     DumpName,
-    chosen_stages,
-    is_aside,
-    matching,
-    no_such,
+    is_auxiliary_file,
+    matching_stages,
+    not_found_error,
     parse_dump_name,
+    select_stages,
     siblings_of,
     split_extension,
 )
 from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
-from hlo_cli.inputs.logs import excerpts
+from hlo_cli.inputs.logs import find_modules
 from hlo_cli.inputs.xplane import is_trace, modules_in
 from hlo_cli.source import HloError, Source
 
@@ -112,7 +112,7 @@ def read_inputs(
     wish = _Wish(stage, module, stdin, maximum_bytes)
     if list(arguments).count("-") > 1:
         raise HloError("standard input can be read only once")
-    named = without_asides(arguments) if arguments else ["-"]
+    named = skip_auxiliary(arguments) if arguments else ["-"]
     found = [each for argument in named for each in _inputs_of(argument, wish)]
     place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
     if stage is not None:
@@ -122,11 +122,11 @@ def read_inputs(
     return tuple(found)
 
 
-def choose_one(inputs: Sequence[Input]) -> Input:
+def select_module(inputs: Sequence[Input]) -> Input:
     """The largest of several modules, with a note that says so; the first of equals.
 
     >>> small, large = (Input(Source(f"d/{n}.txt", "x" * n), None, module=f"jit_{n}", argument="d/") for n in (1, 2))
-    >>> choose_one([small, large]).module_choice
+    >>> select_module([small, large]).module_choice
     'jit_2, the largest of 2 modules in d/ · --module chooses'
     """
     if not inputs:
@@ -172,7 +172,7 @@ def _of_glob(pattern: str, wish: _Wish) -> Iterator[Input]:
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise HloError(f"nothing matches {pattern}")
-    for path in without_asides(paths):
+    for path in skip_auxiliary(paths):
         yield from _of_directory(path, wish) if os.path.isdir(path) else _of_file(path, pattern, wish)
 
 
@@ -182,11 +182,11 @@ def _of_directory(folder: str, wish: _Wish) -> Iterator[Input]:
         yield from _of_loose_files(folder, others, wish)
         return
     if wish.module is not None and all(dump.label for _, dump in dumps):
-        kept = matching(wish.module, [dump.names for _, dump in dumps])
+        kept = matching_stages(wish.module, [dump.names for _, dump in dumps])
         if not kept:
-            raise no_such("module", wish.module, [dump.module for _, dump in dumps], _place(folder))
+            raise not_found_error("module", wish.module, [dump.module for _, dump in dumps], _place(folder))
         dumps = [dumps[i] for i in kept]
-    for index, choice in chosen_stages([dump for _, dump in dumps], wish.stage, _place(folder)):
+    for index, choice in select_stages([dump for _, dump in dumps], wish.stage, _place(folder)):
         for each in _of_file(os.path.join(folder, dumps[index][0]), folder, wish):
             yield replace(each, choice=choice)
 
@@ -204,7 +204,7 @@ def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[
                 count += 1
                 yield each
     if count == 0:
-        raise without_dumps(folder)
+        raise no_dumps_error(folder)
 
 
 def _modules(
@@ -220,12 +220,12 @@ def _modules(
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
-    found = excerpts(content)
+    found = find_modules(content)
     dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
     marked = [dump for dump in dumps if dump is not None]
     kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]
     if len(marked) == len(found) and not every_stage:
-        kept = chosen_stages(marked, wish.stage, name)
+        kept = select_stages(marked, wish.stage, name)
     for index, choice in kept:
         dump = dumps[index] or own
         header = _HEADER_NAME.match(found[index].text)
@@ -248,17 +248,17 @@ def _traced(name: str, path: str | None, trace: bytes, argument: str, siblings: 
         yield Input(source, path, each.name, None, siblings, argument=argument, proto=each.proto)
 
 
-def without_asides(paths: Sequence[str]) -> list[str]:
+def skip_auxiliary(paths: Sequence[str]) -> list[str]:
     """Paths, as a shell or a glob lists them, without what XLA writes beside modules and without protos told twice.
 
-    >>> without_asides(["m.txt", "m.pb", "m-buffer-assignment.txt"])
+    >>> skip_auxiliary(["m.txt", "m.pb", "m-buffer-assignment.txt"])
     ['m.txt']
     """
     texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
     kept = [
         path
         for path in paths
-        if not is_aside(os.path.basename(path))
+        if not is_auxiliary_file(os.path.basename(path))
         and not (split_extension(path)[1] == "pb" and split_extension(path)[0] in texts)
     ]
     return kept or list(paths)
@@ -266,17 +266,17 @@ def without_asides(paths: Sequence[str]) -> list[str]:
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:
     """The inputs of a stage; where a directory or a stream has several, the choice was made for each module."""
-    kept = set(matching(stage, [each.stages for each in inputs]))
+    kept = set(matching_stages(stage, [each.stages for each in inputs]))
     kept |= {i for i, each in enumerate(inputs) if each.stage and (each.path is None or os.path.isdir(each.argument))}
     if not kept:
-        raise no_such("stage", stage, [each.stage for each in inputs], place)
+        raise not_found_error("stage", stage, [each.stage for each in inputs], place)
     return [inputs[i] for i in sorted(kept)]
 
 
 def _of_module(inputs: Sequence[Input], module: str, place: str) -> list[Input]:
-    kept = matching(module, [each.names for each in inputs])
+    kept = matching_stages(module, [each.names for each in inputs])
     if not kept:
-        raise no_such("module", module, [each.module for each in inputs], place)
+        raise not_found_error("module", module, [each.module for each in inputs], place)
     return [inputs[i] for i in kept]
 
 

@@ -29,7 +29,7 @@ _WRITERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class EmbeddedModule:
     """One module's text, the line it starts at in its file, and the dump's file name where the text tells it."""
 
     text: str
@@ -37,23 +37,23 @@ class Excerpt:
     file_name: str | None = None
 
 
-def excerpts(text: str) -> tuple[Excerpt, ...]:
+def find_modules(text: str) -> tuple[EmbeddedModule, ...]:
     """The modules of a text in order; one that is all of the text comes back as it is.
 
-    >>> excerpts("step 1\\nI0521 12:04:45.883 1509 a.cc:186] HloModule m\\nI0521 12:04:45.883 1509 a.cc:186] }")
-    (Excerpt(text='HloModule m\\n}', first_line=2, file_name=None),)
+    >>> find_modules("step 1\\nI0521 12:04:45.883 1509 a.cc:186] HloModule m\\nI0521 12:04:45.883 1509 a.cc:186] }")
+    (EmbeddedModule(text='HloModule m\\n}', first_line=2, file_name=None),)
     """
     plain = text.startswith("HloModule ")
     if plain and not _SPECIAL.search(text):
-        return (Excerpt(text),)
+        return (EmbeddedModule(text),)
     plain = plain or next(_lines_with(text, "HloModule "), -1) >= 0
     found = None if plain else next(_prefixed_headers(text), None)
     streams = [text] if found is None else _without_prefixes(text, found)
     listed = [each for stream in streams for each in _excerpts_of(_without_log_lines(stream), text)]
-    return tuple(sorted(listed, key=lambda each: each.first_line)) or (Excerpt(text),)
+    return tuple(sorted(listed, key=lambda each: each.first_line)) or (EmbeddedModule(text),)
 
 
-def _excerpts_of(bare: str, text: str) -> Iterator[Excerpt]:
+def _excerpts_of(bare: str, text: str) -> Iterator[EmbeddedModule]:
     marked = list(_marked(bare))
     return iter(marked) if marked else _split(bare, is_log=bare != text)
 
@@ -207,7 +207,7 @@ def _without_log_lines(text: str) -> str:
     return "\n".join("" if _LOG_START.match(line) else line for line in lines)
 
 
-def _marked(text: str) -> Iterator[Excerpt]:
+def _marked(text: str) -> Iterator[EmbeddedModule]:
     """The modules between `*** Begin NAME ***` and `*** End NAME ***`, as XLA dumps to standard output."""
     line, at = 1, 0
     starts = [*_lines_with(text, "*** Begin "), len(text)]
@@ -216,10 +216,10 @@ def _marked(text: str) -> Iterator[Excerpt]:
             line += text.count("\n", at, match.end())
             at = match.end()
             end = text.find(f"\n*** End {match[1]} ***", at, next_start) + 1
-            yield Excerpt(text[at : end or next_start], line, match[1])
+            yield EmbeddedModule(text[at : end or next_start], line, match[1])
 
 
-def _split(text: str, *, is_log: bool) -> Iterator[Excerpt]:
+def _split(text: str, *, is_log: bool) -> Iterator[EmbeddedModule]:
     line, at = 1, 0
     for start, end in _pieces(text):
         line += text.count("\n", at, start)
@@ -228,7 +228,7 @@ def _split(text: str, *, is_log: bool) -> Iterator[Excerpt]:
         if is_log or line > 1:
             piece = _without_tail(piece)
         if piece.strip():
-            yield Excerpt(piece, line)
+            yield EmbeddedModule(piece, line)
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Instruction, InstructionText, Pairs, TextReader
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError, Span
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class NoText:
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
         """The text itself."""
-        return UnreadText(text)
+        return UnparsedText(text)
 
     def span(self, index: int) -> Span | None:
         """Nowhere."""

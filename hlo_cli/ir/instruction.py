@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.operations import OPAQUE
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Span
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Instruction:
     def value(self, name: str) -> AttributeValue | None:
         """What an attribute says, or None if the instruction does not have it.
 
-        `UnreadText` is what is not read or known; `hlo_cli.ir.attributes.values` lists the rest, and `value_text` there prints.
+        `UnparsedText` is what is not read; `hlo_cli.ir.attributes.values` lists the other types and prints them.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root
@@ -177,7 +177,7 @@ class Instruction:
     def value_of(self, name: str, kind: type[_T]) -> _T | None:
         """What an attribute says if that is of this type, else None."""
         value = self.value(name)
-        return value if isinstance(value, kind) and not isinstance(value, UnreadText) else None
+        return value if isinstance(value, kind) and not isinstance(value, UnparsedText) else None
 
     def items_of(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
         """What an attribute lists of this type; nothing if it is not there."""

@@ -11,7 +11,7 @@ from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.shape import ShapeIndex, subshape
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, nearest
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Module:
         """
         text = next((attribute.value for attribute in self.header if attribute.name == name), None)
         if text is None or self.read_header_value is None:
-            return text if text is None else UnreadText(text)
+            return text if text is None else UnparsedText(text)
         return self.read_header_value(name, text)
 
     def header_items(self, name: str, kind: type[_T]) -> tuple[_T, ...]:

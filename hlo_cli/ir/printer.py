@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import UnknownShape
-from hlo_cli.ir.shape_text import with_index_marks
+from hlo_cli.ir.shape_text import annotate_indices
 
 if TYPE_CHECKING:
     from hlo_cli.ir.module import Module
@@ -49,7 +49,7 @@ def print_instruction(instruction: Instruction) -> str:
     shape = (
         "" if isinstance(instruction.shape, UnknownShape) and not instruction.shape.text else f"{instruction.shape} "
     )
-    taken = argument or with_index_marks([_operand(instruction, i) for i in range(len(instruction.operands))])
+    taken = argument or annotate_indices([_operand(instruction, i) for i in range(len(instruction.operands))])
     return f"%{instruction.name} = {shape}{instruction.written_opcode}({taken}){attributes}"
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape_text import UNBOUNDED, array_text, with_index_marks
-from hlo_cli.ir.tiling import Tiling, largest_part, slots_of, tiling_of
+from hlo_cli.ir.shape_text import UNBOUNDED, annotate_indices, array_text
+from hlo_cli.ir.tiling import Tiling, largest_split, slots_of, tiling_of
 from hlo_cli.source import HloError
 
 _INT64_MAX: Final = 2**63 - 1
@@ -91,7 +91,7 @@ class ArrayShape:
     @property
     def sizes_in_memory(self) -> tuple[int, ...]:
         """The sizes that memory is taken for: where `SC` splits a dimension of a tiled array, its largest part."""
-        return largest_part(self.sizes, self.layout) if self.layout.tiles else self.sizes
+        return largest_split(self.sizes, self.layout) if self.layout.tiles else self.sizes
 
     @property
     def slots(self) -> int:
@@ -185,7 +185,7 @@ class TupleShape:
 
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints, with `/*index=5*/` before every fifth element."""
-        return "(" + with_index_marks([element.to_string(layout=layout) for element in self.elements]) + ")"
+        return "(" + annotate_indices([element.to_string(layout=layout) for element in self.elements]) + ")"
 
     def __str__(self) -> str:
         return self.to_string()

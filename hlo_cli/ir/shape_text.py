@@ -13,10 +13,10 @@ UNBOUNDED: Final = -(2**63)
 """The size of a dimension written `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
 
 
-def with_index_marks(texts: Sequence[str]) -> str:
+def annotate_indices(texts: Sequence[str]) -> str:
     """Texts joined by commas, with XLA's `/*index=5*/` before every fifth.
 
-    >>> with_index_marks("abcdefg")
+    >>> annotate_indices("abcdefg")
     'a, b, c, d, e, /*index=5*/f, g'
     """
     if len(texts) <= 5:

@@ -51,10 +51,10 @@ def dictionary_or_quoted(text: str) -> str:
     return text if is_dictionary else quoted(text)
 
 
-class UnreadText(str):
+class UnparsedText(str):
     """The text of a value that no grammar could read, or that has none: it is kept as it stands.
 
-    >>> str(UnreadText("{odd}")), isinstance(UnreadText("{odd}"), str)
+    >>> str(UnparsedText("{odd}")), isinstance(UnparsedText("{odd}"), str)
     ('{odd}', True)
     """
 

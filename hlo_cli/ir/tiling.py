@@ -209,10 +209,10 @@ def slots_of(sizes: Bounds, layout: Layout) -> int:
     if layout.problem(sizes):
         return prod(sizes)
     align = layout.tail_padding_alignment_in_elements
-    return -(-tiling_of(largest_part(sizes, layout), layout).slots // align) * align
+    return -(-tiling_of(largest_split(sizes, layout), layout).slots // align) * align
 
 
-def largest_part(sizes: Bounds, layout: Layout) -> Bounds:
+def largest_split(sizes: Bounds, layout: Layout) -> Bounds:
     """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
     largest = list(sizes)
     for split in layout.split_configs:

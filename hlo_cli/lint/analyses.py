@@ -9,8 +9,8 @@ from functools import cached_property
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.heroes import all_fused
 from hlo_cli.analysis.fusion.kernels import is_launched, times_run_of
-from hlo_cli.analysis.memory.memory_model import Memory
-from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -31,18 +31,18 @@ class Analyses:
     _operations: dict[Instruction, tuple[Instruction, ...]] = field(default_factory=dict)
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryAnalysis:
         """What fills memory while the module runs."""
         from hlo_cli.analysis.memory.memory_analysis import (
-            memory_of,  # loads much, which pages and lists of rules do without
+            memory_analysis,  # loads much, which pages and lists of rules do without
         )
 
-        return memory_of(self.module)
+        return memory_analysis(self.module)
 
     @cached_property
-    def overlap(self) -> Overlap:
+    def overlap(self) -> OverlapAnalysis:
         """What is under way while something else runs."""
-        return overlap_of(self.module)
+        return analyze_overlap(self.module)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:

@@ -31,7 +31,7 @@ from hlo_cli.lint.rules import (
     shardings,
     unscheduled_layouts,
 )
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import HloError, nearest
 
 FAMILIES: Final = (
@@ -64,12 +64,12 @@ def rule_of(code: str) -> Rule:
     raise _no_such(code)
 
 
-def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
+def chosen_rules(settings: LintSettings) -> tuple[Rule, ...]:
     """The rules that run: a family's that are on by default, off ones by their whole code, and every one by ALL.
 
     That leaves out the one that reads the text again, which `strict` asks for.
 
-    >>> [rule.code for rule in chosen_rules(Settings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
+    >>> [rule.code for rule in chosen_rules(LintSettings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
     ['HLO101', 'HLO104', 'HLO105', 'HLO106']
     """
     return _chosen(settings.select, settings.ignore, tuple(settings.severity), settings.strict)

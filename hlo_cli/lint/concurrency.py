@@ -12,7 +12,7 @@ Pair = tuple[Instruction, Instruction]
 """What starts something, and what waits for it: the same instruction if nothing but it can run meanwhile."""
 
 
-def kernels_beside(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
+def independent_kernels(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
     """How many kernels of the same computation neither lead to the start nor follow from the done.
 
     Users must stand behind operands, as in a schedule. All pairs of a computation are counted in one walk: sets of them
@@ -22,7 +22,7 @@ def kernels_beside(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
     >>> entry = parse_module('''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[4] parameter(0)  s = (f32[4], f32[4], u32[]) copy-start(p)  d = f32[4] copy-done(s)
     ...   n = f32[4] negate(p)  ROOT a = f32[4] add(n, d) }''').entry
-    >>> list(kernels_beside([(entry.instruction("s"), entry.instruction("d"))]).values())
+    >>> list(independent_kernels([(entry.instruction("s"), entry.instruction("d"))]).values())
     [1]
     """
     found: dict[Pair, int] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.computation_contexts import Contexts, contexts_of
+from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
 from hlo_cli.analysis.hardware.target import Target, target_of
@@ -18,13 +18,13 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
-from hlo_cli.lint.settings import Settings, When
+from hlo_cli.lint.settings import LintSettings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.threads import threads_of
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.assertions import Verdict
+    from hlo_cli.analysis.query.assertions import AssertionResult
 
 Located = tuple[Instruction, Diagnostic]
 """Something that is told of an instruction."""
@@ -34,21 +34,22 @@ _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 
 @dataclass(eq=False)
-class Subject:
+class LintContext:
     """A module that is looked through under some settings.
 
     `rejections` are what XLA's own parser would not take, `verdicts` what became of a team's own expectations.
 
     >>> from hlo_cli import parse_module
-    >>> subject = Subject(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"), Settings())
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> subject = LintContext(module, LintSettings())
     >>> list(subject.of("negate")), subject.is_layout_sensitive
     ([<negate n>], False)
     """
 
     module: Module
-    settings: Settings
+    settings: LintSettings
     rejections: tuple[Diagnostic, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[AssertionResult, ...] = ()
 
     def of(self, *opcodes: str) -> Iterator[Instruction]:
         """The instructions with one of these opcodes."""
@@ -84,7 +85,7 @@ class Subject:
         return users_among(list(self.module.instructions))
 
     @cached_property
-    def contexts(self) -> Contexts:
+    def contexts(self) -> ComputationContexts:
         """In which way each computation runs."""
         return contexts_of(self.module)
 

@@ -9,7 +9,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import MOVES
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import origin_of
 
 
@@ -33,13 +33,13 @@ def element_type(instruction: Instruction) -> PrimitiveType | None:
     return next((leaf.element_type for leaf in leaves), None)
 
 
-def round_trips(subject: Subject, least_bytes: int) -> Iterator[RoundTrip]:
+def round_trips(subject: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
     """What is converted back to the type that it had, least_bytes and more, be it moved in between.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.lint.settings import Settings
+    >>> from hlo_cli.lint.settings import LintSettings
     >>> text = "ENTRY e { x = bf16[8] parameter(0)  a = f32[8] convert(x)  b = f32[8] copy(a)  c = bf16[8] convert(b) }"
-    >>> [(trip.first.name, trip.last.name) for trip in round_trips(Subject(parse_module(text), Settings()), 16)]
+    >>> [(trip.first.name, trip.last.name) for trip in round_trips(LintContext(parse_module(text), LintSettings()), 16)]
     [('a', 'c')]
     """
     for last in subject.of("convert"):

@@ -9,7 +9,7 @@ from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
 from hlo_cli.analysis.fusion.heroes import roots_of
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 
 _MOST_STEPS: Final = 100
 
@@ -21,14 +21,14 @@ class Use(NamedTuple):
     value: Instruction
 
 
-def uses_inside(value: Instruction, users: Users) -> Iterator[Use]:
+def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
     """What does something with a value; of a fusion, what does so inside.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.dataflow.users import users_among
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  ROOT r = f32[2] fusion(a), kind=kLoop, calls=f }''')
-    >>> list(uses_inside(module.entry.parameters[0], users_among(list(module.instructions))))
+    >>> list(transitive_uses(module.entry.parameters[0], users_among(list(module.instructions))))
     [Use(instruction=<negate n>, value=<parameter p>)]
     """
     waiting, seen = [value], {value}
@@ -36,21 +36,23 @@ def uses_inside(value: Instruction, users: Users) -> Iterator[Use]:
         made = waiting.pop()
         for user in uses_of(made, users):
             if user.opcode != "fusion" or not user.called_computations:
-                yield from (Use(user, operand) for operand in dict.fromkeys(user.operands) if is_from(operand, made))
+                yield from (
+                    Use(user, operand) for operand in dict.fromkeys(user.operands) if derives_from(operand, made)
+                )
                 continue
             taken = zip(user.operands, user.called_computations[0].parameters, strict=False)
             for operand, parameter in taken:
-                if parameter not in seen and is_from(operand, made):
+                if parameter not in seen and derives_from(operand, made):
                     seen.add(parameter)
                     waiting.append(parameter)
 
 
-def is_from(operand: Instruction, made: Instruction) -> bool:
+def derives_from(operand: Instruction, made: Instruction) -> bool:
     """Whether an operand is what was made, handed on or not.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT b = f32[2,2] bitcast(p) }").entry
-    >>> is_from(entry.root, entry.parameters[0])
+    >>> derives_from(entry.root, entry.parameters[0])
     True
     """
     for _ in range(_MOST_STEPS):
@@ -62,14 +64,14 @@ def is_from(operand: Instruction, made: Instruction) -> bool:
     return False
 
 
-def origin_of(subject: Subject, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
+def origin_of(subject: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
     """What made a value: behind these opcodes, in the fusion that gives it, or outside of the one that takes it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.lint.settings import Settings
+    >>> from hlo_cli.lint.settings import LintSettings
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  b = f32[2] fusion(a), kind=kLoop, calls=f  ROOT c = f32[2] bitcast(b) }''')
-    >>> subject = Subject(module, Settings())
+    >>> subject = LintContext(module, LintSettings())
     >>> origin_of(subject, module.entry.root), origin_of(subject, module.computation("f").parameters[0])
     (<negate n>, <parameter a>)
     """
@@ -80,7 +82,7 @@ def origin_of(subject: Subject, value: Instruction, through: Container[str] = ("
     return value
 
 
-def _before(subject: Subject, value: Instruction, through: Container[str]) -> Instruction | None:
+def _before(subject: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
     called = value.called_computations
     match value.opcode:
         case "fusion" if called and (root := called[0].root) is not None and root.opcode != "tuple":

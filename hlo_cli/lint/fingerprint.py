@@ -20,9 +20,9 @@ def fingerprint(found: Found) -> str:
     """The rule, and the structure of what it is about: opcode, shape, op_name, and those of operands and callees.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.lint.run import findings_in
+    >>> from hlo_cli.lint.run import lint_module
     >>> text = "ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }"
-    >>> [first], [second] = findings_in(parse_module(text)), findings_in(parse_module(text.replace("n =", "other.7 =")))
+    >>> [first], [second] = lint_module(parse_module(text)), lint_module(parse_module(text.replace("n =", "other.7 =")))
     >>> fingerprint(first) == fingerprint(second)
     True
     """

@@ -19,27 +19,27 @@ _CHANGING: Final = (
 """What may give something else each time, or does something else besides giving a value."""
 
 
-def handed_round(body: Computation) -> frozenset[int]:
+def passes_through(body: Computation) -> frozenset[int]:
     """Which elements of what a loop carries its body hands on as they are.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)
     ...   x = f32[2] get-tuple-element(p), index=0  y = f32[2] get-tuple-element(p), index=1
     ...   n = f32[2] negate(y)  ROOT r = (f32[2], f32[2]) tuple(x, n) }'''
-    >>> sorted(handed_round(parse_module(text).entry))
+    >>> sorted(passes_through(parse_module(text).entry))
     [0]
     """
     root = body.root
     if root is None or root.opcode != "tuple":
         return frozenset()
-    return frozenset(number for number, each in enumerate(root.operands) if carried_number(each) == number)
+    return frozenset(number for number, each in enumerate(root.operands) if carry_index(each) == number)
 
 
-def carried_number(instruction: Instruction) -> int | None:
+def carry_index(instruction: Instruction) -> int | None:
     """Which element of the computation's parameter this is, None if it is something else.
 
     >>> from hlo_cli import parse_module
-    >>> carried_number(parse_module("ROOT r = f32[2] get-tuple-element((s8[], f32[2]) p), index=1").entry.root)
+    >>> carry_index(parse_module("ROOT r = f32[2] get-tuple-element((s8[], f32[2]) p), index=1").entry.root)
     1
     """
     if instruction.opcode != "get-tuple-element" or not instruction.operands:
@@ -47,21 +47,21 @@ def carried_number(instruction: Instruction) -> int | None:
     return instruction.integer("index") if instruction.operands[0].opcode == "parameter" else None
 
 
-def unchanging(body: Computation) -> frozenset[Instruction]:
+def is_loop_invariant(body: Computation) -> frozenset[Instruction]:
     """The instructions of a loop's body that compute the same in every round.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)
     ...   x = f32[2] get-tuple-element(p), index=0  y = f32[2] get-tuple-element(p), index=1
     ...   n = f32[2] negate(x)  m = f32[2] add(n, y)  ROOT r = (f32[2], f32[2]) tuple(x, m) }'''
-    >>> sorted(each.name for each in unchanging(parse_module(text).entry))
+    >>> sorted(each.name for each in is_loop_invariant(parse_module(text).entry))
     ['n', 'x']
     """
-    handed = handed_round(body)
+    handed = passes_through(body)
     found: set[Instruction] = set()
     for index in instruction_post_order(body):
         instruction = body.instructions[index]
-        carried = carried_number(instruction)
+        carried = carry_index(instruction)
         if carried in handed or (
             carried is None
             and instruction.opcode not in _CHANGING

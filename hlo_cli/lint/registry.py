@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.source import Severity
 
-Check: TypeAlias = Callable[[Subject], Iterator[Finding]]
+Check: TypeAlias = Callable[[LintContext], Iterator[Finding]]
 
 Needs = Literal["text", "instructions", "module"]
 
@@ -64,7 +64,7 @@ def rule(
     """Makes a rule of a function.
 
     >>> @rule("HLO999", "a root that is a parameter", severity="note")
-    ... def parameter_root(subject: Subject) -> Iterator[Finding]:
+    ... def parameter_root(subject: LintContext) -> Iterator[Finding]:
     ...     '''The entry gives back a parameter.'''
     ...     root = subject.module.entry.root
     ...     if root is not None and root.opcode == "parameter":

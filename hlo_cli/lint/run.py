@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import Needs, Rule
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.assertions import Verdict
+    from hlo_cli.analysis.query.assertions import AssertionResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Found:
         return Diagnostic(self.severity, finding.message, source, finding.place, finding.hint, self.rule.code)
 
 
-def findings_in(
+def lint_module(
     module: Module,
-    settings: Settings | None = None,
+    settings: LintSettings | None = None,
     *,
     rejections: Sequence[Diagnostic] = (),
-    verdicts: Sequence[Verdict] = (),
+    verdicts: Sequence[AssertionResult] = (),
 ) -> tuple[Found, ...]:
     """What the rules find, in the order of the text; the same is said of the same place once.
 
@@ -50,11 +50,11 @@ def findings_in(
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
-    >>> for found in findings_in(module): print(found.rule.code, found.diagnostic)
+    >>> for found in lint_module(module): print(found.rule.code, found.diagnostic)
     HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
-    settings = settings or Settings()
-    subject = Subject(module, settings, tuple(rejections), tuple(verdicts))
+    settings = settings or LintSettings()
+    subject = LintContext(module, settings, tuple(rejections), tuple(verdicts))
     found: dict[tuple[str, Finding], Found] = {}
     with no_garbage_collection():
         judged = _judged(subject)
@@ -66,14 +66,14 @@ def findings_in(
     return tuple(sorted(found.values(), key=_order))
 
 
-def _judged(subject: Subject) -> tuple[Needs, ...]:
+def _judged(subject: LintContext) -> tuple[Needs, ...]:
     """What rules may need to judge this text: little if it leaves things out, all but the whole if it has errors."""
     if subject.left_out:
         return ("text",)
     return ("text", "instructions") if subject.module.errors else ("text", "instructions", "module")
 
 
-def _is_shown(severity: Severity, settings: Settings) -> bool:
+def _is_shown(severity: Severity, settings: LintSettings) -> bool:
     return SEVERITIES.index(severity) <= SEVERITIES.index(settings.least_severity)
 
 

@@ -14,10 +14,10 @@ Kind = Literal["codes", "severity", "severities", "when", "flag", "count", "byte
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LintSettings:
     """Every setting with its default; what each is for stands in `MEANINGS`.
 
-    >>> Settings(padding_bytes=1 << 20).padding_fraction
+    >>> LintSettings(padding_bytes=1 << 20).padding_fraction
     0.5
     """
 

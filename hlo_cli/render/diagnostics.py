@@ -11,7 +11,7 @@ from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.draw.source_excerpt import quotation
 from hlo_cli.render.style import Style
 from hlo_cli.render.truncate import shorten_text
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Role, Run
 from hlo_cli.source import Diagnostic, Severity
 
@@ -50,7 +50,7 @@ def render_diagnostics(
         yield paint((Run(f"{style.dots} and {more.total():,} more", "quiet"),)) + "\n"
     counts += more
     if counts.total() > 1 or summary:
-        total = ", ".join(counted(number, f"{severity}s") for severity, number in counts.items())
+        total = ", ".join(format_count(number, f"{severity}s") for severity, number in counts.items())
         words = "; ".join(part for part in (total, style.show(summary)) if part)
         for line in _broken((Run(words),), style.room, style):
             yield paint(line) + "\n"

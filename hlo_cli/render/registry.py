@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
-from hlo_cli.report.unknown_choice import not_among
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
@@ -65,7 +65,7 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
     """
     known = FORMATS + (OF_FINDINGS if findings else ())
     if name not in known:
-        raise not_among("format", name, known)
+        raise unknown_choice_error("format", name, known)
     file = "screen" if name == "full" else name
     if name == "table":
         file = "screen" if person else "concise" if findings else "plain"

@@ -8,12 +8,12 @@ import re
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     r"""The text with control, direction and invisible characters written out.
 
-    >>> print(clean("fusion\x1b[31m.2\n"))
+    >>> print(sanitize("fusion\x1b[31m.2\n"))
     fusion\x1b[31m.2\x0a
-    >>> print(clean("a\u202eb"))
+    >>> print(sanitize("a\u202eb"))
     a\u202eb
     """
     if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo_cli.render.glyphs import figure_to_ascii, to_ascii
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 
 PROSE_WIDTH = 80
 NARROWEST = 20
@@ -45,12 +45,12 @@ class Style:
 
     def show(self, text: str) -> str:
         """A text as it may reach the screen: harmless, and in ASCII if nothing else is understood."""
-        harmless = clean(text)
+        harmless = sanitize(text)
         return to_ascii(harmless) if self.ascii else harmless
 
     def show_figure(self, text: str) -> str:
         """The same for a line of a figure, which keeps its columns."""
-        harmless = clean(text)
+        harmless = sanitize(text)
         return figure_to_ascii(harmless) if self.ascii else harmless
 
     def rows_shown(self, limit: int, rows: int, *, main: bool = True) -> int:

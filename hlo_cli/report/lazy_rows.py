@@ -9,10 +9,10 @@ from typing import TypeVar, overload
 Item = TypeVar("Item", covariant=True)
 
 
-class Lazy(Sequence[Item]):
+class LazyRows(Sequence[Item]):
     """As many rows, or other items, as `count` says, made anew by `make` each time they are read from the first on.
 
-    >>> rows = Lazy(10**12, lambda: ((n,) for n in range(10**12)))
+    >>> rows = LazyRows(10**12, lambda: ((n,) for n in range(10**12)))
     >>> len(rows), rows[:2], rows[1]
     (1000000000000, ((0,), (1,)), (1,))
     """

@@ -12,12 +12,14 @@ ROUNDING: Final = 1e-9
 """What sums of fractions may lack."""
 
 
-def scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
+def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
     """A number divided, rounded half up, with thousands commas; what rounds to nothing is not `0`.
 
-    >>> scaled(9804 * 1024, 1024), scaled(3676160, 1024, 1), scaled(8, 1024, 1), scaled(0, 1024, 1)
-    ('9,804', '3,590.0', '<0.1', '0')
-    >>> scaled(-1536, 1024, 1), scaled(-8, 1024, 1)
+    >>> format_scaled(9804 * 1024, 1024), format_scaled(3676160, 1024, 1)
+    ('9,804', '3,590.0')
+    >>> format_scaled(8, 1024, 1), format_scaled(0, 1024, 1)
+    ('<0.1', '0')
+    >>> format_scaled(-1536, 1024, 1), format_scaled(-8, 1024, 1)
     ('-1.5', '>-0.1')
     """
     magnitude, factor = abs(value), 10**decimals
@@ -40,13 +42,13 @@ def count(value: int | float) -> str:
     >>> count(3412), count(2.25), count(4.0)
     ('3,412', '2.3', '4')
     """
-    return scaled(value, decimals=0 if value == int(value) else 1)
+    return format_scaled(value, decimals=0 if value == int(value) else 1)
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """A number and what is counted; the noun is given in the plural.
 
-    >>> counted(3652, "instructions"), counted(1, "copies"), counted(1, "branches")
+    >>> format_count(3652, "instructions"), format_count(1, "copies"), format_count(1, "branches")
     ('3,652 instructions', '1 copy', '1 branch')
     """
     return f"{number:,} {singular(noun) if number == 1 else noun}"
@@ -96,15 +98,15 @@ def axis_unit(largest: int | float) -> int:
     return _unit(largest, 1023.95)
 
 
-def bytes_in_words(value: int | float) -> str:
+def format_bytes(value: int | float) -> str:
     """A size for a sentence: the unit follows the number, one decimal unless it is whole.
 
-    >>> bytes_in_words(10039296), bytes_in_words(360448), bytes_in_words(512), bytes_in_words(3)
+    >>> format_bytes(10039296), format_bytes(360448), format_bytes(512), format_bytes(3)
     ('9.6 MiB', '352 KiB', '512 B', '3 B')
     """
     unit = axis_unit(value)
     divisor = 1024**unit
-    return f"{scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
+    return f"{format_scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
 
 
 def second_unit(largest: float) -> int:
@@ -125,47 +127,46 @@ def in_second_unit(seconds: float, unit: int) -> float:
     return seconds * _IN_A_SECOND[unit]
 
 
-def seconds_in_words(value: float) -> str:
+def format_seconds(value: float) -> str:
     """A time for a sentence: the unit follows the number, with one decimal.
 
-    >>> seconds_in_words(0.000_012_34), seconds_in_words(0.5), seconds_in_words(0), seconds_in_words(1e-12)
+    >>> format_seconds(0.000_012_34), format_seconds(0.5), format_seconds(0), format_seconds(1e-12)
     ('12.3 µs', '500.0 ms', '0 s', '<0.1 ns')
     """
     unit = next((at for at in range(len(SECOND_UNITS)) if in_second_unit(abs(value), at) < 999.95), 3)
-    return f"{scaled(in_second_unit(value, unit), decimals=1)} {SECOND_UNITS[unit if value else 3]}"
+    return f"{format_scaled(in_second_unit(value, unit), decimals=1)} {SECOND_UNITS[unit if value else 3]}"
 
 
-def rate_in_words(per_second: float, noun: str) -> str:
+def format_rate(per_second: float, noun: str) -> str:
     """How much of something a second, in thousands, millions … as vendors say it; `noun` is short.
 
-    >>> rate_in_words(989.4e12, "flop"), rate_in_words(819e9, "B"), rate_in_words(7, "B")
+    >>> format_rate(989.4e12, "flop"), format_rate(819e9, "B"), format_rate(7, "B")
     ('989.4 Tflop/s', '819 GB/s', '7 B/s')
     """
     thousands = min(max(math.floor(math.log10(per_second) / 3), 0), 5) if per_second > 0 else 0
     value = round(per_second / 1000**thousands, 1)
-    return (
-        f"{scaled(value, decimals=0 if value == int(value) else 1)} {('', 'k', 'M', 'G', 'T', 'P')[thousands]}{noun}/s"
-    )
+    prefix = ("", "k", "M", "G", "T", "P")[thousands]
+    return f"{format_scaled(value, decimals=0 if value == int(value) else 1)} {prefix}{noun}/s"
 
 
-def percent(fraction: float) -> str:
+def format_percent(fraction: float) -> str:
     """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
 
-    >>> percent(0.9346), percent(0.001), percent(0.999), percent(1), percent(0), percent(sum([0.1] * 10))
-    ('93', '<1', '>99', '100', '0', '100')
+    >>> [format_percent(fraction) for fraction in (0.9346, 0.001, 0.999, 1, 0, sum([0.1] * 10))]
+    ['93', '<1', '>99', '100', '0', '100']
     """
     if 0.995 <= fraction < 1 - ROUNDING:
         return ">99"
-    return scaled(fraction * 100)
+    return format_scaled(fraction * 100)
 
 
-def ratio(factor: float) -> str:
+def format_ratio(factor: float) -> str:
     """How many times as much, with the sign.
 
-    >>> ratio(9.166), ratio(1000)
+    >>> format_ratio(9.166), format_ratio(1000)
     ('× 9.2', '× 1,000.0')
     """
-    return f"× {scaled(factor, decimals=1)}"
+    return f"× {format_scaled(factor, decimals=1)}"
 
 
 def _unit(value: int | float, limit: float) -> int:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.unknown_choice import not_among
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic
 
 ROWS_FOR_A_PERSON = 20
@@ -56,7 +56,7 @@ class Table:
         for index, column in enumerate(self.columns):
             if column.name == name:
                 return index
-        raise not_among("column", name, (column.name for column in self.columns))
+        raise unknown_choice_error("column", name, (column.name for column in self.columns))
 
     def visible(self, *, person: bool) -> tuple[int, ...]:
         """Which columns a reader gets: the selected ones, else those meant for people or for machines."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from hlo_cli.source import HloError, nearest
 
 
-def not_among(noun: str, given: str, known: Iterable[str]) -> HloError:
+def unknown_choice_error(noun: str, given: str, known: Iterable[str]) -> HloError:
     """An error that says what was asked for, the nearest name there is, and all of them as its hint.
 
-    >>> error = not_among("column", "padded", ("shape", "padded_bytes"))
+    >>> error = unknown_choice_error("column", "padded", ("shape", "padded_bytes"))
     >>> error.diagnostic.message
     'no column padded; did you mean padded_bytes?'
     >>> error.diagnostic.hint

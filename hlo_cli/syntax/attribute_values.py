@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.ir.attributes.values import AttributeValue, Name
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.metadata import parse_metadata
@@ -32,7 +32,7 @@ def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeVal
     ((0, 1), '{0,x}')
     """
     rule = attributes_of(opcode).get(attribute)
-    return UnreadText(text) if rule is None else read_value_text(rule.kind, text)
+    return UnparsedText(text) if rule is None else read_value_text(rule.kind, text)
 
 
 def read_header_value(attribute: str, text: str) -> AttributeValue:
@@ -42,7 +42,7 @@ def read_header_value(attribute: str, text: str) -> AttributeValue:
     4
     """
     rule = HEADER_ATTRIBUTES.get(attribute)
-    return UnreadText(text) if rule is None else read_value_text(rule.kind, text)
+    return UnparsedText(text) if rule is None else read_value_text(rule.kind, text)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -63,15 +63,15 @@ def read_value_text(kind: Kind, text: str) -> AttributeValue:
     try:
         tokens = Tokens(Source("", text))
         value = _readers()[kind](tokens)
-        return value if tokens.kind == tk.END else UnreadText(text)
+        return value if tokens.kind == tk.END else UnparsedText(text)
     except HloError:
-        return UnreadText(text)
+        return UnparsedText(text)
 
 
-def why_unread(kind: Kind, text: str) -> str | None:
+def parse_failure(kind: Kind, text: str) -> str | None:
     """What is wrong with a text that is no value of this kind; None if it is one.
 
-    >>> why_unread(Kind.INTS, "[0]"), why_unread(Kind.DIRECTION, "lt")
+    >>> parse_failure(Kind.INTS, "[0]"), parse_failure(Kind.DIRECTION, "lt")
     ('expected { before a list, found [', 'did you mean LT?')
     """
     tokens = Tokens(Source("", text))

@@ -14,9 +14,9 @@ from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.error_recovery import MAX_ERRORS
-from hlo_cli.syntax.instruction_parser import OperandText, Statement, read_operands
+from hlo_cli.syntax.instruction_parser import ParsedInstruction, ParsedOperand, read_operands
 from hlo_cli.syntax.kinds import CALLER, FREE, KIND_OF, PARAMETER, holds
-from hlo_cli.syntax.lines import Row, RowReader
+from hlo_cli.syntax.lines import LineReader, Row
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.opaque import oversized
 from hlo_cli.syntax.scanner import Scanner
@@ -77,7 +77,7 @@ class Builder:
 
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
         """Fill a computation with the rows that stand between two offsets of the source."""
-        reader = computation.reader = RowReader(self.source, start, end, rows)
+        reader = computation.reader = LineReader(self.source, start, end, rows)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
         suspects: list[Instruction] = []
@@ -124,17 +124,17 @@ class Builder:
                     self._find_calls(instruction, tail, reader)
             if is_root:
                 if root is not None:
-                    raise NotRows
+                    raise NotLineStructured
                 root = instruction
             named[name] = instruction
         instructions = list(named.values())
         if len(instructions) != len(rows):
-            raise NotRows
+            raise NotLineStructured
         self.suspects += suspects
         self.callers += callers
         _finish(computation, instructions, parameters, root)
 
-    def from_statements(self, computation: Computation, statements: Sequence[Statement]) -> None:
+    def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
         """Fill a computation with statements that were read one by one."""
         computation.reader = WrittenReader(self.source)
         named: Named = {}
@@ -170,16 +170,16 @@ class Builder:
             try:
                 shape = read_shape(scanner)
             except HloError as error:
-                raise NotRows from error
+                raise NotLineStructured from error
             if not scanner.at_end():
-                raise NotRows
+                raise NotLineStructured
         self.shapes[text] = shape
         self.is_oversized = self.is_oversized or oversized(shape) is not None
         return shape
 
-    def _find_calls(self, instruction: Instruction, tail: str, reader: RowReader) -> None:
+    def _find_calls(self, instruction: Instruction, tail: str, reader: LineReader) -> None:
         if tail.count("{") != tail.count("}"):
-            raise NotRows
+            raise NotLineStructured
         if instruction.opcode == "fusion" and (match := _FUSION_CALL.match(tail)) is not None:
             self.calls.append(Call(instruction, "calls", match[1]))
             return
@@ -191,7 +191,7 @@ class Builder:
             if name:
                 self.calls.append(Call(instruction, attribute, name))
             elif not listed:
-                raise NotRows
+                raise NotLineStructured
             else:
                 self._call(instruction, attribute, _REFERENCE.findall(listed))
 
@@ -203,20 +203,20 @@ class Builder:
     def _call(self, instruction: Instruction, attribute: str, names: Sequence[str]) -> None:
         self.calls.extend(Call(instruction, attribute, name) for name in names)
 
-    def _read_operands(self, instruction: Instruction, reader: RowReader, named: Named) -> None:
+    def _read_operands(self, instruction: Instruction, reader: LineReader, named: Named) -> None:
         """Operands that are not plain names of instructions above: with shapes, elements, or unknown."""
-        statement = Statement(0, opcode=instruction.opcode)
+        statement = ParsedInstruction(0, opcode=instruction.opcode)
         try:
             read_operands(reader.operands(instruction.index), statement, 0)
         except HloError as error:
             self.diagnostics.extend(() if self.is_full else error.diagnostics)
             return
         if any(operand.nested is not None or not operand.name for operand in statement.operands):
-            raise NotRows
+            raise NotLineStructured
         self._resolve(instruction, statement, named)
 
     def _instruction(
-        self, computation: Computation, statement: Statement, named: Named, instructions: list[Instruction]
+        self, computation: Computation, statement: ParsedInstruction, named: Named, instructions: list[Instruction]
     ) -> Instruction:
         """The instruction of a statement, appended behind those that are nested in its operands."""
         for operand in statement.operands:
@@ -246,7 +246,7 @@ class Builder:
         self.suspects.append(instruction)
         return instruction
 
-    def _resolve(self, instruction: Instruction, statement: Statement, named: Named) -> None:
+    def _resolve(self, instruction: Instruction, statement: ParsedInstruction, named: Named) -> None:
         operands = statement.operands
         if statement.elided:
             self.is_elided = True
@@ -261,7 +261,7 @@ class Builder:
             if operand.name not in named and operand.name not in self.failed:
                 self._undefined(operand, instruction.computation, named)
 
-    def _undefined(self, operand: OperandText, computation: Computation, named: Named) -> None:
+    def _undefined(self, operand: ParsedOperand, computation: Computation, named: Named) -> None:
         if self.is_full:
             return
         close = nearest(operand.name, named)
@@ -272,7 +272,7 @@ class Builder:
         self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)
 
 
-class NotRows(Exception):
+class NotLineStructured(Exception):
     """A body that looked like rows holds something that only the exact path reads."""
 
 

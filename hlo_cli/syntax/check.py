@@ -12,13 +12,13 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.attribute_values import read_header_value, read_value_text, why_unread
+from hlo_cli.syntax.attribute_values import parse_failure, read_header_value, read_value_text
 from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, Kind, attributes_of
 from hlo_cli.syntax.check_instructions import note_instructions, place_of
 from hlo_cli.syntax.error_recovery import MAX_ERRORS
-from hlo_cli.syntax.lines import RowReader
+from hlo_cli.syntax.lines import LineReader
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.opaque import CALLED
 from hlo_cli.syntax.split_attributes import split_attributes, split_tail
@@ -45,9 +45,9 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
     errors: list[Diagnostic] = []
     notes = Notes(module.source)
     _note_header(module, notes)
-    _note_rows([c for c in module.computations if isinstance(c.reader, RowReader)], notes, errors)
+    _note_rows([c for c in module.computations if isinstance(c.reader, LineReader)], notes, errors)
     for computation in module.computations:
-        if not isinstance(computation.reader, RowReader):
+        if not isinstance(computation.reader, LineReader):
             for instruction in computation.instructions:
                 _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
     _note_shapes(module, notes)
@@ -90,7 +90,7 @@ def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[D
 
 
 def _rows(computation: Computation) -> Iterable[_Row]:
-    assert isinstance(computation.reader, RowReader)
+    assert isinstance(computation.reader, LineReader)
     return zip([i.written_opcode for i in computation.instructions], computation.reader.tails(), strict=True)
 
 
@@ -130,7 +130,7 @@ def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
     rule = attributes_of(opcode).get(name)
     if rule is None:
         return name, "unknown-attribute", f"attribute {name} of {opcode} is not known; kept as text"
-    if isinstance(read_value_text(rule.kind, text), UnreadText):
+    if isinstance(read_value_text(rule.kind, text), UnparsedText):
         message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
         return name, "unread-value", message
     return None
@@ -157,7 +157,7 @@ def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) 
             return like(name, attributes_of(opcode))
         case "unread-value":
             kind = attributes_of(opcode)[name].kind
-            return next(filter(None, (why_unread(kind, text) for other, text in pairs if other == name)), None)
+            return next(filter(None, (parse_failure(kind, text) for other, text in pairs if other == name)), None)
     return None
 
 
@@ -170,7 +170,7 @@ def _before(source: Source, name: str, value: Span) -> Span:
 def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
     """The attributes of one line, as the exact reader takes them if need be; None if it cannot."""
     reader = instruction.computation.reader
-    assert isinstance(reader, RowReader)
+    assert isinstance(reader, LineReader)
     if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
         return pairs
     scanner = reader.tail(instruction.index)
@@ -193,9 +193,9 @@ def _note_header(module: Module, notes: Notes) -> None:
             message = f"header attribute {attribute.name} is not known; kept as text"
             place = _whole(module, attribute.name, attribute.span)
             notes.add("unknown-attribute", message, place, hint=partial(like, attribute.name, HEADER_ATTRIBUTES))
-        elif isinstance(read_header_value(attribute.name, attribute.value), UnreadText):
+        elif isinstance(read_header_value(attribute.name, attribute.value), UnparsedText):
             message = f"value {_shortened(attribute.value)} of header attribute {attribute.name} is not understood"
-            hint = partial(why_unread, HEADER_ATTRIBUTES[attribute.name].kind, attribute.value)
+            hint = partial(parse_failure, HEADER_ATTRIBUTES[attribute.name].kind, attribute.value)
             place = _whole(module, attribute.name, attribute.span)
             notes.add("unread-value", f"{message}; kept as text", place, hint=hint)
 

@@ -17,7 +17,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.instruction_parser import Statement, read_operands
+from hlo_cli.syntax.instruction_parser import ParsedInstruction, read_operands
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.scanner import Scanner
 from hlo_cli.syntax.strict import tokens as tk
@@ -81,7 +81,7 @@ def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
     """The number of operands as it is written: one that is not defined is an error already, and not blamed twice."""
     place, written = (
         place_of(notes.source, instruction, instruction.written_opcode),
-        Statement(0, opcode=instruction.written_opcode),
+        ParsedInstruction(0, opcode=instruction.written_opcode),
     )
     try:
         read_operands(Scanner(notes.source, place.end), written, 0)

@@ -35,7 +35,7 @@ def next_computation(text: str, start: int) -> int:
     return match.end() if match else len(text)
 
 
-def lost_names(text: str, start: int, end: int) -> set[str]:
+def unreadable_names(text: str, start: int, end: int) -> set[str]:
     """The names that instructions between two places give themselves, even if the rest cannot be read."""
     first = _LOST.match(text, start, end)
     return {*_DEFINED.findall(text, start, end), *(first.groups() if first else ())}

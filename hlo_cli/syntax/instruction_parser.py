@@ -30,18 +30,18 @@ LIST_ATTRIBUTES = frozenset(("branch_computations", "called_computations", "call
 
 
 @dataclass(slots=True)
-class OperandText:
+class ParsedOperand:
     """One operand as written: a name, with the elements taken of it, or a nested instruction; shape if given."""
 
     span: Span
     name: str = ""
     elements: tuple[int, ...] = ()
     shape: Shape | None = None
-    nested: Statement | None = None
+    nested: ParsedInstruction | None = None
 
 
 @dataclass(slots=True)
-class Statement:
+class ParsedInstruction:
     """One instruction as written. `blocks` holds the bodies written in place, by attribute."""
 
     start: int
@@ -50,17 +50,17 @@ class Statement:
     shape: Shape = field(default_factory=UnknownShape)
     opcode: str = ""
     opcode_span: Span = field(default_factory=lambda: Span(0, 0))
-    operands: list[OperandText] = field(default_factory=list)
+    operands: list[ParsedOperand] = field(default_factory=list)
     argument: str = ""
     argument_span: Span = field(default_factory=lambda: Span(0, 0))
     elided: bool = False
     attributes: list[Attribute] = field(default_factory=list)
-    blocks: dict[str, Sequence[Block]] = field(default_factory=dict)
+    blocks: dict[str, Sequence[ParsedBlock]] = field(default_factory=dict)
     end: int = 0
 
 
 @dataclass(slots=True)
-class Block:
+class ParsedBlock:
     """A computation written in place, as `{ a = f32[] parameter(0) … }`: where its braces stand.
 
     In a list of computations it may also be the `name` of one that is written elsewhere.
@@ -71,9 +71,9 @@ class Block:
     name: str = ""
 
 
-def read_statement(scanner: Scanner) -> Statement:
+def read_statement(scanner: Scanner) -> ParsedInstruction:
     """The instruction that comes next, with `name =` in front."""
-    statement = Statement(scanner.skip())
+    statement = ParsedInstruction(scanner.skip())
     statement.is_root = scanner.accept_word("ROOT")
     if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]"):
         raise scanner.error(f"{scanner.text[scanner.pos]} closes nothing", scanner.pos)
@@ -83,7 +83,7 @@ def read_statement(scanner: Scanner) -> Statement:
     return statement
 
 
-def read_operation(scanner: Scanner, statement: Statement) -> None:
+def read_operation(scanner: Scanner, statement: ParsedInstruction) -> None:
     """What stands behind `name =`: shape, opcode, operands, attributes."""
     read_shaped_operation(scanner, statement, 0)
     while scanner.accept(","):
@@ -95,7 +95,7 @@ def read_operation(scanner: Scanner, statement: Statement) -> None:
     expect_no_attribute(scanner)
 
 
-def read_shaped_operation(scanner: Scanner, statement: Statement, depth: int) -> None:
+def read_shaped_operation(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
     """Shape, opcode and operands; the shape may be left out."""
     if _SHAPE_STARTS.match(scanner.text, scanner.skip(), scanner.end):
         statement.shape = read_shape(scanner)
@@ -108,7 +108,7 @@ def read_shaped_operation(scanner: Scanner, statement: Statement, depth: int) ->
     statement.end = scanner.pos
 
 
-def read_operands(scanner: Scanner, statement: Statement, depth: int) -> None:
+def read_operands(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
     """What stands between the parentheses; text for opcodes that take no operands there."""
     if statement.opcode in ARGUMENT_OPCODES:
         _read_argument(scanner, statement)
@@ -123,13 +123,13 @@ def read_operands(scanner: Scanner, statement: Statement, depth: int) -> None:
         _read_argument(scanner, statement)
 
 
-def _read_argument(scanner: Scanner, statement: Statement) -> None:
+def _read_argument(scanner: Scanner, statement: ParsedInstruction) -> None:
     start, end = scanner.balanced()
     statement.argument = one_line(scanner.text[start + 1 : end - 1])
     statement.argument_span = Span(start + 1, end - 1)
 
 
-def _read_operand_list(scanner: Scanner, statement: Statement, depth: int) -> None:
+def _read_operand_list(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
     if depth > MAX_NESTING:
         raise scanner.error(f"operands are nested more than {MAX_NESTING} deep")
     scanner.expect("(", "before the operands")
@@ -145,31 +145,31 @@ def _read_operand_list(scanner: Scanner, statement: Statement, depth: int) -> No
     scanner.expect(")", "or a comma after an operand")
 
 
-def _skip_elided(scanner: Scanner, statement: Statement) -> None:
+def _skip_elided(scanner: Scanner, statement: ParsedInstruction) -> None:
     match = _ELIDED.match(scanner.text, scanner.skip(), scanner.end)
     assert match is not None
     statement.elided, scanner.pos = True, match.end()
 
 
-def _read_operand(scanner: Scanner, depth: int) -> OperandText:
+def _read_operand(scanner: Scanner, depth: int) -> ParsedOperand:
     start = scanner.skip()
     shape = read_shape(scanner) if _SHAPE_STARTS.match(scanner.text, start, scanner.end) else None
     if shape is not None and (scanner.at(",") or scanner.at(")")):
-        return OperandText(Span(start, scanner.pos), shape=shape)
+        return ParsedOperand(Span(start, scanner.pos), shape=shape)
     if _OPCODE.match(scanner.text, scanner.skip(), scanner.end):
-        nested = Statement(start, shape=shape or UnknownShape())
+        nested = ParsedInstruction(start, shape=shape or UnknownShape())
         read_shaped_operation(scanner, nested, depth + 1)
-        return OperandText(Span(start, scanner.pos), shape=shape, nested=nested)
+        return ParsedOperand(Span(start, scanner.pos), shape=shape, nested=nested)
     name_start = scanner.skip()
     name = scanner.name("an operand")
     elements = []
     while (match := _ELEMENT.match(scanner.text, scanner.pos, scanner.end)) is not None:
         elements.append(int(match[1][:18]))
         scanner.pos = match.end()
-    return OperandText(Span(name_start, scanner.pos), name, tuple(elements), shape)
+    return ParsedOperand(Span(name_start, scanner.pos), name, tuple(elements), shape)
 
 
-def _find_blocks(scanner: Scanner, statement: Statement, attribute: Attribute) -> None:
+def _find_blocks(scanner: Scanner, statement: ParsedInstruction, attribute: Attribute) -> None:
     """Note the bodies that an attribute holds in place of names."""
     assert attribute.span is not None
     start, end = attribute.span.start, attribute.span.end
@@ -178,15 +178,15 @@ def _find_blocks(scanner: Scanner, statement: Statement, attribute: Attribute) -
         return
     inner = Scanner(scanner.source, start + 1, end - 1)
     if not is_list or not (inner.at("{") or _REFERENCES.match(scanner.text, start, end)):
-        statement.blocks[attribute.name] = [Block(start, end)]
+        statement.blocks[attribute.name] = [ParsedBlock(start, end)]
         return
     statement.blocks[attribute.name] = listed(inner, lambda: _read_block(inner))
     if not inner.at_end():
         raise inner.error("expected } after the computations")
 
 
-def _read_block(scanner: Scanner) -> Block:
+def _read_block(scanner: Scanner) -> ParsedBlock:
     if scanner.at("{"):
-        return Block(*scanner.balanced())
+        return ParsedBlock(*scanner.balanced())
     start = scanner.skip()
-    return Block(start, start, scanner.name("a computation"))
+    return ParsedBlock(start, start, scanner.name("a computation"))

@@ -73,7 +73,7 @@ _METADATA: Final = "metadata="
 _BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
 
 
-class RowReader:
+class LineReader:
     """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
 
     __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_read", "_source", "_start", "_tails")
@@ -201,17 +201,17 @@ class RowReader:
         return found
 
 
-def is_cut_apart(module: Module) -> bool:
+def is_fully_split(module: Module) -> bool:
     """Whether the attributes of all lines that were read here come apart, so that there is no error in them.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[] parameter(0), sharding={replicated}\\n}\\n"
-    >>> is_cut_apart(parse_module(text)), is_cut_apart(parse_module(text.replace("d}", "d},")))
+    >>> is_fully_split(parse_module(text)), is_fully_split(parse_module(text.replace("d}", "d},")))
     (True, False)
     """
     tails: set[str] = set()
     for computation in module.computations:
-        if isinstance(computation.reader, RowReader):
+        if isinstance(computation.reader, LineReader):
             tails.update(computation.reader.tails())
     return all(split_tail(tail) is not None for tail in tails)
 

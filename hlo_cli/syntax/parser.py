@@ -16,22 +16,22 @@ from hlo_cli.ir.instruction import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.build import Builder, NotRows
+from hlo_cli.syntax.build import Builder, NotLineStructured
 from hlo_cli.syntax.computation_header import HEAD, STARTS_HEADER, STARTS_MODULE, read_head
 from hlo_cli.syntax.error_recovery import (
     MAX_ERRORS,
     head_name,
     is_closed,
-    lost_names,
     next_computation,
     next_statement,
     unclosed,
+    unreadable_names,
     within,
 )
 from hlo_cli.syntax.gate import close_gate
 from hlo_cli.syntax.header import Header, parse_stack_tables, read_header, typed_header_value
-from hlo_cli.syntax.instruction_parser import Block, Statement, read_statement
-from hlo_cli.syntax.lines import is_cut_apart, read_rows
+from hlo_cli.syntax.instruction_parser import ParsedBlock, ParsedInstruction, read_statement
+from hlo_cli.syntax.lines import is_fully_split, read_rows
 from hlo_cli.syntax.link import link_calls
 from hlo_cli.syntax.notes import Notes
 from hlo_cli.syntax.omitted_shapes import Infer, infer_shapes
@@ -44,10 +44,9 @@ from hlo_cli.syntax.values import read_attributes
 def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
     """The module that an HLO text holds, or a single instruction as a module of its own.
 
-    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
-    as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Text in
-    which there is no instruction at all raises HloError either way. `infer` gives instructions the shapes that the text
-    leaves out, which stay unknown without it.
+    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept as
+    text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError; text without an
+    instruction always does. `infer` gives instructions shapes that the text leaves out; without it they are unknown.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors
@@ -117,7 +116,7 @@ class _Reader:
             parse_stack_tables,
             tuple(self.builder.diagnostics),
             partial(_look_through, self.builder.notes),
-            is_cut_apart,
+            is_fully_split,
             typed_header_value,
         )
 
@@ -201,16 +200,16 @@ class _Reader:
         calls, diagnostics = len(self.builder.calls), len(self.builder.diagnostics)
         try:
             self.builder.from_rows(computation, rows, start, end)
-        except NotRows:
+        except NotLineStructured:
             del self.builder.calls[calls:], self.builder.diagnostics[diagnostics:]
             computation.reader = NO_TEXT
             return False
         scanner.pos = end + 2
         return True
 
-    def _read_body(self, scanner: Scanner, computation: Computation) -> list[Statement]:
+    def _read_body(self, scanner: Scanner, computation: Computation) -> list[ParsedInstruction]:
         """The statements up to the closing brace, which the scanner moves over."""
-        statements: list[Statement] = []
+        statements: list[ParsedInstruction] = []
         opening = start = scanner.pos
         while not scanner.accept("}"):
             if scanner.at_end():
@@ -234,13 +233,15 @@ class _Reader:
         end = len(self.source.text.rstrip()) if end is None else end
         self._note(unclosed(self.source, last, end, computation.name).diagnostics)
 
-    def _fill(self, computation: Computation, statements: list[Statement], depth: int) -> None:
+    def _fill(self, computation: Computation, statements: list[ParsedInstruction], depth: int) -> None:
         for statement in statements:
             for attribute, blocks in statement.blocks.items():
                 self._read_blocks(statement, attribute, blocks, depth + 1)
         self.builder.from_statements(computation, statements)
 
-    def _read_blocks(self, statement: Statement, attribute: str, blocks: Sequence[Block], depth: int) -> None:
+    def _read_blocks(
+        self, statement: ParsedInstruction, attribute: str, blocks: Sequence[ParsedBlock], depth: int
+    ) -> None:
         """Bodies written in place become computations of their own, before their caller; names take their place.
 
         The `depth` callers that bodies are read for stand at the end, the innermost first.
@@ -278,7 +279,7 @@ class _Reader:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
         resume = next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
-        self.builder.failed |= lost_names(scanner.text, start, scanner.pos)
+        self.builder.failed |= unreadable_names(scanner.text, start, scanner.pos)
         self._note(within(error, scanner.text, start, scanner.pos))
         return resume is not None
 

@@ -9,15 +9,15 @@ import re
 
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Span
-from hlo_cli.syntax.instruction_parser import OperandText, Statement, read_operation
+from hlo_cli.syntax.instruction_parser import ParsedInstruction, ParsedOperand, read_operation
 from hlo_cli.syntax.scanner import Scanner
 
 _NAMED = re.compile(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 
 
-def read_single_instruction(scanner: Scanner) -> list[Statement]:
+def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
     """The instruction, as the root behind one parameter for each operand that it names."""
-    statement = Statement(scanner.skip(), is_root=True)
+    statement = ParsedInstruction(scanner.skip(), is_root=True)
     if _NAMED.match(scanner.text, scanner.pos):
         scanner.accept_word("ROOT")
         statement.name = scanner.name("the name of an instruction")
@@ -26,12 +26,12 @@ def read_single_instruction(scanner: Scanner) -> list[Statement]:
     if not scanner.at_end():
         raise scanner.error("expected the end of the instruction")
     statement.name = statement.name or statement.opcode
-    parameters: dict[str, Statement] = {}
+    parameters: dict[str, ParsedInstruction] = {}
     _add_parameters(statement, parameters)
     return [*parameters.values(), statement]
 
 
-def _add_parameters(statement: Statement, parameters: dict[str, Statement]) -> None:
+def _add_parameters(statement: ParsedInstruction, parameters: dict[str, ParsedInstruction]) -> None:
     for operand in statement.operands:
         if operand.nested is not None:
             _add_parameters(operand.nested, parameters)
@@ -41,8 +41,8 @@ def _add_parameters(statement: Statement, parameters: dict[str, Statement]) -> N
             parameters[operand.name] = _parameter(operand, len(parameters))
 
 
-def _parameter(operand: OperandText, number: int) -> Statement:
-    return Statement(
+def _parameter(operand: ParsedOperand, number: int) -> ParsedInstruction:
+    return ParsedInstruction(
         operand.span.start,
         operand.name,
         shape=operand.shape or UnknownShape(),

@@ -29,7 +29,7 @@ from hlo_cli.transform.scheduling.side_effects import effects_of
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FusionDecision:
     """A rule about two instructions of the given module; the consumer of a fusion is the operation at its root."""
 
     producer: Instruction
@@ -43,19 +43,19 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
+class FusionResult:
     """A module after fusion: what was fused, step by step, and what rule keeps neighbours apart that were tried.
 
     `copies` are the names of those added to keep what is overwritten in place until its last read.
     """
 
     module: Module
-    joined: tuple[Decision, ...]
-    apart: tuple[Decision, ...]
+    joined: tuple[FusionDecision, ...]
+    apart: tuple[FusionDecision, ...]
     copies: tuple[str, ...] = ()
 
 
-def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
+def fuse(module: Module, rules: FusionRules = SHIPPED) -> FusionResult:
     """Fuse as the CPU compiler of jaxlib 0.10.2 does, or another, as the rules say.
 
     Exact for the module that stands right before that compiler's fusion pass; for any other it says what would be if
@@ -72,19 +72,20 @@ def fuse(module: Module, rules: FusionRules = SHIPPED) -> Fused:
         return _fused(desugar(module), rules)
 
 
-def _fused(module: Module, rules: FusionRules) -> Fused:
+def _fused(module: Module, rules: FusionRules) -> FusionResult:
     text = module.source.text
     names = ModuleNames(module)
     graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
     overwriting = Overwriting(module)
-    joined: list[Decision] = []
-    apart: list[Decision] = []
+    joined: list[FusionDecision] = []
+    apart: list[FusionDecision] = []
     for graph in graphs.values():
         fusion = Pass(graph, rules, names, overwriting)
         fusion.run()
-        joined += [Decision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.made]
+        joined += [FusionDecision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.made]
         apart += [
-            Decision(producer.instruction, consumer.instruction, rule) for producer, consumer, rule in fusion.apart()
+            FusionDecision(producer.instruction, consumer.instruction, rule)
+            for producer, consumer, rule in fusion.apart()
         ]
     if rules.wrap:
         running = contexts_of(module).of
@@ -94,18 +95,18 @@ def _fused(module: Module, rules: FusionRules) -> Fused:
     together = _make_together(module, graphs, names, overwriting) if rules.multi_output else ()
     made = written(module, graphs)
     kept = in_place_kept(without_uncalled(made) if rules.multi_output else made, module)
-    return Fused(kept.module, (*joined, *together), tuple(apart), kept.copies)
+    return FusionResult(kept.module, (*joined, *together), tuple(apart), kept.copies)
 
 
 def _make_together(
     module: Module, graphs: Mapping[Computation, Graph], names: ModuleNames, overwriting: Overwriting
-) -> tuple[Decision, ...]:
+) -> tuple[FusionDecision, ...]:
     """Kernels of several results; and without all that nobody needs."""
-    made: list[Decision] = []
+    made: list[FusionDecision] = []
     for graph in graphs.values():
         together = MultiOutputPass(graph, names, overwriting)
         together.run()
-        made += [Decision(one.instruction, into.instruction, rule) for one, into, rule in together.made]
+        made += [FusionDecision(one.instruction, into.instruction, rule) for one, into, rule in together.made]
     effects = effects_of(module.computations)
     for graph in graphs.values():
         without_dead(graph, effects)

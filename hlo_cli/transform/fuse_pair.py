@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.decide import Decider
+from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.ir.instruction import Instruction
@@ -89,12 +89,12 @@ def what_rule_says(module: Module, producer: str, consumer: str) -> Rule:
         return by.SEVERAL_RESULTS
     graph = graph_of(first.computation)
     nodes = {node.instruction: node for node in graph.nodes}
-    return Decider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
+    return FusionDecider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
 
 
 def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
     """The fusion of two nodes, in place of the consumer."""
-    is_output = Decider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT
+    is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT
     kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_STRONGER.index)
     behind = list(graph.behind.get(producer, ()))
     fusion = _fusion_of(graph, producer, consumer, names)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.alias_sets import aliased_places
-from hlo_cli.analysis.memory.order_independent import AnyOrder, any_order
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
 from hlo_cli.analysis.memory.overwritten import Access, Overwritten, Walk, overwritten_values
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -71,7 +71,7 @@ def in_place_kept(module: Module, given: Module) -> Kept:
     """
     if not module.is_scheduled or module is given:
         return Kept(module)
-    facts = any_order(module)
+    facts = order_independent_facts(module)
     walk = overwritten_values(facts)
     if not walk.count:
         return Kept(module)
@@ -83,19 +83,19 @@ def in_place_kept(module: Module, given: Module) -> Kept:
             return Kept(module, tuple(copies))
         if any(computation.operand_indices for computation in module.computations):
             module = desugar(module)
-            facts = any_order(module)
+            facts = order_independent_facts(module)
             walk = overwritten_values(facts)
             continue
         moved = with_readers_first(facts, new)
         if moved is not None:
-            moved_facts = any_order(moved)
+            moved_facts = order_independent_facts(moved)
             moved_walk = overwritten_values(moved_facts)
             if _new(moved_facts, moved_walk, known).count < new.count:
                 module, facts, walk = moved, moved_facts, moved_walk
                 continue
         module, names = with_copies(module, facts, list(_fixes(facts, new)))
         copies += names
-        facts = any_order(module)
+        facts = order_independent_facts(module)
         walk = overwritten_values(facts)
     late = next(iter(walk.overwritten), None)
     where = late.reader.path[-1].name if late is not None and late.reader.path else module.entry.name
@@ -106,7 +106,7 @@ def _known(given: Module) -> frozenset[Key]:
     """What the module overwrites too early as it was given."""
     if not given.is_scheduled:
         return frozenset()
-    facts = any_order(given)
+    facts = order_independent_facts(given)
     walk = overwritten_values(facts)
     return frozenset(
         (
@@ -117,7 +117,7 @@ def _known(given: Module) -> frozenset[Key]:
     )
 
 
-def _new(facts: AnyOrder, walk: Walk, known: frozenset[Key]) -> Walk:
+def _new(facts: OrderIndependentFacts, walk: Walk, known: frozenset[Key]) -> Walk:
     """What is wrong now and was not."""
     if not known:
         return walk
@@ -129,17 +129,17 @@ def _new(facts: AnyOrder, walk: Walk, known: frozenset[Key]) -> Walk:
     )
 
 
-def _key_of(facts: AnyOrder, found: Overwritten) -> Key:
+def _key_of(facts: OrderIndependentFacts, found: Overwritten) -> Key:
     reader = found.reader.end.name if found.reader.end is not None else found.reader.path[-1].name
     return "read", reader, _key_of_value(facts, found.reader.value)[1]
 
 
-def _key_of_value(facts: AnyOrder, value: int) -> Key:
+def _key_of_value(facts: OrderIndependentFacts, value: int) -> Key:
     places = facts.places
     return "fixed", f"{places.instructions[places.owner[value]].name} {places.index(value)}", ""
 
 
-def _fixes(facts: AnyOrder, walk: Walk) -> Iterable[Fix]:
+def _fixes(facts: OrderIndependentFacts, walk: Walk) -> Iterable[Fix]:
     """Which operands are to be copies, for all that is wrong."""
     for loop, elements in walk.together:
         yield from _apart(facts, loop.called_computations[0], elements)
@@ -159,7 +159,7 @@ def _fixes(facts: AnyOrder, walk: Walk) -> Iterable[Fix]:
             yield _copied(facts, each)
 
 
-def _apart(facts: AnyOrder, body: Computation, elements: Iterable[int]) -> Iterable[Fix]:
+def _apart(facts: OrderIndependentFacts, body: Computation, elements: Iterable[int]) -> Iterable[Fix]:
     """Elements that a loop carries come back as copies."""
     assert body.root is not None
     first = facts.places.first_of(body.root)
@@ -167,7 +167,7 @@ def _apart(facts: AnyOrder, body: Computation, elements: Iterable[int]) -> Itera
         yield Fix(body, None, facts.dataflow.value[first + element], None, frozenset((first + element,)))
 
 
-def _cut(facts: AnyOrder, value: int) -> Iterable[Fix]:
+def _cut(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
     """All that binds an argument or constant to what is written becomes a copy of it."""
     places, at = facts.places, facts.dataflow.value
     roots = {computation.root: computation for computation in places.base}
@@ -183,7 +183,7 @@ def _cut(facts: AnyOrder, value: int) -> Iterable[Fix]:
                 yield Fix(user.computation, user, value, user, frozenset((place,)))
 
 
-def _copied(facts: AnyOrder, found: Overwritten) -> Fix:
+def _copied(facts: OrderIndependentFacts, found: Overwritten) -> Fix:
     """The later read is of a copy, which is made before the value is overwritten."""
     reader, writer = found.reader, found.writer
     if reader.path == writer.path and reader.end is None:
@@ -201,7 +201,7 @@ def _copied(facts: AnyOrder, found: Overwritten) -> Fix:
     return Fix(caller.computation, caller, reader.value, caller, _passed_in(facts, caller, reader.value))
 
 
-def _of_itself(facts: AnyOrder, reader: Access) -> Fix:
+def _of_itself(facts: OrderIndependentFacts, reader: Access) -> Fix:
     """An instruction that writes over what it reads takes a copy, but for the operand that it works on in place."""
     instruction = reader.path[-1]
     numbers = {pair.operand_number for pair in facts.in_place.pairs(instruction)}
@@ -211,12 +211,12 @@ def _of_itself(facts: AnyOrder, reader: Access) -> Fix:
     return Fix(instruction.computation, instruction, reader.value, instruction, spared_operands=spared)
 
 
-def _holds(facts: AnyOrder, user: Instruction, number: int, value: int) -> bool:
+def _holds(facts: OrderIndependentFacts, user: Instruction, number: int, value: int) -> bool:
     place = facts.places.operand_place(user, number)
     return facts.dataflow.value[place] == value
 
 
-def _passed_in(facts: AnyOrder, caller: Instruction, value: int) -> frozenset[int]:
+def _passed_in(facts: OrderIndependentFacts, caller: Instruction, value: int) -> frozenset[int]:
     """The places of what goes into a loop that hold a value which stays the same inside."""
     places, at = facts.places, facts.dataflow.value
     if caller.opcode != "while":

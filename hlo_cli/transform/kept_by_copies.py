@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
@@ -59,7 +59,7 @@ class _Plan:
     root: dict[ShapeIndex, _Source] = field(default_factory=dict)
 
 
-def with_copies(module: Module, facts: AnyOrder, fixes: Iterable[Fix]) -> tuple[Module, list[str]]:
+def with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[Fix]) -> tuple[Module, list[str]]:
     """The module with copies, and the names of these."""
     plans: dict[Computation, _Plan] = {}
     for fix in fixes:
@@ -79,7 +79,7 @@ def with_copies(module: Module, facts: AnyOrder, fixes: Iterable[Fix]) -> tuple[
     return with_computations(module, computations, copies), added
 
 
-def _add(facts: AnyOrder, plan: _Plan, fix: Fix) -> None:
+def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
     """Plan one copy, wherever the reader takes the value."""
     places, at = facts.places, facts.dataflow.value
     root = fix.computation.root

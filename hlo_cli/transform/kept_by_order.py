@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.overwritten import Access, Walk
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -20,16 +20,16 @@ from hlo_cli.transform.scheduling.graph import stable_order
 from hlo_cli.transform.scheduling.side_effects import Effects, effects_of
 
 
-def with_readers_first(facts: AnyOrder, walk: Walk) -> Module | None:
+def with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | None:
     """The module with readers before what overwrites what they read, as far as that can be; None if it cannot.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> from hlo_cli.analysis.memory.overwritten import overwritten_values
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] negate(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = (f32[9], f32[9]) tuple(n, d) }'''
-    >>> facts = any_order(parse_module(text))
+    >>> facts = order_independent_facts(parse_module(text))
     >>> [i.name for i in with_readers_first(facts, overwritten_values(facts)).entry.instructions]
     ['a', 'i', 'b', 'u', 'n', 'd', 'r']
     """

@@ -14,7 +14,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
-from hlo_cli.analysis.matching.content import NAMING, renamed_value, what_is_said
+from hlo_cli.analysis.matching.content import NAMING, content_of, renamed_value
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.layout import default_layout
@@ -30,14 +30,14 @@ _VOLATILE_HEADER: Final = frozenset(
 _ROLES: Final = {"fusion": ("fused",), "while": ("body", "condition"), "conditional": ("branch",), "call": ("called",)}
 
 
-def normalized(module: Module, ignored: Collection[str] = ()) -> Module:
+def normalize(module: Module, ignored: Collection[str] = ()) -> Module:
     """The module with stable names, in a stable order, without metadata, schedule and what else is to be ignored.
 
     `ignored` are names of attributes, and `layout`, `tiling`, `memory_space` for these parts of shapes.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { b = s8[] parameter(1)  a = s8[] parameter(0)  ROOT x.7 = s8[] subtract(a, b) }"
-    >>> print(normalized(parse_module(text)).entry.root)
+    >>> print(normalize(parse_module(text)).entry.root)
     <subtract subtract.1>
     """
     return _Normalizing(module, frozenset(ignored)).module()
@@ -78,7 +78,7 @@ class _Normalizing:
     def _digest(self, computation: Computation) -> None:
         """What each instruction computes, as a hash that is the same in every run of Python."""
         for i in computation.instructions:
-            argument, attributes, *_ = what_is_said(i)
+            argument, attributes, *_ = content_of(i)
             indices = computation.operand_indices.get(i.index, "")
             said = f"{i.opcode} {self._shape(i.shape)} {argument.strip()} {attributes} {indices}"
             taken = b"".join([self._digests.get(operand, b"") for operand in i.operands])

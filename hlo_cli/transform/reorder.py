@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.ir.computation import Computation
@@ -20,7 +20,7 @@ from hlo_cli.ir.instruction import Attribute, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.in_place import in_place_kept
-from hlo_cli.transform.scheduling.async_latencies import Times, exposed_bytes
+from hlo_cli.transform.scheduling.async_latencies import LatencyModel, exposed_bytes
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
 from hlo_cli.transform.scheduling.executed_computations import Running
@@ -46,7 +46,7 @@ class Reordered:
     copies: tuple[str, ...] = ()
 
 
-def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Module:
+def reorder(module: Module, how: How, *, limits: Limits | None = None, times: LatencyModel | None = None) -> Module:
     """The module with a new order of every computation that runs, and with `is_scheduled=true`.
 
     - `memory`: of the orders that XLA's memory schedulers choose and of some that go further, the one with the
@@ -70,7 +70,9 @@ def reorder(module: Module, how: How, *, limits: Limits | None = None, times: Ti
     return in_place_kept(_found(module, how, limits or {}, times)[0], module).module
 
 
-def reordered(module: Module, how: How, *, limits: Limits | None = None, times: Times | None = None) -> Reordered:
+def reordered(
+    module: Module, how: How, *, limits: Limits | None = None, times: LatencyModel | None = None
+) -> Reordered:
     """The module as `reorder` has it, and what that does to the peaks.
 
     >>> from hlo_cli import parse_module
@@ -82,7 +84,7 @@ def reordered(module: Module, how: How, *, limits: Limits | None = None, times: 
     """
     new, before, after = _found(module, how, limits or {}, times)
     if before is None:
-        before = peaks_of(any_order(module), {})
+        before = peaks_of(order_independent_facts(module), {})
     kept = in_place_kept(new, module)
     if kept.module is not new:
         return Reordered(kept.module, before, _peaks(kept.module), kept.copies)
@@ -90,7 +92,9 @@ def reordered(module: Module, how: How, *, limits: Limits | None = None, times: 
 
 
 @no_garbage_collection()
-def _found(module: Module, how: How, limits: Limits, times: Times | None) -> tuple[Module, Peaks | None, Peaks | None]:
+def _found(
+    module: Module, how: How, limits: Limits, times: LatencyModel | None
+) -> tuple[Module, Peaks | None, Peaks | None]:
     """The new module, with the peaks before and after where they had to be measured."""
     running = Running(module)
     if how == "memory":
@@ -109,14 +113,14 @@ def _lower(module: Module, candidates: Iterable[Orders], before: Peaks) -> tuple
     """The first of the new orders with no higher peak, measured on the module as it will be; else as it was."""
     for orders in candidates:
         new = _with(module, orders)
-        after = peaks_of(any_order(new), {}, with_temporaries=bool(before.temporaries))
+        after = peaks_of(order_independent_facts(new), {}, with_temporaries=bool(before.temporaries))
         if is_no_worse(module, after, before):
             return new, before, after
     return _with(module, {}), before, before
 
 
 def _waiting_less(
-    module: Module, running: Running, limits: Limits, times: Times | None
+    module: Module, running: Running, limits: Limits, times: LatencyModel | None
 ) -> tuple[Module, Peaks | None, Peaks | None]:
     if not async_pairs(module).pairs:
         return _with(module, {}), None, None
@@ -139,7 +143,7 @@ def _waiting_less(
 
 
 def _peaks(module: Module) -> Peaks:
-    return peaks_of(any_order(module), {})
+    return peaks_of(order_independent_facts(module), {})
 
 
 def _with(module: Module, orders: Orders) -> Module:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Body, Graph, Node, fusible_computations, graph_of
+from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -149,7 +149,7 @@ def _wrap_scatters(graph: Graph, opened: dict[Node, list[Node]], names: ModuleNa
         begin_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
 
 
-def _order(body: Body) -> Iterator[Node]:
+def _order(body: FusionBody) -> Iterator[Node]:
     """The operations, each behind what it takes; what is overwritten in place is read before, where that can be."""
     operations = list(body.operations)
     writers = [node for node in operations if node.opcode in _IN_PLACE]

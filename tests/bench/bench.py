@@ -137,7 +137,7 @@ def memory(rounds: int) -> Iterator[Measured]:
 
 def analyses(rounds: int) -> Iterator[Measured]:
     """Time to find what fills memory, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.memory.memory_analysis import memory_of
+    from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 
     for what, text in (
         *((f"synthetic, {size} MB", _large(size)) for size in (4, 40)),
@@ -148,7 +148,7 @@ def analyses(rounds: int) -> Iterator[Measured]:
     ):
         module = parse_module(text)
         times = [
-            (_seconds(lambda: memory_of(module)), _seconds(lambda: parse_module(text)))  # noqa: B023
+            (_seconds(lambda: memory_analysis(module)), _seconds(lambda: parse_module(text)))  # noqa: B023
             for _ in range(max(2, rounds // 2))
         ]
         budget = 5.0 if what.startswith("synthetic") else None
@@ -157,8 +157,8 @@ def analyses(rounds: int) -> Iterator[Measured]:
 
 def fuse(rounds: int) -> Iterator[Measured]:
     """Time to find what is fused, and what everything costs, as a multiple of the time to read the module."""
-    from hlo_cli.analysis.cost.cost_analysis import costs_of
-    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+    from hlo_cli.analysis.cost.cost_analysis import cost_analysis
+    from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
     from hlo_cli.analysis.fusion.fusions import fusions_of
     from hlo_cli.analysis.fusion.kernels import kernels_of
 
@@ -167,8 +167,8 @@ def fuse(rounds: int) -> Iterator[Measured]:
         module = parse_module(text)
 
         def work(module: Module = module) -> object:
-            costs = costs_of(module)
-            return fusions_of(module, costs=costs), kernels_of(module), list(broken_fusion_rules(module))
+            costs = cost_analysis(module)
+            return fusions_of(module, costs=costs), kernels_of(module), list(verify_fusions(module))
 
         times = [(_seconds(work), _seconds(lambda: parse_module(text))) for _ in range(max(2, rounds // 2))]  # noqa: B023
         yield _times(f"fuse ÷ parse, synthetic, {size} MB", min(o for o, _ in times), min(t for _, t in times), 6.0)

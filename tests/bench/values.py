@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.attribute_values import read_attribute_value, read_value_text
-from hlo_cli.syntax.lines import RowReader
+from hlo_cli.syntax.lines import LineReader
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.split_attributes import split_tail
 
@@ -15,7 +15,7 @@ def with_every_value(text: str) -> Module:
     module = parse_module(text)
     rows: set[tuple[str, str]] = set()
     for computation in module.computations:
-        assert isinstance(computation.reader, RowReader), "the bench's dumps are regular"
+        assert isinstance(computation.reader, LineReader), "the bench's dumps are regular"
         opcodes = [instruction.opcode for instruction in computation.instructions]
         rows.update(zip(opcodes, computation.reader.tails(), strict=True))
     for opcode, name, value in {(opcode, *pair) for opcode, tail in rows for pair in split_tail(tail) or ()}:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import prod
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
-from hlo_cli.analysis.cost.counting import Counting, Measure
+from hlo_cli.analysis.cost.counting import CostCounter, ShapeSize
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
 
 
-def apply_body(instruction: Instruction, figures: Figures, count: Counting, times: int, *, callee: int = 0) -> None:
+def apply_body(instruction: Instruction, figures: Figures, count: CostCounter, times: int, *, callee: int = 0) -> None:
     """Add what a called computation calculates, a number of times."""
     if callee >= len(instruction.called_computations):
         return
@@ -25,7 +25,7 @@ def apply_body(instruction: Instruction, figures: Figures, count: Counting, time
             figures[name] = count.sum((figures.get(name, 0), count.times(body[name], times)))
 
 
-def reduce(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def reduce(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """The body once for every element that vanishes.
 
     >>> from hlo_cli import parse_module
@@ -41,17 +41,17 @@ def reduce(instruction: Instruction, figures: Figures, count: Counting) -> None:
     )
 
 
-def map_(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def map_(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """The body once for every element of the result."""
     apply_body(instruction, figures, count, _result(instruction, count).elements)
 
 
-def scan(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def scan(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """The body once for every element of operand 1."""
     apply_body(instruction, figures, count, count.operand(instruction, 1).elements)
 
 
-def reduce_window(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def reduce_window(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """The body for every element of the window but the first, at every place.
 
     A window that covers the whole dimension from every place is a sum that is then repeated.
@@ -65,7 +65,7 @@ def reduce_window(instruction: Instruction, figures: Figures, count: Counting) -
     apply_body(instruction, figures, count, times)
 
 
-def select_and_scatter(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def select_and_scatter(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """For every element of the source: the selection as often as the window has elements but one, then the scatter."""
     source = count.operand(instruction, 1).elements
     window = instruction.window
@@ -74,7 +74,7 @@ def select_and_scatter(instruction: Instruction, figures: Figures, count: Counti
     apply_body(instruction, figures, count, source, callee=1)
 
 
-def sort(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def sort(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """n log n comparisons of one flop, whatever the body does.
 
     >>> from hlo_cli import parse_module
@@ -88,13 +88,15 @@ def sort(instruction: Instruction, figures: Figures, count: Counting) -> None:
     figures[FLOPS] = elements * (max(elements % (1 << 64), 1) - 1).bit_length()
 
 
-def _result(instruction: Instruction, count: Counting) -> Measure:
+def _result(instruction: Instruction, count: CostCounter) -> ShapeSize:
     """The result, the first of several."""
     shape = instruction.shape
     return count.measure(shape.elements[0] if isinstance(shape, TupleShape) and shape.elements else shape)
 
 
-def _whole_dimension(instruction: Instruction, dimensions: tuple[WindowDimension, ...], result: Measure) -> int | None:
+def _whole_dimension(
+    instruction: Instruction, dimensions: tuple[WindowDimension, ...], result: ShapeSize
+) -> int | None:
     """The size of the only dimension that is reduced, if each place's window reaches all of it."""
     reduced = [d for d in dimensions if d.size != 1]
     padded = [d for d in dimensions if d.padding_low or d.padding_high]

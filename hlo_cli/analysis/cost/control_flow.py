@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Figures, operand_key
-from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.data_movement import free
 from hlo_cli.analysis.cost.library_calls import known_call
 from hlo_cli.analysis.dataflow.trip_count import trip_count
@@ -18,19 +18,19 @@ from hlo_cli.ir.instruction import Instruction
 _CALL_MARKERS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
 
 
-def call(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def call(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """All that the callee costs, and nothing of its own."""
     figures.clear()
     figures |= _callee(instruction, count, 0)
 
 
-def async_start(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def async_start(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """All that the callee costs; the update and the end cost what they hand on."""
     call(instruction, figures, count)
     figures[OPTIMAL_SECONDS] = 0
 
 
-def while_(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def while_(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """The body and the condition once, or as often as they run if the rules want that and the text tells.
 
     A loop of unknown length counts once, and then among the operations of unknown cost.
@@ -46,7 +46,7 @@ def while_(instruction: Instruction, figures: Figures, count: Counting) -> None:
         figures[UNKNOWN] = figures.get(UNKNOWN, 0) + 1
 
 
-def conditional(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def conditional(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Of every figure the largest of all branches.
 
     >>> from hlo_cli import parse_module
@@ -66,7 +66,7 @@ def conditional(instruction: Instruction, figures: Figures, count: Counting) -> 
             figures[name] = value if present < value else present
 
 
-def custom_call(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def custom_call(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Nobody knows: for XLA minus one of everything, else nothing, or what the text tells.
 
     >>> from hlo_cli import parse_module
@@ -93,6 +93,6 @@ def custom_call(instruction: Instruction, figures: Figures, count: Counting) -> 
             free(instruction, figures, count)
 
 
-def _callee(instruction: Instruction, count: Counting, number: int) -> Figures:
+def _callee(instruction: Instruction, count: CostCounter, number: int) -> Figures:
     called = instruction.called_computations
     return count.totals.get(called[number], {}) if number < len(called) else {}

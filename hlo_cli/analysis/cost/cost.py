@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 Number = int | float
-"""An exact count, or a quotient; with `Rules.float32` a float that a C++ float can hold."""
+"""An exact count, or a quotient; with `CostOptions.float32` a float that a C++ float can hold."""
 
 FLOPS: Final = "flops"
 TRANSCENDENTALS: Final = "transcendentals"
@@ -27,7 +27,7 @@ Figures = dict[str, Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CostOptions:
     """How costs are counted. The defaults give whole numbers, and nothing for what nobody knows the cost of.
 
     - `float32`: every sum is rounded as XLA rounds it, in the order in which XLA visits instructions.
@@ -41,7 +41,7 @@ class Rules:
     - `table_alignment`: a tuple's table holds four bytes an element, rounded up to this; 0 is eight bytes an element.
     - `trip_counts`: the body of a loop counts as often as it runs, where the text tells; XLA counts it once.
 
-    >>> Rules() == EXACT, XLA.float32, RUN.trip_counts
+    >>> CostOptions() == EXACT, XLA.float32, RUN.trip_counts
     (True, True, True)
     """
 
@@ -56,13 +56,13 @@ class Rules:
     trip_counts: bool = False
 
 
-EXACT: Final = Rules()
+EXACT: Final = CostOptions()
 """XLA's figures as exact numbers."""
 
-XLA: Final = Rules(float32=True, minus_one=True, wraps=True)
+XLA: Final = CostOptions(float32=True, minus_one=True, wraps=True)
 """XLA's figures to the last bit, as of jaxlib 0.10.2."""
 
-RUN: Final = Rules(packed_constants=True, known_calls=True, trip_counts=True)
+RUN: Final = CostOptions(packed_constants=True, known_calls=True, trip_counts=True)
 """The best guess at what one run costs."""
 
 

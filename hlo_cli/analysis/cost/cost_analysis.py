@@ -1,7 +1,7 @@
 """What instructions, computations and modules cost: flops, transcendentals and bytes, as XLA counts them.
 
 Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop's body once, and -1 for what it does
-not know; `Rules` say what is done instead.
+not know; `CostOptions` say what is done instead.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 
 from hlo_cli.analysis.cost.apply_ops import map_, reduce, reduce_window, scan, select_and_scatter, sort
 from hlo_cli.analysis.cost.control_flow import async_start, call, conditional, custom_call, while_
-from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, Figures, Rules, utilization_key
-from hlo_cli.analysis.cost.counting import Counting, Handler, int64
+from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, CostOptions, Figures, utilization_key
+from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
 from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, transpose, tuple_
 from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
 from hlo_cli.analysis.cost.elementwise import (
@@ -68,7 +68,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
 }
 
 
-def cost_of(instruction: Instruction, *, rules: Rules = EXACT) -> Cost:
+def cost_of(instruction: Instruction, *, rules: CostOptions = EXACT) -> Cost:
     """What one instruction costs, with the computations that it calls.
 
     >>> from hlo_cli import parse_module
@@ -79,12 +79,12 @@ def cost_of(instruction: Instruction, *, rules: Rules = EXACT) -> Cost:
 
 
 @no_garbage_collection()
-def costs_of(module: Module, *, rules: Rules = EXACT) -> Mapping[Instruction, Cost]:
+def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
     """What every instruction costs, those inside fusions and other called computations too.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
-    >>> {instruction.opcode: cost.flops for instruction, cost in costs_of(module).items()}
+    >>> {instruction.opcode: cost.flops for instruction, cost in cost_analysis(module).items()}
     {'parameter': 0, 'add': 4}
     """
     each: dict[Instruction, Figures] = {}
@@ -92,7 +92,7 @@ def costs_of(module: Module, *, rules: Rules = EXACT) -> Mapping[Instruction, Co
     return {instruction: _cost(each[instruction]) for instruction in module.instructions}
 
 
-def costs_among(instructions: Iterable[Instruction], *, rules: Rules = EXACT) -> Mapping[Instruction, Cost]:
+def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
     """What each of some instructions costs, with the computations that it calls.
 
     >>> from hlo_cli import parse_module
@@ -105,12 +105,12 @@ def costs_among(instructions: Iterable[Instruction], *, rules: Rules = EXACT) ->
     return {instruction: _cost(_figures_of(instruction, count)) for instruction in wanted}
 
 
-def computation_cost(computation: Computation, *, rules: Rules = EXACT) -> Cost:
+def computation_cost(computation: Computation, *, rules: CostOptions = EXACT) -> Cost:
     """The sum over the instructions of a computation, with all that they call."""
     return _cost(dict(_counted((computation,), rules).totals[computation]))
 
 
-def module_cost(module: Module, *, rules: Rules = EXACT) -> Cost:
+def module_cost(module: Module, *, rules: CostOptions = EXACT) -> Cost:
     """The sum over the entry computation, which is what XLA calls the cost of a module.
 
     >>> from hlo_cli import parse_module
@@ -123,10 +123,10 @@ def module_cost(module: Module, *, rules: Rules = EXACT) -> Cost:
 
 
 def _counted(
-    computations: Iterable[Computation], rules: Rules, each: dict[Instruction, Figures] | None = None
-) -> Counting:
+    computations: Iterable[Computation], rules: CostOptions, each: dict[Instruction, Figures] | None = None
+) -> CostCounter:
     """A count in which these computations, and all that they call, have their sums; `each` keeps what is summed."""
-    count = Counting(rules)
+    count = CostCounter(rules)
     for computation in callees_first(computations):
         total: Figures = {}
         for instruction in _visited(computation, rules):
@@ -138,12 +138,12 @@ def _counted(
     return count
 
 
-def _visited(computation: Computation, rules: Rules) -> Iterator[Instruction]:
+def _visited(computation: Computation, rules: CostOptions) -> Iterator[Instruction]:
     """The instructions in XLA's order where rounding depends on it, else in that of the text."""
     return post_order(computation) if rules.float32 else iter(computation.instructions)
 
 
-def _figures_of(instruction: Instruction, count: Counting) -> Figures:
+def _figures_of(instruction: Instruction, count: CostCounter) -> Figures:
     if instruction.opcode in _FREE:  # half of all instructions
         return {utilization_key(number): 1 for number in range(len(instruction.operands))}
     figures = count.defaults(instruction)
@@ -157,7 +157,7 @@ def _figures_of(instruction: Instruction, count: Counting) -> Figures:
     return count.finished(figures)
 
 
-def _leave_open(figures: Figures, rules: Rules) -> None:
+def _leave_open(figures: Figures, rules: CostOptions) -> None:
     """Figures of sizes that nobody knows: as an int64 holds them, or as unknown."""
     if not rules.wraps:
         figures.setdefault(UNKNOWN, 1)

@@ -16,9 +16,9 @@ from hlo_cli.analysis.cost.cost import (
     BYTES,
     EXACT,
     OUTPUT_BYTES,
+    CostOptions,
     Figures,
     Number,
-    Rules,
     operand_key,
     utilization_key,
 )
@@ -38,7 +38,7 @@ _EXACT_IN_FLOAT64: Final = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class ShapeSize:
     """What matters of a shape: its bytes, those of its leaves, and its elements if it is an array.
 
     A tuple's own bytes are those of its table of pointers. `wraps` says that sizes which nobody knows are XLA's -2^63,
@@ -67,23 +67,23 @@ class Measure:
 
 
 @dataclass(slots=True)
-class Counting:
+class CostCounter:
     """A count under way. `totals` holds the sums of computations, and `reads` what fusions read of their parameters.
 
     Callees are counted before their callers.
     """
 
-    rules: Rules
+    rules: CostOptions
     totals: dict[Computation, Figures] = field(default_factory=dict)
     reads: dict[Instruction, int] = field(default_factory=dict)
     _sees_unbounded: bool = False
-    _measures: dict[int, Measure] = field(default_factory=dict)
+    _measures: dict[int, ShapeSize] = field(default_factory=dict)
 
-    def measure(self, shape: Shape) -> Measure:
+    def measure(self, shape: Shape) -> ShapeSize:
         """The measure of a shape; the same object, as many instructions share one, is measured once.
 
         >>> from hlo_cli import parse_shape
-        >>> count = Counting(Rules())
+        >>> count = CostCounter(CostOptions())
         >>> count.measure(parse_shape("(f32[3,5], u4[3]{0:E(4)}, (pred[7], token[]))")).leaf_bytes
         (60, 2, 7, 0)
         """
@@ -101,12 +101,13 @@ class Counting:
             return False
         return any(each.is_unbounded for each in (self.measure(instruction.shape), *self.operands(instruction)))
 
-    def value(self, instruction: Instruction) -> Measure:
+    def value(self, instruction: Instruction) -> ShapeSize:
         """The measure of what an instruction makes.
 
         >>> from hlo_cli import parse_module
         >>> constant = parse_module("c = s4[3]{0:E(4)} constant({1, 2, 3})").entry.root
-        >>> Counting(Rules()).value(constant).bytes, Counting(Rules(packed_constants=True)).value(constant).bytes
+        >>> packed = CostCounter(CostOptions(packed_constants=True))
+        >>> CostCounter(CostOptions()).value(constant).bytes, packed.value(constant).bytes
         (3, 2)
         """
         shape = instruction.shape
@@ -114,7 +115,7 @@ class Counting:
             shape = _unpacked(shape)
         return self.measure(shape)
 
-    def operand(self, instruction: Instruction, number: int) -> Measure:
+    def operand(self, instruction: Instruction, number: int) -> ShapeSize:
         """The measure of an operand; nothing where there is none, as in broken texts."""
         if number >= len(instruction.operands):
             return NOTHING
@@ -122,7 +123,7 @@ class Counting:
             return self.measure(instruction.operand_shape(number))
         return self.value(instruction.operands[number])
 
-    def operands(self, instruction: Instruction) -> list[Measure]:
+    def operands(self, instruction: Instruction) -> list[ShapeSize]:
         """The measures of all operands."""
         return [self.operand(instruction, number) for number in range(len(instruction.operands))]
 
@@ -130,7 +131,7 @@ class Counting:
         """The sum; each step of it is rounded where the rules want it.
 
         >>> terms = (2**24, 1, 1)
-        >>> Counting(Rules()).sum(terms), Counting(Rules(float32=True)).sum(terms)
+        >>> CostCounter(CostOptions()).sum(terms), CostCounter(CostOptions(float32=True)).sum(terms)
         (16777218, 16777216.0)
         """
         if not self.rules.float32:
@@ -172,31 +173,31 @@ class Counting:
         return figures
 
 
-Handler = Callable[[Instruction, Figures, Counting], None]
+Handler = Callable[[Instruction, Figures, CostCounter], None]
 """Corrects the defaults for one kind of operation."""
 
 
-def measure(shape: Shape, rules: Rules = EXACT) -> Measure:
+def measure(shape: Shape, rules: CostOptions = EXACT) -> ShapeSize:
     """The measure of a shape; tiles and padding count only where the rules want it. What cannot be has no size.
 
     >>> from hlo_cli import parse_shape
     >>> measure(parse_shape("f32[<=3,5]{1,0:T(8,128)}")).bytes, measure(parse_shape("(f32[9], f32[])")).bytes
     (68, 16)
-    >>> measure(parse_shape("f32[3,5]{1,0:T(8,128)}"), Rules(padded=True)).bytes
+    >>> measure(parse_shape("f32[3,5]{1,0:T(8,128)}"), CostOptions(padded=True)).bytes
     4096
     """
     if isinstance(shape, TupleShape):
         leaves = tuple(_bytes(leaf, rules) for _, leaf in shape.leaves)
         is_unbounded = any(_is_unbounded(leaf) for _, leaf in shape.leaves)
-        return Measure(shape, _table_bytes(len(shape.elements), rules), leaves, 0, is_unbounded=is_unbounded)
+        return ShapeSize(shape, _table_bytes(len(shape.elements), rules), leaves, 0, is_unbounded=is_unbounded)
     array = array_of(shape)
     if array is not None and array.problem is not None:  # no array can be so
-        return Measure(shape, 0, (0,), 0)
+        return ShapeSize(shape, 0, (0,), 0)
     size, is_unbounded = _bytes(shape, rules), _is_unbounded(shape)
     elements = 0 if array is None else array.elements
     if is_unbounded and rules.wraps and array is not None:
         elements = int64(prod(array.dimensions))
-    return Measure(shape, size, (size,), elements, is_unbounded and rules.wraps, is_unbounded)
+    return ShapeSize(shape, size, (size,), elements, is_unbounded and rules.wraps, is_unbounded)
 
 
 def int64(number: int) -> int:
@@ -224,7 +225,7 @@ def _is_unbounded(leaf: Shape) -> bool:
     return array is not None and UNBOUNDED in array.dimensions
 
 
-def _table_bytes(elements: int, rules: Rules) -> int:
+def _table_bytes(elements: int, rules: CostOptions) -> int:
     if not rules.table_alignment:
         return _POINTER_BYTES * elements
     return -(-_TPU_POINTER_BYTES * elements // rules.table_alignment) * rules.table_alignment
@@ -239,7 +240,7 @@ def _unpacked(shape: Shape) -> Shape:
     return shape
 
 
-def _bytes(leaf: Shape, rules: Rules) -> int:
+def _bytes(leaf: Shape, rules: CostOptions) -> int:
     match leaf:
         case ArrayShape():
             if rules.padded:

@@ -7,24 +7,24 @@ xla/service/hlo_cost_analysis.cc.
 from __future__ import annotations
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key, output_key
-from hlo_cli.analysis.cost.counting import Counting, array_of
+from hlo_cli.analysis.cost.counting import CostCounter, array_of
 from hlo_cli.ir.instruction import Instruction
 
 
-def free(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def free(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Touches no memory and calculates nothing."""
     figures[BYTES] = figures[OUTPUT_BYTES] = 0
     for number in range(len(instruction.operands)):
         figures[operand_key(number)] = 0
 
 
-def tuple_(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def tuple_(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Writes its table of pointers, eight bytes each."""
     free(instruction, figures, count)
     figures[BYTES] = figures[OUTPUT_BYTES] = count.measure(instruction.shape).bytes
 
 
-def transpose(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def transpose(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Free where only the layout changes, as the elements stay where they are.
 
     >>> from hlo_cli import parse_module
@@ -39,14 +39,14 @@ def transpose(instruction: Instruction, figures: Figures, count: Counting) -> No
         free(instruction, figures, count)
 
 
-def infeed(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def infeed(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Writes every array of its result; reading the token costs nothing."""
     for index, leaf in instruction.shape.leaves:
         figures[output_key(index)] = count.measure(leaf).bytes
     figures[OUTPUT_BYTES] = figures[BYTES] = sum(count.measure(instruction.shape).leaf_bytes)
 
 
-def outfeed(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def outfeed(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Reads every array of its operands."""
     operands = count.operands(instruction)
     for number, operand in enumerate(operands):
@@ -56,7 +56,7 @@ def outfeed(instruction: Instruction, figures: Figures, count: Counting) -> None
     figures[BYTES] = count.sum([sum(operand.leaf_bytes) for operand in operands])
 
 
-def all_reduce(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def all_reduce(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """One flop an element, as if two replicas took part.
 
     >>> from hlo_cli import parse_module

@@ -10,7 +10,7 @@ from math import gcd, prod
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key
-from hlo_cli.analysis.cost.counting import Counting, Measure, int64
+from hlo_cli.analysis.cost.counting import CostCounter, ShapeSize, int64
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.attributes.window import Window, WindowDimension
 from hlo_cli.ir.instruction import Instruction
@@ -20,7 +20,7 @@ _UNSIGNED: Final = (1 << 64) - 1
 _FMAS_OF_A_COMPLEX_PRODUCT: Final = 4
 
 
-def dot(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def dot(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """A product and a sum for every element of the result and every place that is summed over.
 
     >>> from hlo_cli import parse_module
@@ -33,7 +33,7 @@ def dot(instruction: Instruction, figures: Figures, count: Counting) -> None:
     figures[FLOPS] = FMA_FLOPS * elements * _contracted(instruction, count.operand(instruction, 0))
 
 
-def ragged_dot(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def ragged_dot(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """As a dot whose result lacks its first dimension, then its second, for as many dimensions as there are groups."""
     dimensions = list(count.measure(instruction.shape).dimensions)
     for i in range(len(instruction.integers("rhs_group_dims"))):
@@ -41,7 +41,7 @@ def ragged_dot(instruction: Instruction, figures: Figures, count: Counting) -> N
     figures[FLOPS] = FMA_FLOPS * prod(dimensions) * _contracted(instruction, count.operand(instruction, 0))
 
 
-def convolution(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def convolution(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """A product and a sum wherever the kernel lies on an element of the input, not on padding or in a gap.
 
     >>> from hlo_cli import parse_module
@@ -55,7 +55,7 @@ def convolution(instruction: Instruction, figures: Figures, count: Counting) -> 
     figures[FLOPS] = convolution_flops(instruction, inputs, kernel, count.measure(instruction.shape))
 
 
-def convolution_flops(instruction: Instruction, inputs: Measure, kernel: Measure, result: Measure) -> int:
+def convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: ShapeSize, result: ShapeSize) -> int:
     """The flops of a convolution, or of a custom call that stands for one; 0 if its labels are missing."""
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
@@ -90,14 +90,14 @@ def valid_taps(dimension: WindowDimension, inputs: int, kernel: int, outputs: in
     return sum(_multiples(start, more[1], more[0], max(dimension.base_dilation, 1), last) for start in starts)
 
 
-def fft(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def fft(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Four products and sums for every element, times the logarithms of the lengths, rounded down; that of 0 is -1."""
     logarithms = prod((length & _UNSIGNED).bit_length() - 1 for length in instruction.integers("fft_length"))
     elements = count.operand(instruction, 0).elements
     figures[FLOPS] = FMA_FLOPS * _FMAS_OF_A_COMPLEX_PRODUCT * logarithms * elements
 
 
-def cholesky(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def cholesky(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """A third of n cubed for every matrix, of which half is read and half is written."""
     matrix = count.operand(instruction, 0)
     half = _half(matrix)
@@ -108,7 +108,7 @@ def cholesky(instruction: Instruction, figures: Figures, count: Counting) -> Non
     figures[BYTES] = count.sum((half, half))
 
 
-def triangular_solve(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def triangular_solve(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """A product and a sum for every element of the right side and every row; half of the matrix is read.
 
     XLA gives operand 0 the bytes of operand 1.
@@ -119,11 +119,11 @@ def triangular_solve(instruction: Instruction, figures: Figures, count: Counting
     figures[BYTES] = count.sum((figures[OUTPUT_BYTES], _half(matrix), right.bytes))
 
 
-def _contracted(instruction: Instruction, lhs: Measure) -> int:
+def _contracted(instruction: Instruction, lhs: ShapeSize) -> int:
     return prod(lhs.size(d) for d in instruction.integers("lhs_contracting_dims"))
 
 
-def _half(matrix: Measure) -> int | float:
+def _half(matrix: ShapeSize) -> int | float:
     """Half of the bytes; a matrix of single bytes may have a half one."""
     return matrix.bytes / 2 if matrix.bytes % 2 else matrix.bytes // 2
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
-from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ELEMENTWISE, TRANSCENDENTAL
 
 FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {"copy"}
 
 
-def one_flop_an_element(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def one_flop_an_element(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """As many flops as the result has elements.
 
     >>> from hlo_cli import parse_module
@@ -26,7 +26,7 @@ def one_flop_an_element(instruction: Instruction, figures: Figures, count: Count
     figures[FLOPS] = count.measure(instruction.shape).elements
 
 
-def one_transcendental_an_element(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def one_transcendental_an_element(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """As many transcendentals as the result has elements, in all its parts.
 
     Random numbers count as such: a generator's state is among what it makes.

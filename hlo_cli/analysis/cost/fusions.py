@@ -17,7 +17,7 @@ from hlo_cli.analysis.cost.cost import (
     output_key,
     utilization_key,
 )
-from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.slices import gather, scatter
 from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles
 from hlo_cli.analysis.dataflow.users import Users, users_of
@@ -28,7 +28,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 _MOVES: Final = {"gather": (gather, gather_in_tiles), "scatter": (scatter, scatter_in_tiles)}
 
 
-def fusion(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def fusion(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """The body's flops; bytes are the arrays of the result, larger constants, and what is read of each parameter.
 
     >>> from hlo_cli import parse_module
@@ -54,7 +54,7 @@ def fusion(instruction: Instruction, figures: Figures, count: Counting) -> None:
     figures[BYTES] = count.sum(terms)
 
 
-def _moves_slices(body: Computation, figures: Figures, count: Counting) -> bool:
+def _moves_slices(body: Computation, figures: Figures, count: CostCounter) -> bool:
     """Count a fusion by its first gather or scatter, if it has one."""
     for inner in body.instructions:
         if inner.opcode in _MOVES:
@@ -66,7 +66,7 @@ def _moves_slices(body: Computation, figures: Figures, count: Counting) -> bool:
     return False
 
 
-def _written(shape: Shape, body: Computation, figures: Figures, count: Counting) -> list[Number]:
+def _written(shape: Shape, body: Computation, figures: Figures, count: CostCounter) -> list[Number]:
     """The bytes of every array of the result; of one that is updated in place, those of the update."""
     written: list[Number] = []
     for index, leaf in shape.leaves:
@@ -90,7 +90,7 @@ def _maker(body: Computation, index: ShapeIndex) -> Instruction | None:
     return root
 
 
-def _add_up(shape: TupleShape, index: ShapeIndex, figures: Figures, count: Counting) -> Number:
+def _add_up(shape: TupleShape, index: ShapeIndex, figures: Figures, count: CostCounter) -> Number:
     """The bytes of a tuple's elements together, which stand under its own index too.
 
     A nested tuple that the body has a figure for, under the same index, keeps that.
@@ -107,7 +107,7 @@ def _add_up(shape: TupleShape, index: ShapeIndex, figures: Figures, count: Count
     return figures[name]
 
 
-def _read(body: Computation, figures: Figures, count: Counting) -> list[Number]:
+def _read(body: Computation, figures: Figures, count: CostCounter) -> list[Number]:
     """The bytes that are read of each parameter, and of each element of one that is a tuple."""
     users = users_of(body)
     read: list[Number] = []
@@ -134,7 +134,7 @@ def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruc
     return found
 
 
-def _bytes_read(value: Instruction, users: Users, count: Counting) -> int:
+def _bytes_read(value: Instruction, users: Users, count: CostCounter) -> int:
     """What the users of a value read of it: slices read what they take, most others share one reading of it all."""
     whole = count.measure(value.shape).bytes
     size, shared = 0, False
@@ -157,7 +157,7 @@ def _bytes_read(value: Instruction, users: Users, count: Counting) -> int:
     return size
 
 
-def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: Counting) -> int:
+def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: CostCounter) -> int:
     """What is read through an operand of a fusion within a fusion: for its users that slice, only what they take.
 
     That holds where the operand goes straight to the inner root.
@@ -179,7 +179,7 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: Cou
     return size
 
 
-def _taken(value: Instruction, user: Instruction, count: Counting) -> int | None:
+def _taken(value: Instruction, user: Instruction, count: CostCounter) -> int | None:
     """How much of a value is read by a user that takes a part of it; None if it reads all."""
     if user.opcode == "slice":
         return count.measure(user.shape).bytes

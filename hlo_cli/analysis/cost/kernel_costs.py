@@ -22,7 +22,7 @@ _MOST_TIMES: Final = 10**18
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class KernelCost:
     """Kernels, and what XLA's cost analysis says that they do: operations, and bytes that they read and write.
 
     `unknown` counts operations of which nobody knows what they cost; they add nothing to the flops.
@@ -33,43 +33,43 @@ class Work:
     bytes: int = 0
     unknown: int = field(default=0, repr=False)
 
-    def __add__(self, other: Work) -> Work:
-        return Work(
+    def __add__(self, other: KernelCost) -> KernelCost:
+        return KernelCost(
             self.kernels + other.kernels,
             self.flops + other.flops,
             self.bytes + other.bytes,
             self.unknown + other.unknown,
         )
 
-    def __sub__(self, other: Work) -> Work:
+    def __sub__(self, other: KernelCost) -> KernelCost:
         return self + other * -1
 
-    def __mul__(self, times: int) -> Work:
-        return Work(self.kernels * times, self.flops * times, self.bytes * times, self.unknown * times)
+    def __mul__(self, times: int) -> KernelCost:
+        return KernelCost(self.kernels * times, self.flops * times, self.bytes * times, self.unknown * times)
 
-    def __floordiv__(self, times: int) -> Work:
-        return Work(self.kernels // times, self.flops // times, self.bytes // times, self.unknown // times)
+    def __floordiv__(self, times: int) -> KernelCost:
+        return KernelCost(self.kernels // times, self.flops // times, self.bytes // times, self.unknown // times)
 
 
-def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
+def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
     """What each kernel among some instructions does when it runs once.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
     >>> works_of(entry.instructions)
-    {<add a>: Work(kernels=1, flops=2, bytes=24)}
+    {<add a>: KernelCost(kernels=1, flops=2, bytes=24)}
     """
     return {each: work_of(cost) for each, cost in costs_of_kernels(instructions).items()}
 
 
-def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, Work]:
+def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
     """What each of some instructions does, loops and calls with all that they run.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  f { a = s8[9] parameter(0) ROOT n = s8[9] not(a) }"
     >>> entry = parse_module(text + " ENTRY e { p = s8[9] parameter(0) ROOT c = s8[9] call(p), to_apply=f }").entry
     >>> works_of_all(entry.instructions)
-    {<call c>: Work(kernels=1, flops=9, bytes=18)}
+    {<call c>: KernelCost(kernels=1, flops=9, bytes=18)}
     """
     costs = costs_among((i for i in instructions if i.opcode not in NO_KERNELS or i.opcode in CONTROL_FLOW), rules=RUN)
     return {each: work_of(cost) for each, cost in costs.items()}
@@ -86,13 +86,13 @@ def costs_of_kernels(instructions: Iterable[Instruction]) -> Mapping[Instruction
     return costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN)
 
 
-def work_of(cost: Cost) -> Work:
+def work_of(cost: Cost) -> KernelCost:
     """The work of one kernel with this cost.
 
     >>> work_of(Cost({"flops": 2.0, "bytes accessed": 24}))
-    Work(kernels=1, flops=2, bytes=24)
+    KernelCost(kernels=1, flops=2, bytes=24)
     """
-    return Work(1, round(cost.flops), round(cost.bytes_accessed), cost.unknown)
+    return KernelCost(1, round(cost.flops), round(cost.bytes_accessed), cost.unknown)
 
 
 def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
@@ -101,9 +101,9 @@ def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
     A branch counts as if it were taken, and a condition as often as the body.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> times_run(memory_of(module).runs)
+    >>> times_run(memory_analysis(module).runs)
     {<computation e: 1 instructions>: 1}
     """
     times: dict[Computation, int | None] = {}
@@ -122,9 +122,9 @@ def times_counted(runs: Iterable[Run]) -> Mapping[Computation, int]:
     """How often each computation of a schedule counts in a sum: a loop whose text does not tell runs one round a time.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> times_counted(memory_of(module).runs)
+    >>> times_counted(memory_analysis(module).runs)
     {<computation e: 1 instructions>: 1}
     """
     times: dict[Computation, int] = {}

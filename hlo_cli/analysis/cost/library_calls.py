@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, TRANSCENDENTALS, Figures, operand_key
-from hlo_cli.analysis.cost.counting import Counting
+from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.instruction import Instruction
@@ -19,7 +19,7 @@ _KERNEL: Final = "tpu_custom_call"
 _FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
-def known_call(call: Instruction, count: Counting) -> Figures | None:
+def known_call(call: Instruction, count: CostCounter) -> Figures | None:
     """The figures that differ from those of an operation that reads its operands and writes its result.
 
     None where nobody knows. Scratch memory, which stands behind a library's result, is not written. The TPU compiler

@@ -13,7 +13,7 @@ from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.analysis.cost.product_type import product_type
 from hlo_cli.analysis.cost.traversal import callees_first
-from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
@@ -45,13 +45,13 @@ class Roofline:
         return max(self.compute_seconds or 0.0, self.uncached_seconds)
 
 
-def roofline(cost: Cost, throughput: Throughput, element_type: str) -> Roofline:
+def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
     """What bounds a cost on a chip that calculates in this type.
 
     `unknown` if nobody knows what a part of it costs, or how fast the chip is; `free` if it costs nothing.
 
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-    >>> v5e = throughput_of("v5e")
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> v5e = chip_spec("v5e")
     >>> roofline(Cost({"flops": 4e12, "bytes accessed": 1e9}), v5e, "bf16").bound
     'compute'
     >>> found = roofline(Cost({"flops": 1e9, "bytes accessed": 819e9}), v5e, "bf16")

@@ -10,11 +10,11 @@ from math import copysign, inf, nan
 
 from hlo_cli.analysis.cost.apply_ops import apply_body
 from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Figures, Number, operand_key, utilization_key
-from hlo_cli.analysis.cost.counting import Counting, int64
+from hlo_cli.analysis.cost.counting import CostCounter, int64
 from hlo_cli.ir.instruction import Instruction
 
 
-def slice_(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def slice_(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Reads what it writes.
 
     >>> from hlo_cli import parse_module
@@ -28,14 +28,14 @@ def slice_(instruction: Instruction, figures: Figures, count: Counting) -> None:
     figures[utilization_key(0)] = _part(result.elements, count.operand(instruction, 0).elements)
 
 
-def dynamic_slice(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def dynamic_slice(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Reads what it writes, and where it starts; of several starts only the first is in the sum, as for XLA."""
     slice_(instruction, figures, count)
     start = count.operand(instruction, 1).bytes
     figures |= {BYTES: 2 * count.measure(instruction.shape).bytes + start, operand_key(1): start}
 
 
-def dynamic_update_slice(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def dynamic_update_slice(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Reads and writes the update; the array it is put into stays where it is.
 
     >>> from hlo_cli import parse_module
@@ -57,14 +57,14 @@ def dynamic_update_slice(instruction: Instruction, figures: Figures, count: Coun
     }
 
 
-def gather(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def gather(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Reads what it writes, and the indices."""
     slice_(instruction, figures, count)
     indices = count.operand(instruction, 1).bytes
     figures |= {BYTES: 2 * count.measure(instruction.shape).bytes + indices, operand_key(1): indices}
 
 
-def scatter(instruction: Instruction, figures: Figures, count: Counting) -> None:
+def scatter(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     """Reads the updates, reads and writes as much of what they change, and reads the indices."""
     inputs = len(instruction.operands) // 2
     updates = [count.operand(instruction, inputs + 1 + i) for i in range(inputs)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import Rules
+from hlo_cli.analysis.cost.cost import CostOptions
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
@@ -20,7 +20,7 @@ TABLE_ALIGNMENT: Final[Mapping[str, int]] = MappingProxyType(
 """To how many bytes each generation rounds up the tables of tuples."""
 
 
-def tpu_rules(chip: str, *, float32: bool = False) -> Rules:
+def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
     """The rules of the compiler for this TPU; HloError for other chips.
 
     >>> from hlo_cli import parse_module
@@ -32,6 +32,6 @@ def tpu_rules(chip: str, *, float32: bool = False) -> Rules:
     name = find_chip(chip).name
     if name not in TABLE_ALIGNMENT:
         raise HloError(f"{name} is no TPU; the rules are known for {', '.join(TABLE_ALIGNMENT)}")
-    return Rules(
+    return CostOptions(
         float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=TABLE_ALIGNMENT[name]
     )

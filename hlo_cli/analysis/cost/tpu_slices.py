@@ -9,12 +9,12 @@ from dataclasses import replace
 from math import prod
 
 from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Figures, operand_key, utilization_key
-from hlo_cli.analysis.cost.counting import DEFAULT_TILE, Counting
+from hlo_cli.analysis.cost.counting import DEFAULT_TILE, CostCounter
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 
-def gather_in_tiles(inner: Instruction, figures: Figures, count: Counting) -> None:
+def gather_in_tiles(inner: Instruction, figures: Figures, count: CostCounter) -> None:
     """Correct what a fusion with a gather reads: a slice for every slot of its result.
 
     >>> from hlo_cli import parse_module
@@ -35,7 +35,7 @@ def gather_in_tiles(inner: Instruction, figures: Figures, count: Counting) -> No
     figures |= {operand_key(0): read, utilization_key(0): 1}
 
 
-def scatter_in_tiles(inner: Instruction, figures: Figures, count: Counting) -> None:
+def scatter_in_tiles(inner: Instruction, figures: Figures, count: CostCounter) -> None:
     """Correct what a fusion with a scatter reads and writes of its operand: a slice for every slot of the updates.
 
     The utilization that its computation has counts once for every element.

@@ -30,7 +30,7 @@ _BINARIES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class EmbeddedProgram:
     """A program: its kind, its bytes as they are after `packing` is undone, and their SHA-256.
 
     `version` and `producer` are those of MLIR bytecode, `operations` the kinds of operation that MLIR uses. `packing`
@@ -47,7 +47,7 @@ class Body:
 
 
 @lru_cache(maxsize=1024)
-def body_of(text: str) -> Body | None:
+def body_of(text: str) -> EmbeddedProgram | None:
     """The program that a string holds, or None if it is no program that we know.
 
     >>> from base64 import b64encode
@@ -73,25 +73,25 @@ def digest_of(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _unpacked(data: bytes, packing: str) -> Body | None:
+def _unpacked(data: bytes, packing: str) -> EmbeddedProgram | None:
     if (inflated := _inflated(data)) is not None:
         packed = f"{packing}, zlib".removeprefix(", ")
-        return _told(inflated, packed) or Body("unknown", len(inflated), digest_of(inflated), packed)
+        return _told(inflated, packed) or EmbeddedProgram("unknown", len(inflated), digest_of(inflated), packed)
     return _told(data, packing)
 
 
-def _told(data: bytes, packing: str) -> Body | None:
+def _told(data: bytes, packing: str) -> EmbeddedProgram | None:
     """What the first bytes tell."""
     size, digest = len(data), digest_of(data)
     if data.startswith(MAGIC):
         read = read_bytecode(data) or MlirBytecode(-1, "")
         version = read.version if read.version >= 0 else None
-        return Body("MLIR bytecode", size, digest, packing, version, read.producer, read.operations)
+        return EmbeddedProgram("MLIR bytecode", size, digest, packing, version, read.producer, read.operations)
     if _MODULE.match(data) is not None and b"{" in data:
-        return Body("MLIR text", size, digest, packing, operations=_operations_in(data))
+        return EmbeddedProgram("MLIR text", size, digest, packing, operations=_operations_in(data))
     for begins, kind in _BINARIES:
         if data.startswith(begins):
-            return Body(kind, size, digest, packing)
+            return EmbeddedProgram(kind, size, digest, packing)
     return None
 
 

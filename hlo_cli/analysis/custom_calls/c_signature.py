@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.custom_calls.c_names import commented, element_name, element_type
 from hlo_cli.analysis.custom_calls.call import DecodedCall
-from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer
+from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion
 
@@ -102,14 +102,14 @@ def c_function(call: DecodedCall, name: str) -> Iterator[str]:
     yield "#endif"
 
 
-def local_name(buffer: CallBuffer) -> str:
+def local_name(buffer: CustomCallBuffer) -> str:
     """What a buffer is called in the code: `in1_0` for element 0 of operand 1, `result` for all of the result."""
     if buffer.operand is None:
         return element_name("out", buffer.index) if buffer.index else "result"
     return element_name(f"in{buffer.operand}", buffer.index)
 
 
-def about(call: DecodedCall, buffer: CallBuffer) -> str:
+def about(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     """What a comment says of a buffer."""
     index = "{" + ",".join(map(str, buffer.index)) + "}" if buffer.index else ""
     use = ", temporary" if buffer.use == "temp" else ""
@@ -142,13 +142,13 @@ def _on_cpu(call: DecodedCall) -> Iterator[str]:
     yield YOUR_CODE
 
 
-def _flat(call: DecodedCall, buffer: CallBuffer) -> str:
+def _flat(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     if buffer.operand is not None:
         return f"ins[{buffer.cpu}]"
     return f"((void **)out)[{buffer.cpu}]" if isinstance(call.result, TupleShape) else "out"
 
 
-def _nested(call: DecodedCall, buffer: CallBuffer) -> str:
+def _nested(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     """The same where tuples are tables of pointers."""
     if buffer.operand is None and not isinstance(call.result, TupleShape):
         return "out"
@@ -158,7 +158,7 @@ def _nested(call: DecodedCall, buffer: CallBuffer) -> str:
     return found
 
 
-def _local(call: DecodedCall, buffer: CallBuffer, place: str) -> str:
+def _local(call: DecodedCall, buffer: CustomCallBuffer, place: str) -> str:
     constant = "const " if buffer.use == "in" else ""
     kind = f"{constant}{element_type(buffer.shape)} *"
     return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {about(call, buffer)} */"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer, call_buffers, has_nested_tuples
-from hlo_cli.analysis.custom_calls.config import Payload, payload_of
+from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer, call_buffers, has_nested_tuples
+from hlo_cli.analysis.custom_calls.config import CustomCallConfig, payload_of
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
 from hlo_cli.analysis.custom_calls.unused_results import unread_elements
 from hlo_cli.analysis.dataflow.users import Users, users_of
@@ -30,10 +30,10 @@ class DecodedCall:
     instruction: Instruction
     said: CustomCall
     target: KnownTarget
-    payload: Payload
+    payload: CustomCallConfig
     operands: tuple[Shape, ...]
     result: Shape
-    buffers: tuple[CallBuffer, ...]
+    buffers: tuple[CustomCallBuffer, ...]
 
     @property
     def is_typed(self) -> bool:
@@ -41,17 +41,17 @@ class DecodedCall:
         return self.said.api_version is CustomCallApiVersion.TYPED_FFI
 
     @property
-    def arguments(self) -> tuple[CallBuffer, ...]:
+    def arguments(self) -> tuple[CustomCallBuffer, ...]:
         """The buffers of the operands."""
         return tuple(buffer for buffer in self.buffers if buffer.operand is not None)
 
     @property
-    def results(self) -> tuple[CallBuffer, ...]:
+    def results(self) -> tuple[CustomCallBuffer, ...]:
         """The buffers of the result."""
         return tuple(buffer for buffer in self.buffers if buffer.operand is None)
 
     @property
-    def temps(self) -> tuple[CallBuffer, ...]:
+    def temps(self) -> tuple[CustomCallBuffer, ...]:
         """The elements of the result that nobody reads, and that overwrite no operand."""
         return tuple(buffer for buffer in self.buffers if buffer.use == "temp")
 
@@ -60,7 +60,7 @@ class DecodedCall:
         """Whether releases of XLA:CPU pass the buffers in different ways."""
         return has_nested_tuples(self.operands, self.result)
 
-    def value(self, buffer: CallBuffer) -> str:
+    def value(self, buffer: CustomCallBuffer) -> str:
         """The name of the operand that a buffer is of, or `result`."""
         if buffer.operand is None:
             return "result"
@@ -119,7 +119,11 @@ def _sizes(module: Module) -> Callable[[Shape], int]:
 
 
 def _decoded(
-    instruction: Instruction, said: CustomCall, payload: Payload, users: Users, bytes_of: Callable[[Shape], int]
+    instruction: Instruction,
+    said: CustomCall,
+    payload: CustomCallConfig,
+    users: Users,
+    bytes_of: Callable[[Shape], int],
 ) -> DecodedCall:
     operands = tuple(instruction.operand_shape(n) for n in range(len(instruction.operands)))
     is_start = instruction.opcode != "custom-call"

@@ -19,7 +19,7 @@ Use = Literal["in", "in, out", "out", "temp"]
 
 
 @dataclass(frozen=True, slots=True)
-class CallBuffer:
+class CustomCallBuffer:
     """One leaf of an operand or, where `operand` is None, of the result.
 
     `gpu` is its place in `buffers`, None for what has no buffer there; `cpu_path` are the places by which it is reached
@@ -50,7 +50,7 @@ def call_buffers(
     aliasing: Collection[OutputOperandAlias] = (),
     unread: Collection[ShapeIndex] = (),
     bytes_of: Callable[[Shape], int] = lambda shape: shape.padded_bytes,
-) -> tuple[CallBuffer, ...]:
+) -> tuple[CustomCallBuffer, ...]:
     """The buffers of a call: of each operand, then of the result, every leaf in pre-order.
 
     >>> from hlo_cli import parse_shape
@@ -59,7 +59,7 @@ def call_buffers(
     [(0, (0, 0), 'in'), (1, (0, 1, 0), 'in'), (2, (0, 1, 1), 'in'), (3, (0,), 'out'), (4, (1,), 'temp')]
     """
     overwritten = {(alias.operand_number, alias.operand_index) for alias in aliasing}
-    found: list[CallBuffer] = []
+    found: list[CustomCallBuffer] = []
     at: dict[tuple[int, ShapeIndex], int] = {}
     passed = 0
     for number, shape in enumerate(operands):
@@ -69,7 +69,7 @@ def call_buffers(
             gpu = passed if _is_passed(leaf) else None
             passed += gpu is not None
             path = (number, *index)
-            found.append(CallBuffer(number, index, leaf, bytes_of(leaf), gpu, path, len(found), gpu, use))
+            found.append(CustomCallBuffer(number, index, leaf, bytes_of(leaf), gpu, path, len(found), gpu, use))
     sources = {alias.output_index: at.get((alias.operand_number, alias.operand_index)) for alias in aliasing}
     arguments, leaves = passed, len(found)
     for index, leaf in result.leaves:
@@ -79,11 +79,11 @@ def call_buffers(
         passed += gpu is not None
         ffi = None if gpu is None else gpu - arguments
         place = len(found) - leaves
-        found.append(CallBuffer(None, index, leaf, bytes_of(leaf), gpu, index, place, ffi, use, shares))
+        found.append(CustomCallBuffer(None, index, leaf, bytes_of(leaf), gpu, index, place, ffi, use, shares))
     return tuple(found)
 
 
-def gpu_place(buffer: CallBuffer) -> str | None:
+def gpu_place(buffer: CustomCallBuffer) -> str | None:
     """Where a GPU's function finds a buffer.
 
     >>> gpu_place(call_buffers((), TokenShape())[0])
@@ -94,7 +94,7 @@ def gpu_place(buffer: CallBuffer) -> str | None:
     return f"buffers[{buffer.gpu}]" + ("" if buffer.is_array else " = NULL")
 
 
-def cpu_place(buffer: CallBuffer, *, nested: bool, is_tuple: bool) -> str:
+def cpu_place(buffer: CustomCallBuffer, *, nested: bool, is_tuple: bool) -> str:
     """Where a CPU's function finds a buffer: with tuples as tables of pointers, or with all leaves in one table.
 
     `is_tuple` says whether the result is a tuple; if not, `out` itself is its buffer.

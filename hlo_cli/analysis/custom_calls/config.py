@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from hlo_cli.analysis.custom_calls.body import Body, body_of, digest_of
+from hlo_cli.analysis.custom_calls.body import EmbeddedProgram, body_of, digest_of
 from hlo_cli.analysis.custom_calls.mlir_text import (
     MlirArray,
     MlirAttribute,
@@ -28,7 +28,7 @@ _GIVEN_TO_CALL = "custom_call_backend_config"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ConfigField:
     """One value of a configuration: where it stands, as `custom_call_config.body`, and the program it is, if any.
 
     `type` is the one that MLIR gives it, empty for JSON. Lists of plain values are one value.
@@ -37,7 +37,7 @@ class Field:
     path: str
     value: bool | int | float | str | None
     type: str = ""
-    body: Body | None = None
+    body: EmbeddedProgram | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -46,7 +46,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Payload:
+class CustomCallConfig:
     """The configuration of a call: its kind, its bytes, its values one by one.
 
     `attributes` are those that a typed call passes on, `opaque` the text that other calls hand to their function.
@@ -55,48 +55,48 @@ class Payload:
     kind: PayloadKind
     bytes: int = 0
     digest: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ConfigField, ...] = ()
     attributes: MlirDictionary | None = None
     opaque: str = ""
 
     @property
-    def bodies(self) -> tuple[Field, ...]:
+    def bodies(self) -> tuple[ConfigField, ...]:
         """The values that are programs."""
         return tuple(field for field in self.fields if field.body is not None)
 
 
-def payload_of(config: BackendConfig | None) -> Payload:
+def payload_of(config: BackendConfig | None) -> CustomCallConfig:
     """What a configuration holds.
 
     >>> payload_of(BackendConfig("{uplo = 76 : ui8}")).fields
-    (Field(path='uplo', value=76, type='ui8', body=None),)
+    (ConfigField(path='uplo', value=76, type='ui8', body=None),)
     >>> payload = payload_of(BackendConfig('{"a":{"b":["1","2"]},"custom_call_backend_config":{"opaque":"x"}}'))
     >>> [(field.path, field.value) for field in payload.fields], payload.opaque
     ([('a.b', '1, 2'), ('custom_call_backend_config.opaque', 'x')], 'x')
     """
-    return Payload("none") if config is None or not config.text else _read(config.text)
+    return CustomCallConfig("none") if config is None or not config.text else _read(config.text)
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> Payload:
+def _read(text: str) -> CustomCallConfig:
     config = BackendConfig(text)
     data = text.encode("utf-8", "surrogateescape")
     size, digest = len(data), digest_of(data)
     if not config.json and text.strip() == "{}":
-        return Payload("none", size, digest, attributes=MlirDictionary(()))
+        return CustomCallConfig("none", size, digest, attributes=MlirDictionary(()))
     if isinstance(config.json, Mapping):
         fields = tuple(_json_fields(config.json))
         opaque, attributes = (config.get(_GIVEN_TO_CALL, name) for name in ("opaque", "attributes"))
         dictionary = read_dictionary(attributes) if isinstance(attributes, str) else None
-        return Payload("JSON", size, digest, fields, dictionary, opaque if isinstance(opaque, str) else "")
+        return CustomCallConfig("JSON", size, digest, fields, dictionary, opaque if isinstance(opaque, str) else "")
     if (dictionary := read_dictionary(text)) is not None:
-        return Payload("MLIR dictionary", size, digest, tuple(_mlir_fields("", dictionary)), dictionary)
+        return CustomCallConfig("MLIR dictionary", size, digest, tuple(_mlir_fields("", dictionary)), dictionary)
     if (body := body_of(text)) is not None:
-        return Payload("program", size, digest, (Field("", text, body=body),), opaque=text)
-    return Payload("text" if text.isprintable() else "bytes", size, digest, opaque=text)
+        return CustomCallConfig("program", size, digest, (ConfigField("", text, body=body),), opaque=text)
+    return CustomCallConfig("text" if text.isprintable() else "bytes", size, digest, opaque=text)
 
 
-def _json_fields(config: Mapping[str, Json]) -> Iterator[Field]:
+def _json_fields(config: Mapping[str, Json]) -> Iterator[ConfigField]:
     """Every value in the order of the text, however deep it lies."""
     pending: list[tuple[str, Json]] = [("", config)]
     while pending:
@@ -108,23 +108,23 @@ def _json_fields(config: Mapping[str, Json]) -> Iterator[Field]:
             case tuple() if value and any(isinstance(each, tuple | Mapping) for each in value):
                 pending.extend(reversed([(f"{path}[{n}]", each) for n, each in enumerate(value)]))
             case tuple():
-                yield Field(path, ", ".join(map(_plain, value)))
+                yield ConfigField(path, ", ".join(map(_plain, value)))
             case Mapping():
-                yield Field(path, "")
+                yield ConfigField(path, "")
             case str():
                 yield from _text_fields(path, value)
             case _:
-                yield Field(path, value)
+                yield ConfigField(path, value)
 
 
-def _text_fields(path: str, text: str) -> Iterable[Field]:
+def _text_fields(path: str, text: str) -> Iterable[ConfigField]:
     """A text, or what it says if it is a dictionary of attributes."""
     if text.startswith("{") and (dictionary := read_dictionary(text)) is not None and dictionary.entries:
         return _mlir_fields(path, dictionary)
-    return (Field(path, text, body=body_of(text)),)
+    return (ConfigField(path, text, body=body_of(text)),)
 
 
-def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[Field]:
+def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[ConfigField]:
     """Every attribute in the order of the text, however deep it lies."""
     pending: list[tuple[str, MlirAttribute]] = [(path, dictionary)]
     while pending:
@@ -133,10 +133,10 @@ def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[Field]:
             case MlirDictionary(entries=entries):
                 pending.extend((f"{at}.{name}" if at else name, each) for name, each in reversed(entries))
             case MlirScalar(value=number, type=type_name):
-                yield Field(at, number, type_name)
+                yield ConfigField(at, number, type_name)
             case _:
                 text = str(value)
-                yield Field(at, text, _kind_of(value), body_of(text))
+                yield ConfigField(at, text, _kind_of(value), body_of(text))
 
 
 def _kind_of(attribute: MlirAttribute) -> str:

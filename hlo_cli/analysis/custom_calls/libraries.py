@@ -30,14 +30,15 @@ _EPILOGUES: Final = {
 _SCALES: Final = {"1": "one factor for each operand", "2": "a factor for each block"}
 
 
-def library_words(call: Instruction) -> tuple[tuple[str, str], ...]:
+def describe_library_call(call: Instruction) -> tuple[tuple[str, str], ...]:
     """What is computed and how, label by label; nothing for calls of no such library.
 
     >>> from hlo_cli import parse_module
     >>> dims = '"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}'
     >>> gemm = f'"gemm_backend_config":{{"alpha_real":2,"beta":1,"epilogue":"BIAS_GELU",{dims}}}'
     >>> text = f'custom-call(f32[2,3] a, f32[3,5] b), custom_call_target="__cublas$gemm", backend_config={{{gemm}}}'
-    >>> for line in library_words(parse_module(f"r = (f32[2,5], s8[9]) {text}").entry.root): print(*line, sep=": ")
+    >>> root = parse_module(f"r = (f32[2,5], s8[9]) {text}").entry.root
+    >>> for line in describe_library_call(root): print(*line, sep=": ")
     product: m 2, n 5, k 3
     computes: 2 × lhs × rhs + 1 × operand 2 + bias, then gelu
     algorithm: the library's own choice

@@ -26,7 +26,7 @@ _MOST_NODES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CallTreeNode:
     """One computation in the tree of calls, and what it calls in turn.
 
     `caller` runs it, None for the entry; `branch` numbers the branches of a conditional. `trips` says how often
@@ -37,10 +37,10 @@ class Node:
     caller: Instruction | None = None
     branch: int | None = None
     trips: int | None = None
-    children: tuple[Node, ...] = ()
+    children: tuple[CallTreeNode, ...] = ()
 
 
-def kinds_of(module: Module) -> dict[Computation, Kind]:
+def computation_kinds(module: Module) -> dict[Computation, Kind]:
     """What every computation is for, after the first instruction that calls it."""
     kinds: dict[Computation, Kind] = {module.entry: "entry"}
     for instruction in module.instructions:
@@ -50,11 +50,11 @@ def kinds_of(module: Module) -> dict[Computation, Kind]:
     return {computation: kinds.get(computation, "unused") for computation in module.computations}
 
 
-def looped_computations(module: Module) -> frozenset[Computation]:
+def loop_computations(module: Module) -> frozenset[Computation]:
     """What runs again and again: the bodies and conditions of loops, and whatever these call.
 
     >>> from hlo_cli import parse_module
-    >>> looped_computations(parse_module("r = f32[2] negate(f32[2] p)"))
+    >>> loop_computations(parse_module("r = f32[2] negate(f32[2] p)"))
     frozenset()
     """
     waiting = [called for loop in module.instructions if loop.opcode == "while" for called in loop.called_computations]
@@ -66,10 +66,10 @@ def looped_computations(module: Module) -> frozenset[Computation]:
     return frozenset(found)
 
 
-def call_tree(module: Module) -> Node:
+def call_tree(module: Module) -> CallTreeNode:
     """The entry with the loops, branches and calls below it; fused and applied computations are left out."""
     budget = iter(range(_MOST_NODES))
-    return Node(module.entry, children=tuple(_children(module.entry, budget, ())))
+    return CallTreeNode(module.entry, children=tuple(_children(module.entry, budget, ())))
 
 
 def _kind(caller: Instruction, position: int) -> Kind:
@@ -81,7 +81,9 @@ def _kind(caller: Instruction, position: int) -> Kind:
     return _KIND_OF_CALLER.get(opcode, "applied")
 
 
-def _children(computation: Computation, budget: Iterator[int], above: tuple[Computation, ...]) -> Iterator[Node]:
+def _children(
+    computation: Computation, budget: Iterator[int], above: tuple[Computation, ...]
+) -> Iterator[CallTreeNode]:
     path = (*above, computation)
     for instruction in computation.instructions:
         called = instruction.called_computations
@@ -90,13 +92,13 @@ def _children(computation: Computation, budget: Iterator[int], above: tuple[Comp
         if instruction.opcode in ("async-update", "async-done") or next(budget, None) is None:
             continue
         if kind == "branch":
-            branches = (Node(c, None, i, None, _below(c, budget, path)) for i, c in enumerate(called))
-            yield Node(None, instruction, children=tuple(branches))
+            branches = (CallTreeNode(c, None, i, None, _below(c, budget, path)) for i, c in enumerate(called))
+            yield CallTreeNode(None, instruction, children=tuple(branches))
         else:
             trips = trip_count(instruction) if kind == "body" else None
-            yield Node(called[0], instruction, None, trips, _below(called[0], budget, path))
+            yield CallTreeNode(called[0], instruction, None, trips, _below(called[0], budget, path))
 
 
-def _below(computation: Computation, budget: Iterator[int], path: tuple[Computation, ...]) -> tuple[Node, ...]:
+def _below(computation: Computation, budget: Iterator[int], path: tuple[Computation, ...]) -> tuple[CallTreeNode, ...]:
     """The children of a computation; none where it calls itself, which only broken modules do."""
     return () if computation in path else tuple(_children(computation, budget, path))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.cache import remembered
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.ir import operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -22,7 +22,7 @@ CONTROL_FLOW: Final = operations.CONTROL_FLOW | {"call-start", "call-update", "c
 
 
 @dataclass(frozen=True, slots=True)
-class Contexts:
+class ComputationContexts:
     """How computations are run, and the instructions that call each.
 
     `global` ones run instruction by instruction, reached from the entry through control flow alone; `embedded` ones
@@ -34,7 +34,7 @@ class Contexts:
     callers: Mapping[Computation, tuple[Instruction, ...]]
 
 
-def contexts_of(module: Module) -> Contexts:
+def contexts_of(module: Module) -> ComputationContexts:
     """The contexts of a module's computations.
 
     >>> from hlo_cli import parse_module
@@ -44,10 +44,10 @@ def contexts_of(module: Module) -> Contexts:
     >>> list(contexts_of(parse_module(text)).of.values())
     ['embedded', 'global']
     """
-    return remembered(_contexts, module)
+    return cached_per_module(_contexts, module)
 
 
-def _contexts(module: Module) -> Contexts:
+def _contexts(module: Module) -> ComputationContexts:
     found: dict[Computation, Context] = {module.entry: "global"}
     callers: dict[Computation, dict[Instruction, None]] = {}
     waiting = [module.entry]
@@ -61,7 +61,7 @@ def _contexts(module: Module) -> Contexts:
                     found[called] = context
                     waiting.append(called)
     ordered = {computation: found[computation] for computation in module.computations if computation in found}
-    return Contexts(ordered, {computation: tuple(calling) for computation, calling in callers.items()})
+    return ComputationContexts(ordered, {computation: tuple(calling) for computation, calling in callers.items()})
 
 
 def _context(caller: Instruction, around: Context) -> Context:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
-from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import wrapped_opcode
@@ -60,7 +60,7 @@ class _Frame:
 
 
 def flat_schedule(
-    places: Places,
+    places: Positions,
     entry: Computation,
     chains: Mapping[Instruction, AsyncChain],
     orders: Mapping[Computation, Sequence[Instruction]] | None = None,

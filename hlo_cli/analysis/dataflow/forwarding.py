@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain, has_same_arrays, is_async_end, is_async_start
-from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import FORWARDING
@@ -28,7 +28,7 @@ class Sources:
 
     __slots__ = ("_chains", "_places", "phis", "source")
 
-    def __init__(self, places: Places, chains: Mapping[Instruction, AsyncChain]) -> None:
+    def __init__(self, places: Positions, chains: Mapping[Instruction, AsyncChain]) -> None:
         self._places = places
         self._chains = chains
         self.source = list(range(len(places)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.cache import remembered
-from hlo_cli.analysis.dataflow.computation_contexts import Contexts, contexts_of
+from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
 from hlo_cli.analysis.dataflow.subshapes import Subshapes, subshapes_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -15,14 +15,14 @@ from hlo_cli.ir.shape import Shape, ShapeIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Positions:
     """The places of the computations that are not fused, in the order of the text.
 
     The places of instruction number n are `range(first[n], first[n + 1])`, one for each part of its shape in pre-order;
     `owner` leads from a place back to the number of its instruction; `text` is the module's source.
     """
 
-    contexts: Contexts
+    contexts: ComputationContexts
     base: Mapping[Computation, int]
     instructions: tuple[Instruction, ...]
     first: tuple[int, ...]
@@ -64,7 +64,7 @@ class Places:
         return self.tables[id(self.instructions[number].shape)].shapes[place - self.first[number]]
 
 
-def places_of(module: Module) -> Places:
+def places_of(module: Module) -> Positions:
     """The places of a module.
 
     >>> from hlo_cli import parse_module
@@ -73,10 +73,10 @@ def places_of(module: Module) -> Places:
     >>> places.first, places.index(3)
     ((0, 1, 4), (1,))
     """
-    return remembered(_places, module)
+    return cached_per_module(_places, module)
 
 
-def _places(module: Module) -> Places:
+def _places(module: Module) -> Positions:
     contexts = contexts_of(module)
     base: dict[Computation, int] = {}
     instructions: list[Instruction] = []
@@ -92,4 +92,4 @@ def _places(module: Module) -> Places:
             parts = tables[id(instruction.shape)] = subshapes_of(instruction.shape)
         owner.extend([number] * len(parts.indices))
         first.append(len(owner))
-    return Places(contexts, base, tuple(instructions), tuple(first), tuple(owner), tables, module.source.text)
+    return Positions(contexts, base, tuple(instructions), tuple(first), tuple(owner), tables, module.source.text)

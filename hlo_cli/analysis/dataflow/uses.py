@@ -11,7 +11,7 @@ HANDS_ON: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "async
 """Opcodes that give what they are given, or an element of it."""
 
 
-def maker_of(instruction: Instruction) -> Instruction:
+def producer_of(instruction: Instruction) -> Instruction:
     """The instruction that made a value, which others only hand on."""
     while instruction.opcode in HANDS_ON and instruction.operands:
         instruction = instruction.operands[0]

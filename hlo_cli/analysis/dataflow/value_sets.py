@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.forwarding import Sources
 from hlo_cli.analysis.dataflow.phi_graph import simplified
-from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.ir.instruction import Instruction
 
@@ -23,7 +23,7 @@ class Dataflow:
     that come from several places. `position[n]` is the place of instruction number n in its computation's post-order.
     """
 
-    places: Places
+    places: Positions
     chains: Mapping[Instruction, AsyncChain]
     value: tuple[int, ...]
     values: tuple[int, ...]
@@ -32,7 +32,7 @@ class Dataflow:
     position: tuple[int, ...]
 
 
-def dataflow_of(places: Places, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
+def dataflow_of(places: Positions, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
     """The values of a module.
 
     >>> from hlo_cli import parse_module
@@ -69,7 +69,7 @@ def _resolved(source: list[int]) -> list[int]:
     return source
 
 
-def _in_post_order(places: Places) -> tuple[tuple[int, ...], list[int]]:
+def _in_post_order(places: Positions) -> tuple[tuple[int, ...], list[int]]:
     """The post-order position of every instruction in its computation, and all places in that order."""
     position = [0] * len(places.instructions)
     ordered: list[int] = []

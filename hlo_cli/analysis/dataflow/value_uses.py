@@ -22,8 +22,8 @@ def value_at(dataflow: Dataflow, instruction: Instruction, index: ShapeIndex) ->
     """The value that stands in an instruction's result at an index; None if there is no such place.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
-    >>> facts = any_order(parse_module("ENTRY e { p = f32[] parameter(0)  ROOT t = (f32[]) tuple(p) }"))
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> facts = order_independent_facts(parse_module("ENTRY e { p = f32[] parameter(0)  ROOT t = (f32[]) tuple(p) }"))
     >>> value_at(facts.dataflow, facts.module.entry.root, (0,)), value_at(facts.dataflow, facts.module.entry.root, (1,))
     (0, None)
     """
@@ -40,11 +40,11 @@ def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
     What only hands it on is none of them, but where it is made, the root that returns it is.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> text = '''HloModule m  ENTRY e { p = f32[] parameter(0)  q = f32[] parameter(1)  t = (f32[], f32[]) tuple(p, q)
     ...   a = f32[] get-tuple-element(t), index=0  b = f32[] get-tuple-element(t), index=1
     ...   c = f32[] negate(a)  ROOT d = f32[] add(b, c) }'''
-    >>> dataflow = any_order(parse_module(text)).dataflow
+    >>> dataflow = order_independent_facts(parse_module(text)).dataflow
     >>> [uses_of_value(dataflow, value) for value in dataflow.values[:2]]
     [(<negate c>,), (<add d>,)]
     """

@@ -50,7 +50,7 @@ class Value:
 
 def values_of(module: Module) -> Iterator[Value]:
     """The arrays that a run of the module puts into memory, computation by computation."""
-    for computation in sequential_computations(module):
+    for computation in sequentially_executed(module):
         for instruction in computation.instructions:
             yield from values_made_by(instruction)
 
@@ -68,13 +68,13 @@ def values_made_by(instruction: Instruction) -> Iterator[Value]:
             yield Value(instruction, index, array)
 
 
-def sequential_computations(module: Module) -> tuple[Computation, ...]:
+def sequentially_executed(module: Module) -> tuple[Computation, ...]:
     """The computations whose instructions run one by one: the entry, and bodies of loops, branches and calls."""
     found = {module.entry: None}
     waiting = [module.entry]
     while waiting:
         for instruction in waiting.pop().instructions:
-            if runs_its_callees(instruction):
+            if executes_callees(instruction):
                 for called in instruction.called_computations:
                     if called not in found:
                         found[called] = None
@@ -82,7 +82,7 @@ def sequential_computations(module: Module) -> tuple[Computation, ...]:
     return tuple(computation for computation in module.computations if computation in found)
 
 
-def runs_its_callees(instruction: Instruction) -> bool:
+def executes_callees(instruction: Instruction) -> bool:
     """Whether the called computations are run as they stand, not fused into a kernel or applied element by element."""
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
     return opcode in RUNNERS and bool(instruction.called_computations)
@@ -97,7 +97,7 @@ def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
         case "send":
             return index == (0,)
         case opcode if opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None):
-            return index[:1] == (0,) or (index[:1] == (1,) and runs_its_callees(instruction))
+            return index[:1] == (0,) or (index[:1] == (1,) and executes_callees(instruction))
         case _:
             return False
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Body, Node
+from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 MOST_EMISSIONS: Final = 15
@@ -16,7 +16,7 @@ MOST_EMISSIONS: Final = 15
 _ASKS_ANEW: Final = frozenset("concatenate dot dynamic-update-slice pad reduce reduce-window".split())
 
 
-class Emissions:
+class EmissionCounter:
     """How often each node of a fusion is written out, kept up to date while operations join.
 
     >>> from hlo_cli import parse_module
@@ -25,7 +25,7 @@ class Emissions:
     ... ROOT r = f32[3] add(s, t) }
     ... ENTRY e { a = f32[9] parameter(0) ROOT r = f32[3] fusion(a), kind=kLoop, calls=f }'''
     >>> fusion = graph_of(parse_module(text).entry).root
-    >>> Emissions(fusion).of(fusion.operands[0])
+    >>> EmissionCounter(fusion).of(fusion.operands[0])
     2
     """
 
@@ -74,7 +74,7 @@ class Emissions:
                 known.add(node)
 
 
-def users_first(body: Body) -> list[Node]:
+def users_first(body: FusionBody) -> list[Node]:
     """The nodes of a body that the root needs, each before its operands."""
     order: list[Node] = []
     seen = {body.root}

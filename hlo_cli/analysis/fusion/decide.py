@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.code_duplication import Emissions
+from hlo_cli.analysis.fusion.code_duplication import EmissionCounter
 from hlo_cli.analysis.fusion.elements import ELEMENTWISE, is_effective_scalar, is_elementwise, reused_operands, sizes_of
 from hlo_cli.analysis.fusion.expensive_ops import is_expensive
-from hlo_cli.analysis.fusion.graph import Body, Node
+from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.analysis.fusion.in_place import in_place_rule
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
 from hlo_cli.ir.shape import ArrayShape
@@ -28,7 +28,7 @@ _CACHED_BYTES: Final = 16384
 _MOST_REDUCES: Final = 5
 
 
-class Decider:
+class FusionDecider:
     """Decides on pairs of one computation, and is told what is fused in between."""
 
     __slots__ = ("_emissions", "_reused", "_root", "_rules")
@@ -37,7 +37,7 @@ class Decider:
         self._rules = rules
         self._root = root
         self._reused: dict[Node, set[Node]] = {}
-        self._emissions: dict[Node, Emissions] = {}
+        self._emissions: dict[Node, EmissionCounter] = {}
 
     def rule(self, producer: Node, consumer: Node) -> Rule:
         """The first rule that decides about the two.
@@ -47,7 +47,7 @@ class Decider:
         >>> text = "ENTRY e { p = s8[9] parameter(0) n = s8[9] not(p) c = s8[9] copy(n) ROOT s = s8[9] sort(c) }"
         >>> graph = graph_of(parse_module(text).entry)
         >>> p, n, c, s = graph.nodes
-        >>> [Decider(by.SHIPPED, graph.root).rule(*pair).name for pair in ((p, n), (n, c), (c, s))]
+        >>> [FusionDecider(by.SHIPPED, graph.root).rule(*pair).name for pair in ((p, n), (n, c), (c, s))]
         ['not-a-loop', 'loop', 'no-loop-fusion']
         """
         return (
@@ -61,7 +61,7 @@ class Decider:
         """The producer is about to join the fusion; what comes back is for `joined`."""
         self._note_reuse(producer, fusion)
         if fusion not in self._emissions:
-            self._emissions[fusion] = Emissions(fusion)
+            self._emissions[fusion] = EmissionCounter(fusion)
         return self._emissions[fusion].leave(producer)
 
     def joined(self, clone: Node, fusion: Node, asking: set[Node]) -> None:
@@ -118,9 +118,9 @@ class Decider:
         )
         return by.LOOP if is_taking else by.NO_LOOP_FUSION
 
-    def _emissions_of(self, fusion: Node) -> Emissions:
+    def _emissions_of(self, fusion: Node) -> EmissionCounter:
         if fusion not in self._emissions:
-            self._emissions[fusion] = Emissions(fusion)
+            self._emissions[fusion] = EmissionCounter(fusion)
         return self._emissions[fusion]
 
     def _reused_by(self, consumer: Node) -> set[Node]:
@@ -143,7 +143,7 @@ def is_loop(node: Node) -> bool:
     return node.opcode in _LOOPS or (node.opcode in ("fusion", "map", "bitcast-convert") and is_elementwise(node))
 
 
-def _reduces_in(body: Body) -> int:
+def _reduces_in(body: FusionBody) -> int:
     return sum(node.opcode == "reduce" for node in body.nodes)
 
 

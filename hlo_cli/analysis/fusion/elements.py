@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.fusion.graph import Body, Node
+from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.ir import operations
 from hlo_cli.ir.shape import ArrayShape, Shape
 
@@ -85,7 +85,7 @@ def reused_operands(node: Node) -> set[Node]:
     return {operand for position, operand in enumerate(node.operands) if reuses_operand(node, position)}
 
 
-def _reused_parameters(body: Body) -> set[int]:
+def _reused_parameters(body: FusionBody) -> set[int]:
     """The parameters from which a way to the root goes through an operation that uses elements again."""
     reused: dict[Node, bool] = {body.root: False}
     waiting = [body.root]

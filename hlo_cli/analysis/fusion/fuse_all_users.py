@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.fusion.decide import Decider
+from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_effective_scalar, is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -16,7 +16,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 _MADE_OF_NOTHING: Final = frozenset(("broadcast", "iota"))
 
 
-def kept_whole(order: Sequence[Node], before: dict[Node, list[Node]], decider: Decider) -> set[Node]:
+def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], decider: FusionDecider) -> set[Node]:
     """The nodes, given in post-order, that must not be fused: they read more than they give, and not all users join.
 
     >>> from hlo_cli import parse_module
@@ -24,7 +24,7 @@ def kept_whole(order: Sequence[Node], before: dict[Node, list[Node]], decider: D
     >>> from hlo_cli.analysis.fusion.rules import SHIPPED
     >>> text = "a = s8[9] parameter(0) b = s8[9] parameter(1) c = s8[9] add(a, b) d = s8[9] not(c)"
     >>> graph = graph_of(parse_module(f"ENTRY e {{ {text} ROOT s = (s8[9], s8[9]) tuple(c, d) }}").entry)
-    >>> kept_whole(graph.post_order(), {}, Decider(SHIPPED, graph.root))
+    >>> must_materialize(graph.post_order(), {}, FusionDecider(SHIPPED, graph.root))
     {<node add c>}
     """
     paths = _Paths(order, before, decider)
@@ -42,7 +42,7 @@ class _Paths:
 
     __slots__ = ("_decider", "_known", "_reaching", "_steps", "bit", "kept")
 
-    def __init__(self, order: Sequence[Node], before: dict[Node, list[Node]], decider: Decider) -> None:
+    def __init__(self, order: Sequence[Node], before: dict[Node, list[Node]], decider: FusionDecider) -> None:
         self.kept: set[Node] = set()
         self.bit: dict[Node, int] = {}
         self._decider = decider

@@ -52,7 +52,7 @@ class Problem(NamedTuple):
     severity: Severity = "error"
 
 
-def broken_fusion_rules(module: Module) -> Iterator[Diagnostic]:
+def verify_fusions(module: Module) -> Iterator[Diagnostic]:
     """Every place at which a module breaks a rule for fusions, in the order of its text.
 
     A text with errors, or that leaves out operands, says too little to be judged. What is odd, but no error for XLA,
@@ -62,14 +62,14 @@ def broken_fusion_rules(module: Module) -> Iterator[Diagnostic]:
     >>> text = '''HloModule m  f { a = s8[9] parameter(0)  ROOT n = s8[9] not(a) }
     ... ENTRY e { p = s8[9] parameter(0)  x = s8[9] fusion(p), kind=kLoop, calls=f
     ...   ROOT y = s8[9] fusion(x), kind=kLoop, calls=f }'''
-    >>> for found in broken_fusion_rules(parse_module(text)): print(found.code, found.message)
+    >>> for found in verify_fusions(parse_module(text)): print(found.code, found.message)
     fusion-callers f is the body of y, and x calls it too
     """
     return (diagnostic for _, diagnostic in fusion_problems(module))
 
 
 def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
-    """What `broken_fusion_rules` says, each with the instruction that breaks the rule, which a proto has no text for.
+    """What `verify_fusions` says, each with the instruction that breaks the rule, which a proto has no text for.
 
     >>> from hlo_cli import parse_module
     >>> text = "f { ROOT a = s8[9] parameter(0) }  ENTRY e { ROOT x = s8[9] fusion(), kind=kLoop, calls=f }"

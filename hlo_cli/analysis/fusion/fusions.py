@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.cost.cost import EXACT, Cost, Rules
-from hlo_cli.analysis.cost.cost_analysis import costs_among, costs_of
+from hlo_cli.analysis.cost.cost import EXACT, Cost, CostOptions
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
 from hlo_cli.ir.computation import Computation
@@ -74,13 +74,13 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
     >>> [operation.opcode for operation in found.operations], found.read_bytes, found.written_bytes, found.saved_bytes
     (['negate', 'tanh'], 400, 400, 800)
     """
-    known = costs_of(module) if costs is None else costs
+    known = cost_analysis(module) if costs is None else costs
     bodies = {c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
     outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == "fusion")
     return tuple(_fusion(fusion, known) for fusion in outer if fusion.called_computations)
 
 
-def fusion_of(fusion: Instruction, *, rules: Rules = EXACT) -> Fusion:
+def fusion_of(fusion: Instruction, *, rules: CostOptions = EXACT) -> Fusion:
     """The same for one fusion, which may be inside of another; it must call a computation."""
     return _fusion(fusion, costs_among((fusion, *all_fused(fusion.called_computations[0])), rules=rules))
 

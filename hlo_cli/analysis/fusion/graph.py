@@ -38,7 +38,7 @@ class Node:
         self.shape: Shape = instruction.shape
         self.operands: list[Node] = list(operands)
         self.users: Users[Node] = Users()
-        self.body: Body | None = None
+        self.body: FusionBody | None = None
         self.kind = ""
         self.name = name or instruction.name
         self.number = -1
@@ -82,7 +82,7 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Body:
+class FusionBody:
     """What a fusion does: its nodes, among them the parameters, which stand for the fusion's operands, and the root.
 
     `computation` is the one that it was read from; None for a body that was made, or that anything was fused into.
@@ -260,7 +260,7 @@ def _aliasing_of(fusion: Instruction) -> tuple[OutputOperandAlias, ...]:
     return fusion.items_of(_ALIASING, OutputOperandAlias) if _ALIASING in fusion.raw[1] else ()
 
 
-def body_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> Body:
+def body_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> FusionBody:
     """A fused computation as nodes.
 
     >>> from hlo_cli import parse_module
@@ -271,7 +271,7 @@ def body_of(computation: Computation, around: frozenset[Computation] = frozenset
     nodes = _nodes_of(computation, around)
     assert computation.root is not None
     parameters = [nodes[parameter] for parameter in computation.parameters]
-    return Body(nodes[computation.root], dict.fromkeys(nodes.values()), parameters, computation, computation.name)
+    return FusionBody(nodes[computation.root], dict.fromkeys(nodes.values()), parameters, computation, computation.name)
 
 
 def fusible_computations(module: Module) -> Iterator[Computation]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.fusion.kernel_details import (
-    cycles_in_words,
+    format_cycles,
+    format_tiles,
     gpu_fusion_path,
-    tiles_in_words,
     triton_gemm_in_words,
 )
 from hlo_cli.analysis.hardware.target import Target
@@ -49,10 +49,10 @@ _STRATEGY: Final = "KERNEL_STRATEGY_"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class KernelBackend:
     """How a kernel is made, by whom, and what the text says of it: tiles, cycles, a library's settings.
 
-    >>> Way("library", "cuBLAS").by
+    >>> KernelBackend("library", "cuBLAS").by
     'cuBLAS'
     """
 
@@ -61,22 +61,22 @@ class Way:
     details: str = ""
 
 
-def way_of(instruction: Instruction, target: Target | None, *, is_asynchronous: bool = False) -> Way:
+def backend_of(instruction: Instruction, target: Target | None, *, is_asynchronous: bool = False) -> KernelBackend:
     """How the kernel of an operation is made on a target; unknown where nothing is compiled yet.
 
     `is_asynchronous` says that it is what an asynchronous operation runs, which sugar says by itself.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module('r = f32[2,5] custom-call(f32[2,3] a), custom_call_target="__cublas$gemm"').entry.root
-    >>> way_of(root, "gpu")
-    Way(how='library', by='cuBLAS', details='__cublas$gemm')
+    >>> backend_of(root, "gpu")
+    KernelBackend(how='library', by='cuBLAS', details='__cublas$gemm')
     """
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if target is None:
-        return Way("unknown", "?")
+        return KernelBackend("unknown", "?")
     is_moved = opcode in BLOCK_MOVES and (is_asynchronous or instruction.opcode != opcode)
     if is_moved or instruction.opcode in _TRANSFERS:
-        return Way("transfer", "DMA" if target == "tpu" else "memcpy")
+        return KernelBackend("transfer", "DMA" if target == "tpu" else "memcpy")
     if opcode in COLLECTIVES:
         return _collective(instruction, target)
     match opcode:
@@ -85,49 +85,55 @@ def way_of(instruction: Instruction, target: Target | None, *, is_asynchronous: 
         case "custom-call":
             return _custom_call(instruction, target)
     library = _OF_OPCODES.get(target, {}).get(opcode)
-    return Way("library", library) if library else Way("emitter", "XLA", cycles_in_words(instruction))
+    return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_cycles(instruction))
 
 
-def _collective(instruction: Instruction, target: Target) -> Way:
+def _collective(instruction: Instruction, target: Target) -> KernelBackend:
     config = instruction.backend_config
     strategy = str(config.get("collective_backend_config", "kernel_strategy") or "") if config is not None else ""
     if strategy.startswith(f"{_STRATEGY}TRITON"):
         shots = strategy.removeprefix(f"{_STRATEGY}TRITON_").lower().replace("_", " ").replace(" shot", "-shot")
-        return Way("Triton", "Triton", shots)
-    return Way("collective", _WIRES[target])
+        return KernelBackend("Triton", "Triton", shots)
+    return KernelBackend("collective", _WIRES[target])
 
 
-def _fusion(fusion: Instruction, target: Target) -> Way:
+def _fusion(fusion: Instruction, target: Target) -> KernelBackend:
     config = fusion.backend_config
     if config is None:
-        return Way("emitter", "XLA")
+        return KernelBackend("emitter", "XLA")
     if target == "cpu":
         kind = str(config.get("fusion_config", "kind") or "")
         library = _CPU_FUSIONS.get(kind)
-        return Way("library", library) if library else Way("emitter", "XLA", tiles_in_words(config))
+        return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_tiles(config))
     if target == "tpu":
-        return Way("emitter", "XLA", cycles_in_words(fusion))
+        return KernelBackend("emitter", "XLA", format_cycles(fusion))
     path = gpu_fusion_path(config)
     kind = str(config.get(*path, "kind") or "")
     if kind.startswith("__triton"):
-        return Way("Triton", "Triton", triton_gemm_in_words(config) or tiles_in_words(config))
+        return KernelBackend("Triton", "Triton", triton_gemm_in_words(config) or format_tiles(config))
     if kind == "__cudnn$fusion":
-        return Way("library", "cuDNN")
+        return KernelBackend("library", "cuDNN")
     if kind == "__custom_fusion":
         name = str(config.get(*path, "custom_fusion_config", "name") or "")
-        return Way("library", "CUTLASS") if name.startswith("cutlass") else Way("emitter", "XLA", name)
-    return Way("emitter", "XLA", tiles_in_words(config))
+        return (
+            KernelBackend("library", "CUTLASS") if name.startswith("cutlass") else KernelBackend("emitter", "XLA", name)
+        )
+    return KernelBackend("emitter", "XLA", format_tiles(config))
 
 
-def _custom_call(call: Instruction, target: Target) -> Way:
+def _custom_call(call: Instruction, target: Target) -> KernelBackend:
     name = call.string("custom_call_target") or ""
     if name.startswith(_CALLBACKS):
-        return Way("custom call", "Python", name)
+        return KernelBackend("custom call", "Python", name)
     if target == "tpu":
-        return Way("custom call", "Mosaic") if name == "tpu_custom_call" else Way("emitter", "XLA", name)
+        return (
+            KernelBackend("custom call", "Mosaic")
+            if name == "tpu_custom_call"
+            else KernelBackend("emitter", "XLA", name)
+        )
     if name == "__gpu$TopK":
-        return Way("emitter", "XLA", name)
+        return KernelBackend("emitter", "XLA", name)
     for prefix, library in _GPU_LIBRARIES if target == "gpu" else _CPU_LIBRARIES:
         if name.startswith(prefix):
-            return Way("Triton" if library == "Triton" else "library", library, name)
-    return Way("custom call", name)
+            return KernelBackend("Triton" if library == "Triton" else "library", library, name)
+    return KernelBackend("custom call", name)

@@ -25,13 +25,13 @@ def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
     return (_NESTED,) if config.get(_NESTED) is not None or config.get("kind") is None else ()
 
 
-def tiles_in_words(config: BackendConfig) -> str:
+def format_tiles(config: BackendConfig) -> str:
     """The tiles of each result, and how many warps and stages; or over how many threads a loop is parted.
 
     >>> block = '{"num_warps":"2","output_tiles":[{"sizes":["16","8"]}],"num_ctas":1,"num_stages":1}'
-    >>> tiles_in_words(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
+    >>> format_tiles(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
     'tiles 16×8, 2 warps, 1 stage'
-    >>> tiles_in_words(BackendConfig('{"outer_dimension_partitions":["4"]}'))
+    >>> format_tiles(BackendConfig('{"outer_dimension_partitions":["4"]}'))
     '4 partitions'
     """
     block = (*gpu_fusion_path(config), "block_level_fusion_config")
@@ -60,12 +60,12 @@ def triton_gemm_in_words(config: BackendConfig) -> str:
     return ", ".join(word for word in words if word)
 
 
-def cycles_in_words(instruction: Instruction) -> str:
+def format_cycles(instruction: Instruction) -> str:
     """What a TPU compiler estimates for an operation, and over which windows it works; nothing where it does not say.
 
     >>> from hlo_cli import parse_module
     >>> window = '{"window_config":{"estimated_cycles":"820","iteration_bounds":["4","1"]}}'
-    >>> cycles_in_words(parse_module("r = f32[2] negate(f32[2] a), backend_config=" + window).entry.root)
+    >>> format_cycles(parse_module("r = f32[2] negate(f32[2] a), backend_config=" + window).entry.root)
     '820 cycles, 4×1 windows'
     """
     cycles = estimated_cycles(instruction)

@@ -10,7 +10,7 @@ from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.fusion.kernel_backends import Way, way_of
+from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -29,13 +29,13 @@ class Kernel:
     """An operation that is launched by itself, how its kernel is made, and how often it runs, None if nobody knows."""
 
     instruction: Instruction
-    way: Way
+    backend: KernelBackend
     times: int | None = 1
 
     @property
     def is_transfer(self) -> bool:
         """Whether it only moves bytes between memories or devices, for which no kernel is needed."""
-        return self.way.how == "transfer"
+        return self.backend.how == "transfer"
 
 
 def kernels_of(module: Module) -> tuple[Kernel, ...]:
@@ -49,7 +49,7 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
     times, target = times_run_of(module), target_of(module)
     beside = {called for i in module.instructions if i.opcode == "async-start" for called in i.called_computations}
     return tuple(
-        Kernel(instruction, way_of(instruction, target, is_asynchronous=computation in beside), often)
+        Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in beside), often)
         for computation, often in times.items()
         for instruction in computation.instructions
         if is_launched(instruction)

@@ -65,7 +65,7 @@ def is_worth_sharing(operand: Node) -> bool:
     return len(operand.users) > 1 and not (operand.opcode == "constant" and is_effective_scalar(operand.shape))
 
 
-def overwrite_the_same(one: Node, other: Node) -> bool:
+def share_in_place_operand(one: Node, other: Node) -> bool:
     """Whether both write their result over the same operand."""
     written = {one.operands[number] for number, _ in in_place_operands(one)}
     return any(other.operands[number] in written for number, _ in in_place_operands(other))
@@ -76,7 +76,7 @@ def are_elements_taken(node: Node) -> bool:
     return not node.has_several_results or all(user.opcode == "get-tuple-element" for user in node.users)
 
 
-def can_be_together(fusion: Node, other: Node) -> bool:
+def can_fuse_siblings(fusion: Node, other: Node) -> bool:
     """Whether the CPU compiler makes the two together if neither needs the other."""
     return (
         fusion.opcode == "fusion"
@@ -85,5 +85,5 @@ def can_be_together(fusion: Node, other: Node) -> bool:
         and are_elements_taken(other)
         and not other.aliasing
         and result_shape(fusion) == result_shape(other)
-        and not overwrite_the_same(fusion, other)
+        and not share_in_place_operand(fusion, other)
     )

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.cost_analysis import costs_of
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import Decider
+from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
@@ -22,7 +22,7 @@ from hlo_cli.ir.module import Module
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class UnfusedPair:
     """A producer and a consumer that are kernels of their own; `saved_bytes` are those that one kernel would not move.
 
     Where the rule fuses, nothing keeps them apart but that nobody has fused them.
@@ -39,19 +39,19 @@ class Neighbours:
         return self.rule.about(self.producer.name, self.consumer.name)
 
 
-def why_not_fused(module: Module, rules: FusionRules = SHIPPED) -> tuple[Neighbours, ...]:
+def unfused_pairs(module: Module, rules: FusionRules = SHIPPED) -> tuple[UnfusedPair, ...]:
     """The pairs that could be one kernel but are two, in the order of the text.
 
     A fusion that makes a value is judged by the operation at its root, as a compiler met it.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t), dimensions={1} }"
-    >>> pair, = why_not_fused(parse_module(text))
+    >>> pair, = unfused_pairs(parse_module(text))
     >>> pair.words, pair.saved_bytes
     ('t is expensive and b reads its elements more than once', 72)
     """
     with no_garbage_collection():
-        costs = costs_of(module)
+        costs = cost_analysis(module)
         return tuple(
             pair
             for each in fusible_computations(module)
@@ -59,10 +59,10 @@ def why_not_fused(module: Module, rules: FusionRules = SHIPPED) -> tuple[Neighbo
         )
 
 
-def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[Neighbours]:
+def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[UnfusedPair]:
     taken = {node: list(node.operands) for node in graph.nodes}
     met = _as_they_met(graph)
-    decider = Decider(rules, None if graph.root is None else met[graph.root])
+    decider = FusionDecider(rules, None if graph.root is None else met[graph.root])
     for consumer, operands in taken.items():
         if consumer.opcode in NO_KERNELS:
             continue
@@ -70,7 +70,7 @@ def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) 
             if producer.opcode not in NO_KERNELS:
                 rule = _rule(decider, met[producer], _alone_if_one(consumer, met))
                 saved = _saved(producer, consumer, operands, costs)
-                yield Neighbours(producer.instruction, consumer.instruction, rule, saved)
+                yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
 
 
 def _as_they_met(graph: Graph) -> dict[Node, Node]:
@@ -87,7 +87,7 @@ def _alone_if_one(fusion: Node, met: Mapping[Node, Node]) -> Node:
     return met[fusion] if is_one else fusion
 
 
-def _rule(decider: Decider, producer: Node, consumer: Node) -> Rule:
+def _rule(decider: FusionDecider, producer: Node, consumer: Node) -> Rule:
     if not is_fusible(consumer):
         return by.CONSUMER_NOT_FUSIBLE
     if not is_fusible(producer):

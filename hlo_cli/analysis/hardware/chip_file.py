@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, Rate, Throughput
+from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, ChipSpec, Rate
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
@@ -15,7 +15,7 @@ _MOST: Final = 1e30
 _KEYS: Final = ("flops", *_WIRES, "source")
 
 
-def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, Throughput]:
+def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, ChipSpec]:
     """The chips that a TOML text tells of; HloError for what cannot be read.
 
     A table `[chip.NAME]` for each, with `flops`, a table of flops a second by element type (`f32`, `bf16`, `f8`, `s8`
@@ -47,7 +47,7 @@ def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, 
     return {throughput.chip: throughput for throughput in read}
 
 
-def _read_chip(name: str, table: object, source: str) -> Throughput:
+def _read_chip(name: str, table: object, source: str) -> ChipSpec:
     where = f"{source}: [chip.{name}]"
     if not isinstance(table, dict):
         raise HloError(f"{where} is no table")
@@ -62,7 +62,7 @@ def _read_chip(name: str, table: object, source: str) -> Throughput:
     known = _known(name)
     if known is None:
         memory = wires.get("memory") or _read_rate("memory", None, where, told)
-        return Throughput(name, rates, memory, wires.get("links"), wires.get("host"))
+        return ChipSpec(name, rates, memory, wires.get("links"), wires.get("host"))
     return replace(
         known,
         flops={**known.flops, **rates},
@@ -73,7 +73,7 @@ def _read_chip(name: str, table: object, source: str) -> Throughput:
     )
 
 
-def _known(name: str) -> Throughput | None:
+def _known(name: str) -> ChipSpec | None:
     try:
         return THROUGHPUTS[find_chip(name).name]
     except HloError:

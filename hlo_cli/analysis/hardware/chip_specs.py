@@ -14,21 +14,21 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.gpu_rates import GPUS
-from hlo_cli.analysis.hardware.rates import Rate, Throughput
+from hlo_cli.analysis.hardware.rates import ChipSpec, Rate
 from hlo_cli.analysis.hardware.tpu_rates import TPUS
 
-__all__ = ["THROUGHPUTS", "Rate", "Throughput", "throughput_of"]
+__all__ = ["THROUGHPUTS", "ChipSpec", "Rate", "chip_spec"]
 
-THROUGHPUTS: Final[Mapping[str, Throughput]] = MappingProxyType(
+THROUGHPUTS: Final[Mapping[str, ChipSpec]] = MappingProxyType(
     {each.chip: replace(each, cache_bytes=find_chip(each.chip).fast_bytes) for each in (*TPUS, *GPUS)}
 )
 """What every chip of `CHIPS` can do."""
 
 
-def throughput_of(chip: str, own: Mapping[str, Throughput] | None = None) -> Throughput:
+def chip_spec(chip: str, own: Mapping[str, ChipSpec] | None = None) -> ChipSpec:
     """The throughput of a chip, however its name is written; `own` goes before what is known here.
 
-    >>> throughput_of("TPU v5p").memory
+    >>> chip_spec("TPU v5p").memory
     Rate(per_second=2765000000000.0, source='https://docs.cloud.google.com/tpu/docs/v5p')
     """
     if own and chip in own:

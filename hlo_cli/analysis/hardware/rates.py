@@ -34,7 +34,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class ChipSpec:
     """What a chip can do in a second: flops by element type, bytes of its main memory, over its links, and to its host.
 
     What nobody publishes is None. `fastest` has products that were measured faster than the peak. `cache_bytes` can be
@@ -57,8 +57,8 @@ class Throughput:
         TPUs multiply f32 as bf16 unless more precision is asked for; `tf32`, `f32 high`, `f32 highest` and `bf16 x3`
         are products of f32 that ask for some, as `product_type` finds them.
 
-        >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-        >>> v5e, h100 = throughput_of("v5e"), throughput_of("h100")
+        >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+        >>> v5e, h100 = chip_spec("v5e"), chip_spec("h100")
         >>> v5e.flops_of("f32").per_second == v5e.flops_of("f8e5m2").per_second == 197e12
         True
         >>> h100.flops_of("f8e4m3fn").per_second, h100.flops_of("u8").per_second, h100.flops_of("c64").per_second
@@ -112,7 +112,7 @@ def products(source: str, both: float, **others: float) -> dict[str, Rate]:
     return rates_from(source, {"bf16": both, "f16": both, **others})
 
 
-def part_of(whole: Throughput, chip: str, parts: int = 2) -> Throughput:
+def part_of(whole: ChipSpec, chip: str, parts: int = 2) -> ChipSpec:
     """One of the devices that a chip consists of: each has an equal part of everything."""
 
     def share(rate: Rate | None) -> Rate | None:
@@ -120,4 +120,4 @@ def part_of(whole: Throughput, chip: str, parts: int = 2) -> Throughput:
 
     flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}
     memory = Rate(whole.memory.per_second / parts, whole.memory.source)
-    return Throughput(chip, flops, memory, share(whole.links), share(whole.host))
+    return ChipSpec(chip, flops, memory, share(whole.links), share(whole.host))

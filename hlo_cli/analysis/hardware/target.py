@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal
 
-from hlo_cli.analysis.cache import remembered
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 
@@ -55,7 +55,7 @@ def target_of(module: Module) -> Target | None:
     >>> target_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)} parameter(0) }"))
     'tpu'
     """
-    return remembered(_target, module)
+    return cached_per_module(_target, module)
 
 
 def _target(module: Module) -> Target | None:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from hlo_cli.analysis.layout.index_functions import (
+    Combined,
     Curve,
     Curves,
-    Cut,
     IntArray,
-    Joint,
-    Straight,
+    Linear,
+    Tiled,
+    broadcast_add,
     curves_of,
-    outer_sum,
     sums,
     values,
 )
@@ -48,7 +48,7 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     """
     shape = addressable(shape)
     tiling = shape.tiling
-    out = room_for(shape.sizes, tiling.slots, out)
+    out = allocate_output(shape.sizes, tiling.slots, out)
     if not out.size:
         return out
     if not out.flags.c_contiguous:
@@ -74,7 +74,7 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
     [[0, 1, 4, 5, 8], [2, 3, 6, 7, 10], [12, 13, 16, 17, 20]]
     """
     tiling, sizes = shape.tiling, shape.sizes
-    check_bits(tiling.slots, INT64)
+    check_int64(tiling.slots, INT64)
     curves = curves_of(tiling)
     if curves is None or curves.joints or not sizes:
         for start in range(0, shape.elements, size):
@@ -94,7 +94,7 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
         base = tiling.linear_index((*unravel(number, sizes[:at]), *(0,) * (len(sizes) - at)))
         for start in range(0, sizes[at], rows):
             major = values(curves.single[at], start, min(start + rows, sizes[at]), INT64)
-            yield outer_sum(major + base, within)
+            yield broadcast_add(major + base, within)
 
 
 def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
@@ -112,8 +112,8 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
     if rows.ndim < 1 or rows.shape[-1] != shape.rank:
         last = rows.shape[-1] if rows.ndim else "no"
         raise HloError(f"an index into {shape} has {shape.rank} numbers, the array of indices has {last} in a row")
-    check_bits(shape.tiling.slots, INT64)
-    lookup = Lookup(shape, rows.size)
+    check_int64(shape.tiling.slots, INT64)
+    lookup = AddressLookup(shape, rows.size)
     flat = rows.reshape(prod(rows.shape[:-1]), shape.rank)
     found = np.empty(len(flat), np.int64)
     for start in range(0, len(flat), BLOCK):
@@ -122,7 +122,7 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
     return found.reshape(rows.shape[:-1])
 
 
-class Lookup:
+class AddressLookup:
     """Finds the linear indices of any elements by tables along the dimensions, made once."""
 
     def __init__(self, shape: ArrayShape, count: int) -> None:
@@ -140,7 +140,7 @@ class Lookup:
             return self._tiling.linear_index(tuple(self._inside(column, d) for d, column in enumerate(columns)))
         found: Any = 0
         for dimension, (curve, column, size) in enumerate(zip(curves.single, columns, sizes, strict=True)):
-            if isinstance(curve, Cut) and size <= self._longest:
+            if isinstance(curve, Tiled) and size <= self._longest:
                 try:
                     found = self._table(curve, size)[column] + found
                 except IndexError:
@@ -157,9 +157,9 @@ class Lookup:
 
     def _along(self, curve: Curve, column: IntArray, size: int) -> IntArray:
         match curve:
-            case Straight(step=step):
+            case Linear(step=step):
                 return column * step
-            case Cut(size=tile) if size > self._longest and tile < size:
+            case Tiled(size=tile) if size > self._longest and tile < size:
                 which = column // tile
                 there = self._along(curve.where, column - which * tile, tile)
                 return self._along(curve.which, which, -(-size // tile)) + there
@@ -185,18 +185,18 @@ class Lookup:
         return out_of_range(self._shape, dimension, int(column[np.argmax((column >= size) | (column < -size))]))
 
 
-def room_for(sizes: tuple[int, ...], slots: int, out: IntArray | None) -> IntArray:
+def allocate_output(sizes: tuple[int, ...], slots: int, out: IntArray | None) -> IntArray:
     """An array for numbers below `slots`: `out` if it fits, else a new one."""
     if out is None:
-        check_bits(slots, INT64)
+        check_int64(slots, INT64)
         return np.empty(sizes, np.int64)
     if out.shape != sizes:
         raise HloError(f"out has the sizes {list(out.shape)}, not {list(sizes)}")
-    check_bits(slots, out.dtype)
+    check_int64(slots, out.dtype)
     return out
 
 
-def check_bits(slots: int, dtype: np.dtype[Any]) -> None:
+def check_int64(slots: int, dtype: np.dtype[Any]) -> None:
     """HloError if the last of so many slots has a number that the type cannot hold."""
     if not np.issubdtype(dtype, np.integer):
         raise HloError(f"linear indices are whole numbers, which {dtype} is not for")
@@ -214,16 +214,16 @@ def _axes(curves: Curves, sizes: tuple[int, ...]) -> list[tuple[Curve, int, int]
     for joint in sorted(curves.joints, key=_dimensions, reverse=True):
         dimensions = _dimensions(joint)
         first, end = dimensions[0], dimensions[-1] + 1
-        steps = [Straight(prod(sizes[d + 1 : end])) for d in dimensions]
-        alone = end <= done and all(curves.single[d] == Straight(0) for d in dimensions)
+        steps = [Linear(prod(sizes[d + 1 : end])) for d in dimensions]
+        alone = end <= done and all(curves.single[d] == Linear(0) for d in dimensions)
         if [joint.inner[d] for d in dimensions] != steps or len(dimensions) != end - first or not alone:
             return None
         axes[first:end] = [(joint.curve, 0, prod(sizes[first:end]))]
         done = first
-    return axes or [(Straight(0), 0, 1)]
+    return axes or [(Linear(0), 0, 1)]
 
 
-def _dimensions(joint: Joint) -> list[int]:
+def _dimensions(joint: Combined) -> list[int]:
     return [d for d, curve in enumerate(joint.inner) if curve is not None]
 
 
@@ -244,7 +244,7 @@ def _add_up(curves: Curves, sizes: tuple[int, ...], out: IntArray) -> None:
                 position = position + along(dimension, curve)
         out += np.take(values(joint.curve, 0, joint.size, out.dtype), position)
     for dimension, curve in enumerate(curves.single):
-        if curve != Straight(0):
+        if curve != Linear(0):
             out += along(dimension, curve)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class InTile:
+class TilePosition:
     """Where an element lies at one level of tiling: in which tile of how many, and where in a tile of which sizes.
 
     `number` counts the tiles of the whole array at this level in the order of memory, `position` the slots in one.
@@ -35,7 +35,7 @@ class InTile:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ElementPosition:
     """Where an element lies: its slot counted in elements, its first bit, and its tile at each level of tiling.
 
     `bit_offset` counts from the start of the buffer, the sizes that `M(n)` puts in front included.
@@ -44,7 +44,7 @@ class Place:
     index: Index
     linear_index: Any
     bit_offset: Any
-    tiles: tuple[InTile, ...]
+    tiles: tuple[TilePosition, ...]
 
     @property
     def byte_offset(self) -> Any:
@@ -52,13 +52,13 @@ class Place:
         return self.bit_offset // 8
 
 
-def place_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None) -> Place:
+def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None) -> ElementPosition:
     """Where the element at `index` lies; coordinates are ints or arrays, and must be in range.
 
     `element_bits` replaces the bits of an element that the shape has.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> place = place_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), (37, 5))
+    >>> place = position_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), (37, 5))
     >>> place.linear_index, place.byte_offset, [(tile.which, tile.where) for tile in place.tiles]
     (4619, 9238, [((4, 0), (5, 5)), ((2, 5), (1, 0))])
     """
@@ -71,7 +71,7 @@ def place_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None
             after, count = step.bounds(bounds), len(step.sizes)
             at = len(after) - count
             tiles.append(
-                InTile(
+                TilePosition(
                     inside[at - count : at],
                     after[at - count : at],
                     inside[at:],
@@ -82,7 +82,9 @@ def place_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None
             )
     linear = ravel(inside, tiling.physical)
     bits = shape.element_bits if element_bits is None else element_bits
-    return Place(index, linear, linear * bits + 8 * shape.layout.dynamic_shape_metadata_prefix_bytes, tuple(tiles))
+    return ElementPosition(
+        index, linear, linear * bits + 8 * shape.layout.dynamic_shape_metadata_prefix_bytes, tuple(tiles)
+    )
 
 
 @overload

@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Renaming:
+class BitcastSteps:
     """How the indices of the same bytes correspond.
 
     A "reshape and transpose" is a reshape to `factors`, a transpose of them in `order`, and a reshape to the result.
@@ -38,22 +38,22 @@ class Renaming:
     order: tuple[int, ...] = ()
 
 
-def renaming_of(before: ArrayShape, after: ArrayShape) -> Renaming | None:
+def renaming_of(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
     """As what the same bytes can be read; None if the elements do not lie in the same slots in any such way.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> renaming_of(parse_shape("f32[8,16]{1,0}"), parse_shape("f32[16,8]{0,1}"))
-    Renaming(kind='transpose', factors=(8, 16), order=(1, 0))
+    BitcastSteps(kind='transpose', factors=(8, 16), order=(1, 0))
     >>> renaming_of(parse_shape("f32[64,256]{1,0:T(8,128)}"), parse_shape("f32[8,2,8,128]{3,2,1,0}"))
-    Renaming(kind='reshape and transpose', factors=(8, 8, 2, 128), order=(0, 2, 1, 3))
+    BitcastSteps(kind='reshape and transpose', factors=(8, 8, 2, 128), order=(0, 2, 1, 3))
     """
     if before.elements != after.elements or before.element_bits != after.element_bits:
         return None
     if _agree(before, after):
-        return Renaming("identity" if before.sizes == after.sizes else "reshape", before.sizes)
+        return BitcastSteps("identity" if before.sizes == after.sizes else "reshape", before.sizes)
     order = _order_between(before, after)
     if order is not None and _agree(permuted(before, order), after):
-        return Renaming("transpose", before.sizes, order)
+        return BitcastSteps("transpose", before.sizes, order)
     first, second = (shape.layout.minor_to_major[::-1] for shape in (before, after))
     if _agree(permuted(before, first), permuted(after, second)):
         return _between_memories(before, after)
@@ -76,13 +76,13 @@ def permuted(shape: ArrayShape, order: Sequence[int]) -> ArrayShape:
     )
 
 
-def _between_memories(before: ArrayShape, after: ArrayShape) -> Renaming:
+def _between_memories(before: ArrayShape, after: ArrayShape) -> BitcastSteps:
     """Both arrays in the order of memory are one array: a reshape between two transposes."""
     refined = _refined(before, after)
-    return refined if refined is not None else Renaming("transpose and reshape", before.sizes)
+    return refined if refined is not None else BitcastSteps("transpose and reshape", before.sizes)
 
 
-def _refined(before: ArrayShape, after: ArrayShape) -> Renaming | None:
+def _refined(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
     """The factors into which both arrays fall where neither is padded: memory is the same row of digits for both."""
     ours, theirs = digits_of(before), digits_of(after)
     if ours is None or theirs is None:
@@ -96,7 +96,7 @@ def _refined(before: ArrayShape, after: ArrayShape) -> Renaming | None:
     by_ours = sorted(factors, key=itemgetter(1), reverse=True)
     by_theirs = sorted(factors, key=itemgetter(2), reverse=True)
     order = tuple(by_ours.index(factor) for factor in by_theirs)
-    return Renaming("reshape and transpose", *_merged([size for size, _, _ in by_ours], order))
+    return BitcastSteps("reshape and transpose", *_merged([size for size, _, _ in by_ours], order))
 
 
 def _weight(digits: Sequence[Digit], place: int) -> int:

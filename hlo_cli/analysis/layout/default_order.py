@@ -35,7 +35,7 @@ _MOST_PERMUTED: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
-class PricedOrder:
+class OrderCost:
     """The default layout of an array for one order of its dimensions, and the bytes that it takes.
 
     `is_normal` if all but the two most minor dimensions are in row-major order; those orders stand for the others.
@@ -75,7 +75,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     return _normal(min(permutations(row_major, 2), key=cost), row_major)
 
 
-def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[PricedOrder, ...]:
+def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderCost, ...]:
     """Every order of the dimensions with its default tiles and bytes; from rank 8 only the normal ones.
 
     Normal orders come first, then those that take least, then those nearest to row-major.
@@ -87,7 +87,7 @@ def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[Priced
     return tuple(sorted(_priced(shape, generation), key=lambda each: (not each.is_normal, each.padded_bytes)))
 
 
-def _priced(shape: ArrayShape, generation: str) -> Iterator[PricedOrder]:
+def _priced(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
     row_major = tuple(range(shape.rank))[::-1]
     for pair in permutations(row_major, min(shape.rank, 2)):
         normal = _normal(pair, row_major)
@@ -95,7 +95,7 @@ def _priced(shape: ArrayShape, generation: str) -> Iterator[PricedOrder]:
         padded_bytes = replace(shape, layout=layout).padded_bytes
         rest = normal[2:]
         for major in permutations(rest) if shape.rank <= _MOST_PERMUTED else (rest,):
-            yield PricedOrder(replace(layout, minor_to_major=pair + major), padded_bytes, major == rest)
+            yield OrderCost(replace(layout, minor_to_major=pair + major), padded_bytes, major == rest)
 
 
 def _normal(pair: Order, row_major: Order) -> Order:

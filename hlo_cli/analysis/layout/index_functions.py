@@ -25,14 +25,14 @@ _LONG = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
-class Straight:
+class Linear:
     """Neighbours lie `step` slots apart."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Tiled:
     """Position x lies at `which(x // size) + where(x % size)`."""
 
     size: int
@@ -40,12 +40,12 @@ class Cut:
     where: Curve
 
 
-Curve: TypeAlias = "Straight | Cut"
+Curve: TypeAlias = "Linear | Tiled"
 Inner: TypeAlias = "tuple[Curve | None, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class Combined:
     """Dimensions that bend together: `curve` taken at the sum of a straight or cut curve for each of them."""
 
     curve: Curve
@@ -58,7 +58,7 @@ class Curves:
     """The address as a sum: one curve for each dimension of the array, and joints of several."""
 
     single: tuple[Curve, ...]
-    joints: tuple[Joint, ...] = ()
+    joints: tuple[Combined, ...] = ()
 
 
 def curves_of(tiling: Tiling) -> Curves | None:
@@ -68,12 +68,12 @@ def curves_of(tiling: Tiling) -> Curves | None:
 
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> curves_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling).single[0]
-    Cut(size=2, which=Straight(step=12), where=Straight(step=2))
+    Tiled(size=2, which=Linear(step=12), where=Linear(step=2))
     """
     steps: list[int] = [1]
     for size in reversed(tiling.physical[1:]):
         steps.append(steps[-1] * max(size, 1))
-    found = Curves(tuple(Straight(step) for step in reversed(steps[: len(tiling.physical)])))
+    found = Curves(tuple(Linear(step) for step in reversed(steps[: len(tiling.physical)])))
     for step, bounds in zip(reversed(tiling.steps), tiling.bounds[-2::-1], strict=True):
         before = _before(step, bounds, found)
         if before is None:
@@ -98,8 +98,8 @@ def _before(step: Permute | Extend | Combine | Split, bounds: tuple[int, ...], a
 
 def _renamed(after: Curves, rename: Callable[[Inner], Inner]) -> Curves:
     joints = ((joint, rename(joint.inner)) for joint in after.joints)
-    single = tuple(curve or Straight(0) for curve in rename(after.single))
-    return Curves(single, tuple(Joint(joint.curve, joint.size, inner) for joint, inner in joints if any(inner)))
+    single = tuple(curve or Linear(0) for curve in rename(after.single))
+    return Curves(single, tuple(Combined(joint.curve, joint.size, inner) for joint, inner in joints if any(inner)))
 
 
 def _uncut(curves: Inner, sizes: tuple[int, ...], rank: int) -> Inner:
@@ -112,41 +112,41 @@ def _unfolded(after: Curves, at: int, bounds: tuple[int, ...]) -> Curves | None:
     minor = bounds[at + 1]
     joints = []
     for joint in after.joints:
-        if isinstance(joint.inner[at], Cut):
+        if isinstance(joint.inner[at], Tiled):
             return None
-        joints.append(Joint(joint.curve, joint.size, _in_two(joint.inner, at, minor)))
+        joints.append(Combined(joint.curve, joint.size, _in_two(joint.inner, at, minor)))
     folded = after.single[at]
-    if isinstance(folded, Straight):
+    if isinstance(folded, Linear):
         here = (folded.step * minor, folded.step)
     else:
         here = (0, 0)
-        alone: Inner = (*(None,) * at, Straight(1), *(None,) * (len(bounds) - at - 2))
-        joints.append(Joint(folded, bounds[at] * minor, _in_two(alone, at, minor)))
-    single = (*after.single[:at], *map(Straight, here), *after.single[at + 1 :])
+        alone: Inner = (*(None,) * at, Linear(1), *(None,) * (len(bounds) - at - 2))
+        joints.append(Combined(folded, bounds[at] * minor, _in_two(alone, at, minor)))
+    single = (*after.single[:at], *map(Linear, here), *after.single[at + 1 :])
     return Curves(single, tuple(joints))
 
 
 def _in_two(inner: Inner, at: int, minor: int) -> Inner:
     straight = inner[at]
-    pair = (Straight(straight.step * minor), straight) if isinstance(straight, Straight) else (None, None)
+    pair = (Linear(straight.step * minor), straight) if isinstance(straight, Linear) else (None, None)
     return (*inner[:at], *pair, *inner[at + 1 :])
 
 
 def _cut(size: int, which: Curve | None, where: Curve | None) -> Curve | None:
     if which is None and where is None:
         return None
-    which, where = which or Straight(0), where or Straight(0)
+    which, where = which or Linear(0), where or Linear(0)
     if size == 1:
         return which
-    if isinstance(which, Straight) and isinstance(where, Straight) and which.step == where.step * size:
+    if isinstance(which, Linear) and isinstance(where, Linear) and which.step == where.step * size:
         return where
-    return Cut(size, which, where)
+    return Tiled(size, which, where)
 
 
 def values(curve: Curve, start: int, stop: int, dtype: np.dtype[Any], out: IntArray | None = None) -> IntArray:
     """The curve at the positions from `start` up to `stop`: one addition for each, no division; into `out` if given.
 
-    >>> values(Cut(2, Straight(12), Straight(2)), 0, 5, np.dtype(np.int64)).tolist()
+    >>> values(Tiled(2, Linear(12), Linear(2)), 0, 5, np.dtype(np.int64)).tolist()
     [0, 2, 12, 14, 24]
     """
     if out is None:
@@ -154,12 +154,12 @@ def values(curve: Curve, start: int, stop: int, dtype: np.dtype[Any], out: IntAr
     match curve:
         case _ if stop <= start:
             pass
-        case Straight(step=step):
+        case Linear(step=step):
             out[:] = np.arange(start * step, stop * step, step, dtype=dtype) if step else 0
-        case Cut(size=size, which=Straight(step=step)) if size < _LONG and stop - start > 2 * _LONG:
+        case Tiled(size=size, which=Linear(step=step)) if size < _LONG and stop - start > 2 * _LONG:
             times = -(-_LONG // size)  # straight over tiles: as well over several at a time
-            values(Cut(size * times, Straight(step * times), curve), start, stop, dtype, out)
-        case Cut(size=size, which=which, where=where):
+            values(Tiled(size * times, Linear(step * times), curve), start, stop, dtype, out)
+        case Tiled(size=size, which=which, where=where):
             head = min(-(-start // size) * size, stop)  # up to the first whole tile, and below from the last one
             tail = max(stop // size * size, head)
             for begin, end in ((start, head), (tail, stop)):
@@ -170,14 +170,14 @@ def values(curve: Curve, start: int, stop: int, dtype: np.dtype[Any], out: IntAr
                     part += values(which, tile, tile + 1, dtype)
             if head < tail:
                 tiles = values(which, head // size, tail // size, dtype)
-                outer_sum(tiles, values(where, 0, size, dtype), out[head - start : tail - start])
+                broadcast_add(tiles, values(where, 0, size, dtype), out[head - start : tail - start])
     return out
 
 
-def outer_sum(major: IntArray, minor: IntArray, out: IntArray | None = None) -> IntArray:
+def broadcast_add(major: IntArray, minor: IntArray, out: IntArray | None = None) -> IntArray:
     """Every sum of one element of `major` and one of `minor`, as one row; into `out` if it is given.
 
-    >>> outer_sum(np.array([0, 10]), np.array([1, 2, 3])).tolist()
+    >>> broadcast_add(np.array([0, 10]), np.array([1, 2, 3])).tolist()
     [1, 2, 3, 11, 12, 13]
     """
     if out is None:
@@ -203,4 +203,4 @@ def sums(vectors: Sequence[IntArray], dtype: np.dtype[Any], out: IntArray | None
     while at > 1 and room < 1024:
         at -= 1
         room *= len(vectors[at])
-    return outer_sum(sums(vectors[:at], dtype), sums(vectors[at:], dtype), out)
+    return broadcast_add(sums(vectors[:at], dtype), sums(vectors[at:], dtype), out)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from hlo_cli.analysis.layout.address_map import BLOCK, Lookup, address_blocks
+from hlo_cli.analysis.layout.address_map import BLOCK, AddressLookup, address_blocks
 from hlo_cli.analysis.layout.index_functions import IntArray
 from hlo_cli.analysis.layout.inverse_map import PADDING, elements_at
 from hlo_cli.ir.shape import ArrayShape
@@ -23,7 +23,7 @@ def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]
     [[17, 20]]
     """
     everything = tuple(map(range, shape.sizes))
-    lookup = Lookup(shape, sum(prod(map(len, ranges)) for ranges in selections))
+    lookup = AddressLookup(shape, sum(prod(map(len, ranges)) for ranges in selections))
     singles: list[tuple[int, ...]] = []
     for ranges in selections:
         if ranges == everything and shape.rank:
@@ -55,7 +55,7 @@ def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, wi
             yield found
 
 
-def _looked_up(lookup: Lookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
+def _looked_up(lookup: AddressLookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
     if singles:
         columns = [np.array(column, np.int64) for column in zip(*singles, strict=True)]
         found = lookup.at(columns)
@@ -63,7 +63,7 @@ def _looked_up(lookup: Lookup, singles: list[tuple[int, ...]]) -> Iterator[IntAr
         singles.clear()
 
 
-def _of_box(lookup: Lookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
+def _of_box(lookup: AddressLookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
     sizes = tuple(map(len, ranges))
     for start in range(0, prod(sizes), BLOCK):
         places = unravel(np.arange(start, min(start + BLOCK, prod(sizes))), sizes)

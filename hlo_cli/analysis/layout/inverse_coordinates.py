@@ -20,7 +20,7 @@ Digit: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Coordinate:
     """A coordinate that slots count out: `steps` are what each dimension of memory adds to it.
 
     Slots at which it reaches `limit` are padding. `dimensions` are the logical ones that it stands for, none for
@@ -45,7 +45,7 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
     ((1, 4, 1), (4, 2, 4), (8, 2, 8))
     """
     tiling = shape.tiling
-    boxes = boxes_of(tiling)
+    boxes = coordinates_of(tiling)
     steps = element_steps(boxes, shape.sizes) if boxes is not None else None
     if boxes is None or steps is None or shape.slots != shape.elements:
         return None
@@ -57,12 +57,12 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
     return tuple(digits)
 
 
-def boxes_of(tiling: Tiling) -> tuple[Box, ...] | None:
+def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
     """The coordinates that slots count out; None where a `*` folds dimensions that a tile has cut before.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> boxes_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
-    (Box(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Box(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
+    >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
+    (Coordinate(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Coordinate(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
     """
     limits = list(tiling.bounds[0])
     origins: list[tuple[int, ...]] = [(d,) for d in range(len(limits))]
@@ -101,13 +101,13 @@ def boxes_of(tiling: Tiling) -> tuple[Box, ...] | None:
                     origins.append(())
                 digits = digits[:kept] + which + where
     boxes = (
-        Box(limit, tuple(digit.get(box, 0) for digit in digits), dimensions)
+        Coordinate(limit, tuple(digit.get(box, 0) for digit in digits), dimensions)
         for box, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
     )
     return tuple(box for box in boxes if box.dimensions or box.may_overflow(tiling.physical))
 
 
-def element_steps(boxes: Sequence[Box], sizes: tuple[int, ...]) -> list[int] | None:
+def element_steps(boxes: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
     """What one more in each box adds to the row-major number of the element; None where that is not always the same."""
     strides = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
     steps = []

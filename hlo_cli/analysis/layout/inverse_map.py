@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hlo_cli.analysis.layout.address_map import BLOCK, INT64, check_bits, room_for
-from hlo_cli.analysis.layout.index_functions import IntArray, outer_sum, sums
+from hlo_cli.analysis.layout.address_map import BLOCK, INT64, allocate_output, check_int64
+from hlo_cli.analysis.layout.index_functions import IntArray, broadcast_add, sums
 from hlo_cli.analysis.layout.indices import addressable
-from hlo_cli.analysis.layout.inverse_coordinates import Box, boxes_of, element_steps
+from hlo_cli.analysis.layout.inverse_coordinates import Coordinate, coordinates_of, element_steps
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Tiling, ravel, unravel
 from hlo_cli.source import HloError
@@ -36,13 +36,13 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     """
     shape = addressable(shape)
     tiling, sizes = shape.tiling, shape.sizes
-    check_bits(shape.slots, INT64)
-    out = room_for((shape.slots,), max(shape.slots, shape.elements), out)
+    check_int64(shape.slots, INT64)
+    out = allocate_output((shape.slots,), max(shape.slots, shape.elements), out)
     out[tiling.slots :] = PADDING
     held = out[: tiling.slots]
     if not held.size:
         return out
-    boxes = boxes_of(tiling)
+    boxes = coordinates_of(tiling)
     step_of = element_steps(boxes, sizes) if boxes is not None else None
     if boxes is None or step_of is None or not held.flags.c_contiguous:
         for start in range(0, len(held), BLOCK):
@@ -54,7 +54,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
         sum(box.steps[d] * step for box, step in zip(boxes, step_of, strict=True)) for d in range(len(physical))
     )
     major, minor = (_counted(physical[part], steps[part], out.dtype) for part in (slice(at), slice(at, None)))
-    outer_sum(major, minor, held)
+    broadcast_add(major, minor, held)
     for box in boxes:
         if box.may_overflow(physical):
             _blank(held.reshape(len(major), len(minor)), box, physical, at)
@@ -80,7 +80,7 @@ def inverse_blocks(shape: ArrayShape, size: int = BLOCK) -> Iterator[tuple[IntAr
     [0 1 2] (array([0, 1, 2]),)
     """
     count = shape.tiling.slots
-    finder = Finder(shape, count)
+    finder = InverseLookup(shape, count)
     for start in range(0, count, size):
         slots = np.arange(start, min(start + size, count))
         held, index = finder.at(slots)
@@ -105,7 +105,7 @@ def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
     if flat.size and not 0 <= (wrong := int(flat.min())) <= int(flat.max()) < shape.slots:
         wrong = wrong if wrong < 0 else int(flat.max())
         raise HloError(f"{wrong} is out of range: {shape} has {shape.slots:,} slots")
-    finder = Finder(shape, flat.size)
+    finder = InverseLookup(shape, flat.size)
     found = np.empty((flat.size, shape.rank), np.int64)
     for start in range(0, flat.size, BLOCK):
         held, index = finder.at(flat[start : start + BLOCK].astype(np.int64, copy=False))
@@ -117,7 +117,7 @@ def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
     return found.reshape((*slots.shape, shape.rank))
 
 
-class Finder:
+class InverseLookup:
     """Finds the elements in any slots by two tables, one over the tiles and one within a tile, made once."""
 
     def __init__(self, shape: ArrayShape, count: int) -> None:
@@ -126,7 +126,7 @@ class Finder:
         physical = self._tiling.physical
         at = _tile_of(physical)
         self._tile = prod(physical[at:])
-        self._boxes = boxes_of(self._tiling)
+        self._boxes = coordinates_of(self._tiling)
         if max(self._tile, prod(physical[:at])) > max(count, _LONGEST_TABLE):
             self._boxes = None
         self._tables = [
@@ -172,7 +172,7 @@ def _counted(sizes: Sequence[int], steps: Sequence[int], dtype: np.dtype[Any]) -
     return sums(vectors, dtype)
 
 
-def _blank(table: IntArray, box: Box, physical: Sequence[int], at: int) -> None:
+def _blank(table: IntArray, box: Coordinate, physical: Sequence[int], at: int) -> None:
     """Padding into the slots beyond a box's limit; tiles that are cut at the same place are done at once."""
     major = _counted(physical[:at], box.steps[:at], INT64)
     minor = _counted(physical[at:], box.steps[at:], INT64)

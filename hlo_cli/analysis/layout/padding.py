@@ -21,7 +21,7 @@ Grouping = Literal["shape", "instruction", "computation", "opcode", "op_name", "
 
 
 @dataclass(frozen=True, slots=True)
-class Better:
+class LayoutAlternative:
     """A layout that holds the same array in fewer bytes; `is_known` if the module already uses its order."""
 
     layout: Layout
@@ -65,7 +65,7 @@ class Orders:
     known: Mapping[tuple[int, ...], tuple[Order, ...]]
     generation: str
 
-    def better(self, shape: ArrayShape) -> Better | None:
+    def better(self, shape: ArrayShape) -> LayoutAlternative | None:
         """The best other order for a shape, or None if none saves anything."""
         return better_order(shape, known=self.known.get(shape.dimensions, ()), generation=self.generation)
 
@@ -125,7 +125,9 @@ def by(grouping: Grouping, module: Module) -> Callable[[Value], str]:
 
 
 @lru_cache(maxsize=4096)
-def better_order(shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e") -> Better | None:
+def better_order(
+    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e"
+) -> LayoutAlternative | None:
     """The order of dimensions that takes the fewest bytes with a TPU's default tiles, if it beats the one there is.
 
     Only the two most minor dimensions decide, so only they are permuted, the rest staying as it is; among
@@ -147,7 +149,7 @@ def better_order(shape: ArrayShape, *, known: tuple[Order, ...] = (), generation
     if best is None or best[0] >= shape.padded_bytes:
         return None
     layout = default_layout(shape, generation=generation, minor_to_major=best[2])
-    return Better(layout, best[0], best[2] in known)
+    return LayoutAlternative(layout, best[0], best[2] in known)
 
 
 def _orders(order: Order) -> Iterator[Order]:

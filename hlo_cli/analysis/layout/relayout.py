@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hlo_cli.analysis.layout.address_map import Lookup
+from hlo_cli.analysis.layout.address_map import AddressLookup
 from hlo_cli.analysis.layout.index_functions import IntArray
 from hlo_cli.analysis.layout.inverse_map import inverse_blocks
 from hlo_cli.ir.shape import ArrayShape
@@ -16,7 +16,7 @@ from hlo_cli.source import HloError
 
 
 @dataclass(frozen=True, slots=True)
-class Correspondence:
+class IndexCorrespondence:
     """Which element of the second array an element of the first one is.
 
     With `order` dimension k of the second is dimension order[k] of the first; without, both count in row-major order.
@@ -38,7 +38,7 @@ class Correspondence:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class LayoutMoves:
     """How many elements change their place, and the runs that stay together: neighbours before and after.
 
     A run is of elements that follow each other without a gap in both memories; `longest_run` counts elements.
@@ -50,7 +50,7 @@ class Moves:
     longest_run: int
 
 
-def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | None = None) -> Correspondence:
+def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | None = None) -> IndexCorrespondence:
     """How the elements of two arrays correspond: by index, by row-major number, or by the `order` of a transpose.
 
     HloError if they have different numbers of elements, or the order does not lead from one to the other.
@@ -66,18 +66,18 @@ def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | 
         fits = sorted(order) == list(range(before.rank)) and tuple(before.sizes[d] for d in order) == after.sizes
         if not fits:
             raise HloError(f"the order {tuple(order)} does not lead from {before} to {after}")
-        return Correspondence(tuple(order))
-    return Correspondence()
+        return IndexCorrespondence(tuple(order))
+    return IndexCorrespondence()
 
 
-def moves_of(before: ArrayShape, after: ArrayShape, by: Correspondence) -> Moves:
+def moves_of(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence) -> LayoutMoves:
     """What it means to move every element from its place in one array to its place in the other.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> moves_of(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{0,1}"), Correspondence())
-    Moves(elements=6, moved=4, runs=6, longest_run=1)
+    >>> moves_of(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{0,1}"), IndexCorrespondence())
+    LayoutMoves(elements=6, moved=4, runs=6, longest_run=1)
     """
-    lookup = Lookup(after, before.elements)
+    lookup = AddressLookup(after, before.elements)
     moved = runs = longest = length = 0
     last_from = last_to = -2
     for places, index in inverse_blocks(before):
@@ -91,4 +91,4 @@ def moves_of(before: ArrayShape, after: ArrayShape, by: Correspondence) -> Moves
         length = int(lengths[-1]) if len(starts) else length + len(old)
         runs += len(starts)
         last_from, last_to = int(old[-1]), int(new[-1])
-    return Moves(before.elements, moved, runs, max(longest, length))
+    return LayoutMoves(before.elements, moved, runs, max(longest, length))

@@ -32,10 +32,10 @@ PieceRole = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ShapeToken:
     """One part of a shape's text. `number` counts tiles; `index` is the place of a leaf in its tuple.
 
-    >>> Piece("bf16", "type").text
+    >>> ShapeToken("bf16", "type").text
     'bf16'
     """
 
@@ -45,7 +45,7 @@ class Piece:
     index: ShapeIndex = ()
 
 
-def shape_pieces(shape: Shape, *, layout: bool = True) -> tuple[Piece, ...]:
+def shape_pieces(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]:
     """The pieces of a shape's text, with or without its layout; a tuple is cut into its leaves.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
@@ -56,57 +56,57 @@ def shape_pieces(shape: Shape, *, layout: bool = True) -> tuple[Piece, ...]:
         case ArrayShape():
             found = _array(shape, layout=layout)
         case BufferShape(array=array):
-            found = (Piece("b("), *_array(array, layout=layout), Piece(")"))
+            found = (ShapeToken("b("), *_array(array, layout=layout), ShapeToken(")"))
         case TupleShape():
             found = _tuple(shape, (), layout=layout)
         case _:
-            found = (Piece(shape.to_string(layout=layout), "whole"),)
+            found = (ShapeToken(shape.to_string(layout=layout), "whole"),)
     return tuple(piece for piece in found if piece.text)
 
 
-def _array(shape: ArrayShape, *, layout: bool) -> tuple[Piece, ...]:
+def _array(shape: ArrayShape, *, layout: bool) -> tuple[ShapeToken, ...]:
     sizes = shape.to_string(layout=False).partition("[")[2].removesuffix("]")
-    head = (Piece(shape.element_type.name, "type"), Piece("["), Piece(sizes, "sizes"), Piece("]"))
+    head = (ShapeToken(shape.element_type.name, "type"), ShapeToken("["), ShapeToken(sizes, "sizes"), ShapeToken("]"))
     if not layout or (not shape.dimensions and not shape.layout.properties()):
         return head
     order = ",".join(map(str, shape.layout.minor_to_major))
     properties = tuple(_properties(shape.layout))
-    colon = Piece(":" if properties else "")
-    return (*head, Piece("{"), Piece(order, "order"), colon, *properties, Piece("}"))
+    colon = ShapeToken(":" if properties else "")
+    return (*head, ShapeToken("{"), ShapeToken(order, "order"), colon, *properties, ShapeToken("}"))
 
 
-def _properties(layout: Layout) -> Iterator[Piece]:
+def _properties(layout: Layout) -> Iterator[ShapeToken]:
     for number, tile in enumerate(layout.tiles):
-        yield Piece(str(tile) if number else f"T{tile}", "tile", number)
+        yield ShapeToken(str(tile) if number else f"T{tile}", "tile", number)
     if layout.tail_padding_alignment_in_elements != 1:
-        yield Piece(f"L({layout.tail_padding_alignment_in_elements})", "alignment")
+        yield ShapeToken(f"L({layout.tail_padding_alignment_in_elements})", "alignment")
     if layout.index_primitive_type is not None:
-        yield Piece(f"#({layout.index_primitive_type})", "index_type")
+        yield ShapeToken(f"#({layout.index_primitive_type})", "index_type")
     if layout.pointer_primitive_type is not None:
-        yield Piece(f"*({layout.pointer_primitive_type})", "pointer_type")
+        yield ShapeToken(f"*({layout.pointer_primitive_type})", "pointer_type")
     if layout.element_size_in_bits:
-        yield Piece(f"E({layout.element_size_in_bits})", "element_size")
+        yield ShapeToken(f"E({layout.element_size_in_bits})", "element_size")
     if layout.memory_space:
-        yield Piece(f"S({layout.memory_space})", "space")
+        yield ShapeToken(f"S({layout.memory_space})", "space")
     if layout.split_configs:
-        yield Piece("SC" + "".join(map(str, layout.split_configs)), "splits")
+        yield ShapeToken("SC" + "".join(map(str, layout.split_configs)), "splits")
     if layout.dynamic_shape_metadata_prefix_bytes:
-        yield Piece(f"M({layout.dynamic_shape_metadata_prefix_bytes})", "prefix")
+        yield ShapeToken(f"M({layout.dynamic_shape_metadata_prefix_bytes})", "prefix")
 
 
-def _tuple(shape: TupleShape, index: ShapeIndex, *, layout: bool) -> tuple[Piece, ...]:
-    pieces = [Piece("(")]
+def _tuple(shape: TupleShape, index: ShapeIndex, *, layout: bool) -> tuple[ShapeToken, ...]:
+    pieces = [ShapeToken("(")]
     for i, element in enumerate(shape.elements):
         mark = f"/*index={i}*/" if i and i % 5 == 0 else ""
-        pieces.append(Piece((", " if i else "") + mark))
+        pieces.append(ShapeToken((", " if i else "") + mark))
         if isinstance(element, TupleShape):
             pieces.extend(_tuple(element, (*index, i), layout=layout))
         else:
-            pieces.append(Piece(element.to_string(layout=layout), "leaf", index=(*index, i)))
-    return (*pieces, Piece(")"))
+            pieces.append(ShapeToken(element.to_string(layout=layout), "leaf", index=(*index, i)))
+    return (*pieces, ShapeToken(")"))
 
 
-def piece_spans(text: str, pieces: Sequence[Piece]) -> tuple[Span, ...] | None:
+def piece_spans(text: str, pieces: Sequence[ShapeToken]) -> tuple[Span, ...] | None:
     """Where each piece stands in a text that a person typed, with blanks anywhere; None if it says more than they do.
 
     >>> from hlo_cli.syntax.shapes import parse_shape

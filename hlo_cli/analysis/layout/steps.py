@@ -119,11 +119,11 @@ def true_rank(shape: ArrayShape) -> int:
     return sum(size > 1 for size in shape.sizes)
 
 
-def culprit(shape: ArrayShape) -> tuple[str, int]:
+def overflow_source(shape: ArrayShape) -> tuple[str, int]:
     """The role and number of the piece because of which the layout does not fit the shape.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> culprit(parse_shape("f32[3,5]{1,0:T(8,128)(0,1)}"))
+    >>> overflow_source(parse_shape("f32[3,5]{1,0:T(8,128)(0,1)}"))
     ('tile', 1)
     """
     layout, sizes = shape.layout, shape.sizes

@@ -10,11 +10,11 @@ from hlo_cli.analysis.layout.reference_tiling import in_memory
 from hlo_cli.ir.shape import ArrayShape
 
 
-def agrees(shape: ArrayShape) -> bool:
+def verify_index_map(shape: ArrayShape) -> bool:
     """Whether padding, reshaping and transposing the array puts every element where its address says, and back.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> agrees(parse_shape("f32[3,5]{1,0:T(2,2)}"))
+    >>> verify_index_map(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     True
     """
     memory = in_memory(shape.sizes, shape.layout).ravel()

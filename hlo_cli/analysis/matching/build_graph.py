@@ -5,9 +5,9 @@ What a second module has letter by letter like the first is taken over from ther
 
 from __future__ import annotations
 
-from hlo_cli.analysis.matching.content import essential, op_name_in, what_is_said
+from hlo_cli.analysis.matching.content import content_of, essential, op_name_in
 from hlo_cli.analysis.matching.graph import TOLD, Graph, Key, Keys, Node, Text, Unit
-from hlo_cli.analysis.matching.identical_computations import Verbatim
+from hlo_cli.analysis.matching.identical_computations import IdenticalComputations
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -25,7 +25,7 @@ def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: 
     """
     graph = Graph(module, numbers)
     saying = _Saying(graph, same_frames=same_frames)
-    verbatim = Verbatim(other, graph) if other is not None else None
+    verbatim = IdenticalComputations(other, graph) if other is not None else None
     for computation in graph.order:
         if verbatim is not None and verbatim.take(computation):
             continue
@@ -97,7 +97,7 @@ class _Saying:
 
     def _text(self, instruction: Instruction, texts: dict[str, Text]) -> Text:
         of = self._graph.numbers.of
-        _, attributes, metadata, is_controlled = what_is_said(instruction)
+        _, attributes, metadata, is_controlled = content_of(instruction)
         is_own = not self._same_frames and "stack_frame_id" in metadata
         origin = op_name_in(metadata) if is_own else metadata
         found = Text(of(attributes), of(essential(attributes)), metadata, origin, is_controlled)

@@ -16,7 +16,7 @@ _FEW: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class CandidatePairs:
     """Looks for pairs along the links of two graphs; only instructions of one opcode are offered.
 
     >>> from hlo_cli import parse_module
@@ -25,7 +25,7 @@ class Beside:
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0)
-    >>> list(Beside(pairs, *pairs.plain).places(1, -1))
+    >>> list(CandidatePairs(pairs, *pairs.plain).places(1, -1))
     [(1, 1)]
     """
 

@@ -27,7 +27,7 @@ _MOST_USERS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ChangeWeights:
     """Weighs pairs by their changes: first how many instructions differ, then in how many ways.
 
     Names weigh little, then by whom it is used, and what stands beside it in the text least.
@@ -37,7 +37,7 @@ class Weights:
     >>> from hlo_cli.analysis.matching.graph import Keys
     >>> text, numbers = "HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] negate(p) }", Keys()
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
-    >>> Weights(pairs, {}).of([0, 1], [0, 1], []) // ONE
+    >>> ChangeWeights(pairs, {}).of([0, 1], [0, 1], []) // ONE
     4
     """
 

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
 
 
-class Said(NamedTuple):
+class InstructionContent(NamedTuple):
     """The argument of an instruction, its attributes without names and metadata, the metadata, and whether there are
     control predecessors.
     """
@@ -39,17 +39,17 @@ class Said(NamedTuple):
     is_controlled: bool = False
 
 
-def what_is_said(instruction: Instruction) -> Said:
+def content_of(instruction: Instruction) -> InstructionContent:
     """What an instruction says, as text.
 
     >>> from hlo_cli import parse_module
     >>> text = 'r = s8[2] slice(s8[9] a), slice={[1:9:4]}, control-predecessors={a}, metadata={op_name="f"}'
-    >>> what_is_said(parse_module(text).entry.root)
-    Said(argument='', attributes=', slice={[1:9:4]}', metadata='{op_name="f"}', is_controlled=True)
+    >>> content_of(parse_module(text).entry.root)
+    InstructionContent(argument='', attributes=', slice={[1:9:4]}', metadata='{op_name="f"}', is_controlled=True)
     """
     argument, attributes = instruction.raw
     if not attributes:
-        return Said(argument, "", "")
+        return InstructionContent(argument, "", "")
     before, found, rest = attributes.partition(", metadata={")
     metadata = ""
     if found:
@@ -63,7 +63,7 @@ def what_is_said(instruction: Instruction) -> Said:
         if names and _may_be_quoted(attributes[: names[-1]]):
             return _with_care(instruction)
         attributes = _NAMES.sub("", attributes)
-    return Said(argument, attributes, metadata, is_controlled)
+    return InstructionContent(argument, attributes, metadata, is_controlled)
 
 
 def essential(attributes: str) -> str:
@@ -100,8 +100,8 @@ def _may_be_quoted(before: str) -> bool:
     return "\\" in before or before.count('"') % 2 == 1
 
 
-def _with_care(instruction: Instruction) -> Said:
+def _with_care(instruction: Instruction) -> InstructionContent:
     """The same from attributes that were cut apart exactly."""
     kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING and a.name != "metadata"]
     is_controlled = any(a.name == _CONTROL for a in instruction.attributes)
-    return Said(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)
+    return InstructionContent(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from hlo_cli.analysis.matching.boundaries import pair_by_number
-from hlo_cli.analysis.matching.change_weights import Weights
+from hlo_cli.analysis.matching.change_weights import ChangeWeights
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.instruction_diff import Differences
@@ -22,7 +22,7 @@ _LARGEST: Final = 200
 Mark = tuple[int, int, int]
 
 
-class Reckoning:
+class IncrementalDiffCost:
     """The changes of every pair, and what they weigh.
 
     `pair` returns by how much a new pair makes the whole heavier; `undo` leads back to a mark. `work` counts how often
@@ -32,7 +32,7 @@ class Reckoning:
     >>> from hlo_cli.analysis.matching.matching import match
     >>> texts = (f"HloModule m  ENTRY e {{ p = s8[2] parameter(0)  ROOT n = s8[2] {op}(p) }}" for op in ("not", "abs"))
     >>> matching = match(*map(parse_module, texts))
-    >>> reckoning = Reckoning(matching.pairs, matching.computations, matching.pair_nodes)
+    >>> reckoning = IncrementalDiffCost(matching.pairs, matching.computations, matching.pair_nodes)
     >>> reckoning.changes
     {1: (Change(kind='opcode', name='', before='not', after='abs'),)}
     """
@@ -58,7 +58,7 @@ class Reckoning:
         same = differences.known_same()
         found = ((a, differences.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0 and a not in same)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
-        self.weights = Weights(pairs, self.changes)
+        self.weights = ChangeWeights(pairs, self.changes)
         self.work = 0
 
     @cached_property

@@ -6,7 +6,7 @@ from hlo_cli.analysis.matching.graph import Graph, Key, Unit
 from hlo_cli.ir.computation import Computation
 
 
-class Verbatim:
+class IdenticalComputations:
     """Takes over from one graph into another what is said of computations whose text is the same.
 
     >>> from hlo_cli import parse_module
@@ -15,7 +15,7 @@ class Verbatim:
     >>> text = "HloModule m\\n\\nENTRY e {\\n  p = s8[2] parameter(0)\\n  ROOT n = s8[2] not(p)\\n}\\n"
     >>> one = graph_of(parse_module(text), numbers := Keys())
     >>> two = Graph(module := parse_module(text), numbers)
-    >>> Verbatim(one, two).take(module.entry), two.keys == one.keys, two.operands
+    >>> IdenticalComputations(one, two).take(module.entry), two.keys == one.keys, two.operands
     (True, True, [(), (0,)])
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
 from hlo_cli.analysis.matching.graph import SAID, TOLD, Graph, Node
-from hlo_cli.analysis.matching.operand_changes import Rewiring
+from hlo_cli.analysis.matching.operand_changes import OperandDiff
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -32,7 +32,7 @@ class Differences:
         self._same_frames = pairs.one.module.stack_tables == pairs.two.module.stack_tables
         self._origins = Origins(pairs.one.module, pairs.two.module)
         self._said: dict[tuple[Node, Node], tuple[Change, ...]] = {}
-        self._rewiring = Rewiring(pairs, computations)
+        self._rewiring = OperandDiff(pairs, computations)
 
     def changes(self, a: Node, b: Node) -> tuple[Change, ...]:
         """All that changed of an instruction."""

@@ -4,11 +4,11 @@ Pairs are found from what is known at the time, one after the other; what is rig
 where equal chains lie side by side. So in the end, around every difference, other pairs are tried: what is gained
 decides, as in Kernighan and Lin's "An efficient heuristic procedure for partitioning graphs" (1970).
 
-A place is what differs: a node that is added or removed, or a pair that changed. `Beside` offers other pairs there;
-`Reckoning.pair` makes one on trial, compares again what depends on it, and says how much heavier all is then, by
-`Weights`. What that brings out of step beside it is tried next, though it may get worse on the way; the steps up to the
-lightest are kept and the rest is undone. Links are followed as they are written (`pairs.plain`) and, where some of what
-differs is fused, also as if nothing were (`pairs.one` and `pairs.two`).
+A place is what differs: a node that is added or removed, or a pair that changed. `CandidatePairs` offers other pairs
+there; `IncrementalDiffCost.pair` makes one on trial, compares again what depends on it, and says how much heavier all
+is then, by `ChangeWeights`. What that brings out of step beside it is tried next, though it may get worse on the way;
+the steps up to the lightest are kept and the rest is undone. Links are followed as they are written (`pairs.plain`)
+and, where some of what differs is fused, also as if nothing were (`pairs.one` and `pairs.two`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.matching.candidates import Beside
+from hlo_cli.analysis.matching.candidates import CandidatePairs
 from hlo_cli.analysis.matching.change_weights import ONE
-from hlo_cli.analysis.matching.diff_cost import Reckoning
+from hlo_cli.analysis.matching.diff_cost import IncrementalDiffCost
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir.computation import Computation
@@ -39,7 +39,7 @@ _MOST_TWINS: Final = 8
 _MOST_USERS: Final = 16
 
 
-def improve(pairs: Pairs, reckoning: Reckoning) -> None:
+def improve_matching(pairs: Pairs, reckoning: IncrementalDiffCost) -> None:
     """Change pairs as long as that leaves less to tell, looking only beside what is told.
 
     >>> from hlo_cli import parse_module
@@ -50,7 +50,7 @@ def improve(pairs: Pairs, reckoning: Reckoning) -> None:
     >>> pairs = Pairs(*(graph_of(parse_module(text), numbers) for _ in range(2)))
     >>> pairs.add(0, 0), pairs.add(2, 2)
     (None, None)
-    >>> improve(pairs, Reckoning(pairs, {}, lambda pairs, one, two: None))
+    >>> improve_matching(pairs, IncrementalDiffCost(pairs, {}, lambda pairs, one, two: None))
     >>> pairs.after
     [0, 1, 2]
     """
@@ -61,12 +61,12 @@ def improve(pairs: Pairs, reckoning: Reckoning) -> None:
 class _Improving:
     """The places still to look at, as nodes of both graphs, one of them NONE where there is no pair."""
 
-    def __init__(self, pairs: Pairs, reckoning: Reckoning) -> None:
+    def __init__(self, pairs: Pairs, reckoning: IncrementalDiffCost) -> None:
         self._pairs = pairs
         self._reckoning = reckoning
-        self._views = [Beside(pairs, *pairs.plain)]
+        self._views = [CandidatePairs(pairs, *pairs.plain)]
         if pairs.one is not pairs.plain[0]:
-            self._views.append(Beside(pairs, pairs.one, pairs.two))
+            self._views.append(CandidatePairs(pairs, pairs.one, pairs.two))
         self._waiting: deque[tuple[Node, Node]] = deque()
         # What differs in the second graph, by what it says at each level; a dict stands for a set that keeps its order.
         self._twins: dict[tuple[int, Key], dict[Node, None]] = {}

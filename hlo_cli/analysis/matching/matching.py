@@ -19,7 +19,7 @@ from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
 from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
 from hlo_cli.analysis.matching.pairs import Pairs
-from hlo_cli.analysis.matching.propagation import Spreading
+from hlo_cli.analysis.matching.propagation import MatchPropagation
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -85,7 +85,7 @@ def _pair_other_opcodes(pairs: Pairs) -> None:
     flat = pairs.one, pairs.two
     pairs.one, pairs.two = pairs.plain
     if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
-        Spreading(pairs, range(len(pairs.after))).spread_to_other_opcodes()
+        MatchPropagation(pairs, range(len(pairs.after))).spread_to_other_opcodes()
     pairs.one, pairs.two = flat
 
 
@@ -100,7 +100,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     for one, two in units:
         for level in range(LEVELS):
             anchor(pairs, one.nodes, two.nodes, level, numbers)
-    spreading = Spreading(pairs, (a for one, _ in units for a in one.nodes))
+    spreading = MatchPropagation(pairs, (a for one, _ in units for a in one.nodes))
     spreading.spread()
     for one, two in units:
         pair_by_origin(pairs, one.nodes, two.nodes)
@@ -230,7 +230,7 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
         return
-    spreading = Spreading(pairs, one.nodes)
+    spreading = MatchPropagation(pairs, one.nodes)
     root, other = one.computation.root, two.computation.root
     if root is not None and other is not None:
         spreading.offer(pairs.one.node(root), pairs.two.node(other))

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.diff_cost import Reckoning
+from hlo_cli.analysis.matching.diff_cost import IncrementalDiffCost
 from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.instruction_diff import is_plumbing
-from hlo_cli.analysis.matching.local_search import improve
+from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -37,7 +37,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModuleDiff:
     """The differences of two modules. `matched` counts the instructions that are in both, changed or not.
 
     `pairs` and `computations` lead from what is in both to what it is now. `moved` is empty unless both modules are
@@ -60,7 +60,7 @@ class Comparison:
         """Whether the modules are the same but for names and order."""
         return not (self.changed or self.added or self.removed or self.header)
 
-    def without(self, ignored: Iterable[str]) -> Comparison:
+    def without(self, ignored: Iterable[str]) -> ModuleDiff:
         """The same, but for changes of some kinds, or of attributes, keys and fields of some names."""
         words = frozenset(ignored)
 
@@ -77,25 +77,25 @@ class Comparison:
 
 
 @no_garbage_collection()
-def compare(before: Module, after: Module) -> Comparison:
+def diff(before: Module, after: Module) -> ModuleDiff:
     """What differs between two modules, names aside.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[2,4]{1,0} parameter(0)  ROOT n = f32[2,4]{1,0} negate(p) }"
-    >>> found = compare(parse_module(text), parse_module(text.replace("n = f32[2,4]{1,0}", "x = f32[2,4]{0,1}")))
+    >>> found = diff(parse_module(text), parse_module(text.replace("n = f32[2,4]{1,0}", "x = f32[2,4]{0,1}")))
     >>> found.matched, [(each.after, *map(str, each.changes)) for each in found.changed]
     (2, [(<negate x>, 'layout {1,0} → {0,1}')])
     """
     matching = match(before, after)
     pairs = matching.pairs
-    reckoning = Reckoning(pairs, matching.computations, matching.pair_nodes)
-    improve(pairs, reckoning)
+    reckoning = IncrementalDiffCost(pairs, matching.computations, matching.pair_nodes)
+    improve_matching(pairs, reckoning)
     one, two = pairs.one.nodes, pairs.two.nodes
     told = dict(reckoning.changes)
     for a, change in _reordered_arguments(matching):
         told[a] = (*told.get(a, ()), change)
     changes = sorted((pairs.after[a], a, changes) for a, changes in told.items())
-    return Comparison(
+    return ModuleDiff(
         before,
         after,
         len(pairs.found),

@@ -20,7 +20,7 @@ _FARTHEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Rewiring:
+class OperandDiff:
     """Compares what pairs take and call, given the pairs of instructions and of computations."""
 
     pairs: Pairs

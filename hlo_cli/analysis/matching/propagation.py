@@ -30,7 +30,7 @@ _ALL_AGREE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Similarity:
     """How alike two nodes are: in what they say, in how many operands and users are one, in how many surely are not."""
 
     said: int
@@ -40,7 +40,7 @@ class Likeness:
     score: float
 
 
-class Spreading:
+class MatchPropagation:
     """The queue of candidates; `spread` takes from it until nothing likely enough is left.
 
     Candidates are looked for among some nodes of the first graph, beside those whose pairs are known.
@@ -110,7 +110,7 @@ class Spreading:
             self._push(a, b)
         return bool(waiting)
 
-    def likeness(self, a: Node, b: Node) -> Likeness:
+    def likeness(self, a: Node, b: Node) -> Similarity:
         """How alike two free nodes are, by what is known now."""
         pairs = self._pairs
         agreeing = differing = 0
@@ -131,7 +131,7 @@ class Spreading:
             score += 2 * pairs.likeness_of_calls(a, b)
         score += _SAME_OP_NAME * (said > LEVELS or self._have_one_op_name(a, b))
         score += _SAME_NAME * pairs.have_one_name(a, b)
-        return Likeness(said, agreeing, used, differing + not_used, score)
+        return Similarity(said, agreeing, used, differing + not_used, score)
 
     def _said(self, a: Node, b: Node) -> int:
         """How much of what two nodes say is the same: all of it down to the opcode, or nothing."""
@@ -196,7 +196,7 @@ class Spreading:
                     yield from ((x, y) for y in group)
 
 
-def _is_likely(likeness: Likeness) -> bool:
+def _is_likely(likeness: Similarity) -> bool:
     """Whether two nodes are taken for one: the less they say the same, the more must be known to agree."""
     agreeing = likeness.taken + likeness.used
     if likeness.said > LEVELS - SAID:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.dataflow.positions import Places
+from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
 from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, time_order
 from hlo_cli.analysis.memory.drafts import Assigned, Draft, Role, combined
@@ -17,7 +17,7 @@ from hlo_cli.analysis.memory.heaps import heaps, preset
 from hlo_cli.analysis.memory.interference import Interference, Release
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.reuse import Reuse
 from hlo_cli.analysis.memory.sparse_core import SparseCore
 from hlo_cli.analysis.memory.strategies import LIMITS, OF_TPUS, USUAL, Strategy, StrategyName
@@ -37,7 +37,7 @@ class Assignment:
 
 
 def assign(
-    facts: AnyOrder, ranges: LiveRanges, release: Release = "0.10.2", *, with_offsets: bool = True
+    facts: OrderIndependentFacts, ranges: LiveRanges, release: Release = "0.10.2", *, with_offsets: bool = True
 ) -> Assignment:
     """The assignment of a module; without offsets, heaps have no size: what shares is told.
 
@@ -60,7 +60,9 @@ def _is_limited(draft: Draft) -> bool:
     return not draft.space and draft.role != "thread-local"
 
 
-def _drafts(facts: AnyOrder, interference: Interference, strategy: Strategy, *, with_offsets: bool) -> list[Draft]:
+def _drafts(
+    facts: OrderIndependentFacts, interference: Interference, strategy: Strategy, *, with_offsets: bool
+) -> list[Draft]:
     module, buffers, target = facts.module, facts.buffers, facts.target
     order = assignment_order(facts.dataflow, module, buffers)
     places = [number for number in order if not buffers[number].is_local]
@@ -86,7 +88,7 @@ def _drafts(facts: AnyOrder, interference: Interference, strategy: Strategy, *, 
 
 
 def _assigned_or_left(
-    facts: AnyOrder,
+    facts: OrderIndependentFacts,
     order: Sequence[int],
     interference: Interference,
     drafts: list[Draft],
@@ -118,7 +120,7 @@ def _assigned_or_left(
     return left
 
 
-def _writable(module: Module, places: Places) -> set[int]:
+def _writable(module: Module, places: Positions) -> set[int]:
     """The places of arguments that the result overwrites."""
     parameters, found = module.entry.parameters, set[int]()
     for alias in module.input_output_alias:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, table_bytes
-from hlo_cli.analysis.memory.memory_analysis import memory_of, timeline_of
-from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, Memory, Space
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
+from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, SpaceUsage
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -21,7 +21,7 @@ _Key = tuple[Instruction, ShapeIndex, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class AssignedBuffer:
     """Where the compiler put a value: the number of its allocation, the distance from its start, and its bytes."""
 
     allocation: int
@@ -29,20 +29,20 @@ class Assigned:
     bytes: int
 
 
-def memory_as_assigned(module: Module, assignment: BufferAssignment | None) -> Memory:
+def memory_from_assignment(module: Module, assignment: BufferAssignment | None) -> MemoryAnalysis:
     """What fills memory: as the compiler itself says where its assignment is at hand, else as the text tells.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m, is_scheduled=true  ENTRY e { ROOT p = f32[8] parameter(0) }")
-    >>> memory_as_assigned(module, None).spaces[0].peak_bytes
+    >>> memory_from_assignment(module, None).spaces[0].peak_bytes
     32
     """
     if assignment is None:
-        return memory_of(module)
-    return compiled_memory(memory_of(module, generation=assigned_generation(assignment)), assignment)
+        return memory_analysis(module)
+    return compiled_memory(memory_analysis(module, generation=assigned_generation(assignment)), assignment)
 
 
-def compiled_memory(memory: Memory, assignment: BufferAssignment) -> Memory:
+def compiled_memory(memory: MemoryAnalysis, assignment: BufferAssignment) -> MemoryAnalysis:
     """The same memory with allocations, offsets and totals of temporary values as the compiler made them.
 
     Lives stay as they were computed, as a buffer assignment does not tell them; what shares a place counts once.
@@ -69,15 +69,15 @@ def assigned_generation(assignment: BufferAssignment) -> Generation | None:
     return next(fitting, None) if sizes else None
 
 
-def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, Assigned]:
+def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, AssignedBuffer]:
     """Where each value lies, by the instruction that defines it, the index there, and whether several flow into it."""
-    found: dict[_Key, Assigned] = {}
+    found: dict[_Key, AssignedBuffer] = {}
     for allocation in assignment.allocations:
         for each in allocation.assigned:
             buffer = assignment.logical_buffer(each.logical_buffer_id)
             if buffer is not None and (instruction := buffer.defined_at.instruction) is not None:
                 key = (instruction, buffer.defined_at.shape_index, buffer.is_phi)
-                found[key] = Assigned(allocation.index, each.offset_bytes, each.size_bytes)
+                found[key] = AssignedBuffer(allocation.index, each.offset_bytes, each.size_bytes)
     return found
 
 
@@ -86,7 +86,7 @@ def value_key(value: LiveValue) -> _Key:
     return value.instruction, value.index, value.is_phi
 
 
-def _placed(value: LiveValue, assigned: Mapping[_Key, Assigned], slots: dict[tuple[int, int], int]) -> LiveValue:
+def _placed(value: LiveValue, assigned: Mapping[_Key, AssignedBuffer], slots: dict[tuple[int, int], int]) -> LiveValue:
     """The value where the compiler put it; what lies at the same place shares a slot."""
     place = assigned.get(value_key(value))
     if place is None:
@@ -95,7 +95,9 @@ def _placed(value: LiveValue, assigned: Mapping[_Key, Assigned], slots: dict[tup
     return replace(value, slot=slot, allocation=place.allocation, offset=place.offset)
 
 
-def _allocations(memory: Memory, assignment: BufferAssignment, values: tuple[LiveValue, ...]) -> Iterator[Allocation]:
+def _allocations(
+    memory: MemoryAnalysis, assignment: BufferAssignment, values: tuple[LiveValue, ...]
+) -> Iterator[Allocation]:
     inside: dict[int, list[LiveValue]] = {}
     for value in values:
         inside.setdefault(value.allocation, []).append(value)
@@ -126,7 +128,7 @@ def _kind(allocation: BufferAllocation) -> Kind:
     return "thread-local" if allocation.is_thread_local else "temporary"
 
 
-def _space(space: Space, values: tuple[LiveValue, ...], assignment: BufferAssignment) -> Space:
+def _space(space: SpaceUsage, values: tuple[LiveValue, ...], assignment: BufferAssignment) -> SpaceUsage:
     heaps = {
         a.index: a.size_bytes for a in assignment.allocations if a.is_preallocated_temp and a.color == space.number
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.memory.interference import Tenants
+from hlo_cli.analysis.memory.interference import AllocationValues
 
 Role = Literal["parameter", "constant", "output", "thread-local", "temporary"]
 
@@ -47,7 +47,7 @@ class Draft:
     parameter: int | None = None
     is_live_out: bool = False
     is_open: bool = False
-    tenants: Tenants | None = None
+    tenants: AllocationValues | None = None
     buffers: list[int] = field(default_factory=list)
     offsets: list[int | None] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)

@@ -21,7 +21,7 @@ Release = Literal["0.10.2", "2026-08"]
 
 
 @dataclass(slots=True)
-class Tenants:
+class AllocationValues:
     """The values that share one allocation, with start and end, by start; as they follow each other, by end as well.
 
     `number` is that of the allocation among those whose gaps are known.
@@ -63,7 +63,7 @@ class Interference:
             return not self._takes_over(second, first)
         return True
 
-    def is_free(self, tenants: Tenants, values: Iterable[int]) -> bool:
+    def is_free(self, tenants: AllocationValues, values: Iterable[int]) -> bool:
         """Whether an allocation may take these values too."""
         places, start, end, lives = self.dataflow.places, self.ranges.start, self.ranges.end, tenants.lives
         for value in values:
@@ -83,7 +83,7 @@ class Interference:
                 return False
         return True
 
-    def enter(self, tenants: Tenants, values: Iterable[int], gaps: Gaps) -> None:
+    def enter(self, tenants: AllocationValues, values: Iterable[int], gaps: Gaps) -> None:
         """Puts values into an allocation."""
         start, end, lives = self.ranges.start, self.ranges.end, tenants.lives
         for value in values:

@@ -19,8 +19,16 @@ from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Assigned
 from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
-from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, Memory, Offsets, Space, Totals
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.memory_model import (
+    Allocation,
+    Kind,
+    LiveValue,
+    MemoryAnalysis,
+    Offsets,
+    SpaceUsage,
+    Totals,
+)
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.turns import timeline
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
@@ -28,13 +36,13 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshap
 
 
 @no_garbage_collection()
-def memory_of(
+def memory_analysis(
     module: Module,
     *,
     target: Target | None = None,
     generation: Generation | None = None,
     release: Release = "0.10.2",
-) -> Memory:
+) -> MemoryAnalysis:
     """What fills memory while a module runs; `target` and `generation` where the text does not tell them.
 
     A module without schedule is taken to run in the order of its text, and `order` says so.
@@ -42,13 +50,13 @@ def memory_of(
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[8] parameter(0) a = f32[8] negate(p) b = f32[8] sine(a) ROOT c = f32[2,8] reshape(b) }'''
-    >>> memory = memory_of(parse_module(text))
+    >>> memory = memory_analysis(parse_module(text))
     >>> [(str(value), value.start, value.end, value.kind) for value in memory.values][:2]
     [('p', 0, 4, 'argument'), ('a', 1, 2, 'temporary')]
     >>> memory.spaces[0].totals.temporaries
     32
     """
-    facts = any_order(module, target, generation)
+    facts = order_independent_facts(module, target, generation)
     target, generation, dataflow = facts.target, facts.generation, facts.dataflow
     schedule = flat_schedule(facts.places, module.entry, facts.chains)
     aliases, buffers = facts.aliases, facts.buffers
@@ -58,7 +66,7 @@ def memory_of(
     sizing = _Sizing(target, generation)
     allocations = tuple(_allocations(module, dataflow, ranges, buffers, assigned, sizing))
     values = sorted((v for a in allocations for v in a.values if v.start >= 0), key=lambda v: (v.start, v.end))
-    return Memory(
+    return MemoryAnalysis(
         module,
         target,
         generation,
@@ -173,7 +181,7 @@ def _spaces(
     assigned: Sequence[Assigned],
     end: int,
     sizing: _Sizing,
-) -> Iterable[Space]:
+) -> Iterable[SpaceUsage]:
     target = sizing.target
     inside: dict[int, list[LiveValue]] = {}
     for value in values:
@@ -185,7 +193,7 @@ def _spaces(
         offsets: Offsets = "exact" if target is not None and module.is_scheduled else "estimated"
         if number and number == prefetched_space(target, sizing.generation):
             offsets = "unknown"
-        yield Space(
+        yield SpaceUsage(
             number,
             space_name(number, target),
             tuple(found),

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.live_ranges import live_ranges
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class MemoryDelta:
     """`positions` has the place of each instruction in the flattened schedule, `bytes` what begins there less what ends
     there; constants, which are there for the whole run, and arguments do not count.
     """
@@ -29,14 +29,14 @@ class Growth:
 
 
 @no_garbage_collection()
-def growth_of(facts: AnyOrder) -> Growth:
+def growth_of(facts: OrderIndependentFacts) -> MemoryDelta:
     """The growth of a module in the order of its text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p), dimensions={}
     ...   ROOT b = f32[8] slice(a) }'''
-    >>> growth_of(any_order(parse_module(text))).bytes
+    >>> growth_of(order_independent_facts(parse_module(text))).bytes
     {<parameter p>: 0, <broadcast a>: 256, <slice b>: -224}
     """
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains)
@@ -53,4 +53,4 @@ def growth_of(facts: AnyOrder) -> Growth:
         change[start] += size
         change[ranges.end[value]] -= size
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
-    return Growth(positions, {instruction: change[position] for instruction, position in positions.items()})
+    return MemoryDelta(positions, {instruction: change[position] for instruction, position in positions.items()})

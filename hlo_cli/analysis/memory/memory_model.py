@@ -40,8 +40,8 @@ class LiveValue:
     It lives from `start` to `end`, both included; both are -1 in applied computations, which keep their values to
     themselves. `logical_bytes` are its elements alone, `padded_bytes` what it takes on the target. Values of one
     `buffer` are the same memory and must be; values of one `slot` lie at the same place, as they do not live together.
-    `allocation` is the place of that in `Memory.allocations`, `offset` the distance from its start, None where the text
-    cannot tell. `is_phi` marks values that come from several places, such as those that a loop carries.
+    `allocation` is the place of that in `MemoryAnalysis.allocations`, `offset` the distance from its start, None where
+    the text cannot tell. `is_phi` marks values that come from several places, such as those that a loop carries.
     """
 
     instruction: Instruction
@@ -103,7 +103,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SpaceUsage:
     """One memory space: its number and name on the target, the values in it by start, and how full it is when.
 
     `timeline[t]` are the bytes alive at position t, each slot counted once; `peak` is the first position where that is
@@ -150,7 +150,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryAnalysis:
     """What fills memory while a module runs.
 
     `sequence` holds the instructions by position, `positions` the reverse. `peak` is the moment that XLA's live-range
@@ -169,14 +169,14 @@ class Memory:
     positions: Mapping[Instruction, int]
     runs: tuple[Run, ...]
     values: tuple[LiveValue, ...]
-    spaces: tuple[Space, ...]
+    spaces: tuple[SpaceUsage, ...]
     allocations: tuple[Allocation, ...]
     peak: int
     strategy: StrategyName
     is_generation_told: bool
     limit: int | None
 
-    def space(self, number: int) -> Space | None:
+    def space(self, number: int) -> SpaceUsage | None:
         """The space of this number, or None if nothing lies there."""
         return next((space for space in self.spaces if space.number == number), None)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets, alias_sets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain, async_chains
 from hlo_cli.analysis.dataflow.in_place import InPlace
-from hlo_cli.analysis.dataflow.positions import Places, places_of
+from hlo_cli.analysis.dataflow.positions import Positions, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, generation_of
 from hlo_cli.analysis.hardware.target import Target, target_of
@@ -24,13 +24,13 @@ _THROUGH = frozenset(("bitcast",))
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOrder:
+class OrderIndependentFacts:
     """What holds for a module in any order; the TPU generation may have been told, or be a guess."""
 
     module: Module
     target: Target | None
     generation: Generation
-    places: Places
+    places: Positions
     chains: Mapping[Instruction, AsyncChain]
     dataflow: Dataflow
     in_place: InPlace
@@ -39,12 +39,14 @@ class AnyOrder:
     is_generation_told: bool
 
 
-def any_order(module: Module, target: Target | None = None, generation: Generation | None = None) -> AnyOrder:
+def order_independent_facts(
+    module: Module, target: Target | None = None, generation: Generation | None = None
+) -> OrderIndependentFacts:
     """What holds for a module in any order; `target` and `generation` where the text does not tell them.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) ROOT b = f32[8] negate(a) }"
-    >>> [buffer.size for buffer in any_order(parse_module(text)).buffers]
+    >>> [buffer.size for buffer in order_independent_facts(parse_module(text)).buffers]
     [32, 32]
     """
     target = target or target_of(module)
@@ -56,7 +58,9 @@ def any_order(module: Module, target: Target | None = None, generation: Generati
     in_place = in_place_of(target)
     aliases = alias_sets(module, dataflow, in_place)
     buffers = buffers_of(module, dataflow, aliases, target, generation)
-    return AnyOrder(module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_told)
+    return OrderIndependentFacts(
+        module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_told
+    )
 
 
 def in_place_of(target: Target | None) -> InPlace:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.async_chains import is_async_start
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -73,15 +73,15 @@ class Walk:
         return len(self.overwritten) + len(self.fixed) + len(self.together)
 
 
-def overwritten_values(facts: AnyOrder) -> Walk:
+def overwritten_values(facts: OrderIndependentFacts) -> Walk:
     """What is overwritten before its last read, in the order of the text.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] copy(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = f32[9] add(n, d) }'''
-    >>> found, = overwritten_values(any_order(parse_module(text))).overwritten
+    >>> found, = overwritten_values(order_independent_facts(parse_module(text))).overwritten
     >>> found.reader.path, found.writer.path
     ((<negate n>,), (<dynamic-update-slice d>,))
     """
@@ -103,7 +103,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Walker:
-    facts: AnyOrder
+    facts: OrderIndependentFacts
     accesses: list[Access] = field(default_factory=list)
     found: list[Overwritten] = field(default_factory=list)
     broken: set[int] = field(default_factory=set)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hlo_cli.analysis.layout.padding import Better, Orders
-from hlo_cli.analysis.memory.memory_model import LiveValue, Space
+from hlo_cli.analysis.layout.padding import LayoutAlternative, Orders
+from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
 from hlo_cli.ir.shape import ArrayShape
 
 _WORTH = 0.05
@@ -24,11 +24,11 @@ class Reordered:
     """A buffer in a better order of dimensions: its largest value, the layout for that, and the bytes it takes then."""
 
     value: LiveValue
-    better: Better
+    better: LayoutAlternative
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
+class LayoutSuggestion:
     """Buffers to reorder, all of them and those of the suggestions before, and the peak that is left then."""
 
     reordered: tuple[Reordered, ...]
@@ -36,7 +36,7 @@ class Suggestion:
     peak: int
 
 
-def suggestions(space: Space, orders: Orders, *, most: int = 2) -> tuple[Suggestion, ...]:
+def suggestions(space: SpaceUsage, orders: Orders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
     """What to reorder first and what next, as far as each lowers the peak of a space by a twentieth or more.
 
     At the peak, the buffer that a better order makes smallest is taken first, until the peak is that much lower.
@@ -44,7 +44,7 @@ def suggestions(space: Space, orders: Orders, *, most: int = 2) -> tuple[Suggest
     return tuple(_suggestions(space, orders, most)) if space.peak_bytes else ()
 
 
-def _suggestions(space: Space, orders: Orders, most: int) -> Iterator[Suggestion]:
+def _suggestions(space: SpaceUsage, orders: Orders, most: int) -> Iterator[LayoutSuggestion]:
     buffers = _buffers(space)
     timeline: Sequence[int] = space.timeline
     peak, changed = space.peak, set[int]()
@@ -60,10 +60,10 @@ def _suggestions(space: Space, orders: Orders, most: int) -> Iterator[Suggestion
             saved = best.value.padded_bytes - best.better.padded_bytes
             timeline = _lowered(timeline, buffers[best.value.buffer], saved)
             peak = max(range(len(timeline)), key=timeline.__getitem__)
-        yield Suggestion(tuple(reordered), timeline[peak], peak)
+        yield LayoutSuggestion(tuple(reordered), timeline[peak], peak)
 
 
-def _buffers(space: Space) -> dict[int, list[LiveValue]]:
+def _buffers(space: SpaceUsage) -> dict[int, list[LiveValue]]:
     buffers: dict[int, list[LiveValue]] = {}
     for value in space.values:
         buffers.setdefault(value.buffer, []).append(value)

@@ -17,7 +17,7 @@ from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Assigned
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.turns import Life, timeline
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -61,18 +61,18 @@ class Peaks:
 
 
 @no_garbage_collection()
-def peaks_of(facts: AnyOrder, orders: Orders, *, with_temporaries: bool = False) -> Peaks:
+def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: bool = False) -> Peaks:
     """The peaks of a module; if asked for, `with_temporaries`, which takes longer.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[8,8] broadcast(p)  b = f32[8,8] broadcast(p)
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
-    >>> facts = any_order(parse_module(text))
+    >>> facts = order_independent_facts(parse_module(text))
     >>> p, a, b, c, d, e = entry = facts.module.entry.instructions
     >>> peaks_of(facts, {}).whole, peaks_of(facts, {facts.module.entry: (p, a, c, b, d, e)}).whole
     ({0: 576}, {0: 352})
-    >>> peaks_of(any_order(parse_module(text.replace("d = ", "k = f32[8] constant({...})  d = "))), {})
+    >>> peaks_of(order_independent_facts(parse_module(text.replace("d = ", "k = f32[8] constant({...})  d = "))), {})
     Peaks(standing={0: 576}, whole={0: 608}, constants={0: 32})
     """
     dataflow = facts.dataflow
@@ -103,7 +103,9 @@ def _time(life: Life) -> tuple[int, int]:
     return life[:2]
 
 
-def _lives(facts: AnyOrder, ranges: LiveRanges, assigned: Iterable[Assigned]) -> Iterator[tuple[Buffer, Life]]:
+def _lives(
+    facts: OrderIndependentFacts, ranges: LiveRanges, assigned: Iterable[Assigned]
+) -> Iterator[tuple[Buffer, Life]]:
     start, end, places = ranges.start, ranges.end, facts.places
     known: dict[int, int] = {}
     for allocation in assigned:

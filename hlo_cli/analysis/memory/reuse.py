@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Draft
-from hlo_cli.analysis.memory.interference import Interference, Tenants
+from hlo_cli.analysis.memory.interference import AllocationValues, Interference
 from hlo_cli.analysis.placing.free_intervals import Gaps
 
 
@@ -37,7 +37,7 @@ class Reuse:
         if draft.is_open:
             there = self._opened.setdefault(draft.space, _Opened())
             if draft.tenants is None:
-                draft.tenants = Tenants(there.gaps.open())
+                draft.tenants = AllocationValues(there.gaps.open())
                 there.drafts.append(draft)
             self._interference.enter(draft.tenants, buffer.values, there.gaps)
         self._home.update(dict.fromkeys(buffer.values, draft))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.memory.order_independent import AnyOrder
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape
@@ -19,17 +19,17 @@ class SharedBuffers:
     """The shared `buffers` by name; `fixed` are the values in them that stay: constants, arguments not donated.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.order_independent import any_order
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> text = "a = f32[9] parameter(0)  i = s32[] constant(1)  u = f32[2] parameter(1)"
     >>> text += "  ROOT d = f32[9] dynamic-update-slice(a, u, i)"
-    >>> shared = SharedBuffers(any_order(parse_module(f"ENTRY e {{ {text} }}")))
+    >>> shared = SharedBuffers(order_independent_facts(parse_module(f"ENTRY e {{ {text} }}")))
     >>> shared.buffers, shared.fixed
     ({0}, {0: [0]})
     """
 
     __slots__ = ("_facts", "buffers", "fixed")
 
-    def __init__(self, facts: AnyOrder) -> None:
+    def __init__(self, facts: OrderIndependentFacts) -> None:
         self._facts = facts
         self.buffers = facts.aliases.members.keys() - self._passed_on()
         self.fixed: dict[int, list[int]] = {}

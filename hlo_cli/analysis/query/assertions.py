@@ -13,9 +13,9 @@ from math import inf
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast, within
-from hlo_cli.analysis.query.logical_operations import Operation, operation_fields, operations_of
+from hlo_cli.analysis.query.logical_operations import LogicalOperation, operation_fields, operations_of
 from hlo_cli.analysis.query.patterns import name_matcher
 from hlo_cli.analysis.query.spellings import Spelling, other_spellings
 from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AssertionResult:
     """Whether an expectation is met, None where it cannot be asked or hangs on an unknown cost; `remark` is the reason.
 
     `found` is what was measured, as far as it is known, None for the largest of nothing, and `kind` says what it
@@ -59,21 +59,21 @@ class Verdict:
     spellings: tuple[Spelling, ...] = ()
 
 
-def verdicts(
+def check_assertions(
     module: Module,
     expectations: Iterable[Expectation],
     *,
     attributes: Collection[str] = (),
-    memory: Callable[[], Memory],
-) -> tuple[Verdict, ...]:
+    memory: Callable[[], MemoryAnalysis],
+) -> tuple[AssertionResult, ...]:
     """A verdict on every expectation whose sections the module is in; `memory` is asked for only if it is needed.
 
-    >>> from hlo_cli import memory_of, parse_module
+    >>> from hlo_cli import memory_analysis, parse_module
     >>> from hlo_cli.source import Source
     >>> from hlo_cli.syntax.queries.assertions import read_expectations
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
     >>> stated = read_expectations(Source("e.toml", 'expect = ["none(opcode == negate)", "max(padded_bytes) < 1kB"]'))
-    >>> [(each.is_met, each.found) for each in verdicts(module, stated, memory=lambda: memory_of(module))]
+    >>> [(each.is_met, each.found) for each in check_assertions(module, stated, memory=lambda: memory_analysis(module))]
     [(False, 1), (True, 8)]
     """
     judge = _Judge(module, attributes, memory)
@@ -97,7 +97,7 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
         _measure(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _any_name)))
 
 
-def _any_name(where: Where, text: Text) -> Predicate[Operation]:
+def _any_name(where: Where, text: Text) -> Predicate[LogicalOperation]:
     """The test of a function whose names are those of another module: only the pattern is looked at."""
     name_matcher(where, text)
     return lambda each: False
@@ -107,12 +107,12 @@ def _any_name(where: Where, text: Text) -> Predicate[Operation]:
 class _Measure:
     """Which operations count, and how much each."""
 
-    counts: Predicate[Operation]
-    amount: Callable[[Operation], int | float | AtLeast | None]
+    counts: Predicate[LogicalOperation]
+    amount: Callable[[LogicalOperation], int | float | AtLeast | None]
     kind: Kind = "count"
 
 
-def _measure(expectation: Expectation, fields: Fields[Operation]) -> _Measure:
+def _measure(expectation: Expectation, fields: Fields[LogicalOperation]) -> _Measure:
     quantity, limit = expectation.quantity, expectation.limit
     where, asked = quantity.where, quantity.field
     counts = predicate(where, fields)
@@ -150,7 +150,7 @@ def _range(function: str, found: int | float | None, open_ones: int) -> tuple[fl
 class _Judge:
     """What is asked of one module; its operations are found when they are needed."""
 
-    def __init__(self, module: Module, attributes: Collection[str], memory: Callable[[], Memory]) -> None:
+    def __init__(self, module: Module, attributes: Collection[str], memory: Callable[[], MemoryAnalysis]) -> None:
         self._module = module
         self._attributes = attributes
         self._memory = memory
@@ -160,15 +160,15 @@ class _Judge:
         return target_of(self._module)
 
     @cached_property
-    def _operations(self) -> tuple[Operation, ...]:
+    def _operations(self) -> tuple[LogicalOperation, ...]:
         return operations_of(self._module)
 
     @cached_property
-    def _fields(self) -> Fields[Operation]:
+    def _fields(self) -> Fields[LogicalOperation]:
         return operation_fields(self._module, self._attributes)
 
     @cached_property
-    def _spaces(self) -> Mapping[int, Space]:
+    def _spaces(self) -> Mapping[int, SpaceUsage]:
         return {space.number: space for space in self._memory().spaces}
 
     def is_meant(self, expectation: Expectation) -> bool:
@@ -176,18 +176,18 @@ class _Judge:
         names = {"module": self._module.name, "target": self._target or ""}
         return all(fnmatchcase(names[section.kind], section.pattern) for section in expectation.sections)
 
-    def __call__(self, expectation: Expectation) -> Verdict:
+    def __call__(self, expectation: Expectation) -> AssertionResult:
         if self._module.errors:
-            return Verdict(expectation, False, remark="cannot be told: the text could not be read whole")
+            return AssertionResult(expectation, False, remark="cannot be told: the text could not be read whole")
         try:
             if expectation.quantity.function == "max_peak":
                 return self._peak(expectation)
             spellings = other_spellings(self._module, expectation.quantity.where)
             return replace(self._measured(expectation), spellings=spellings)
         except HloError as error:
-            return Verdict(expectation, False, remark=f"cannot be told: {error.diagnostic.message}")
+            return AssertionResult(expectation, False, remark=f"cannot be told: {error.diagnostic.message}")
 
-    def _peak(self, expectation: Expectation) -> Verdict:
+    def _peak(self, expectation: Expectation) -> AssertionResult:
         space = expectation.quantity.space
         number = next((n for n in range(_SPACES) if space_name(n, self._target).lower() == space), None)
         if number is None:
@@ -196,16 +196,16 @@ class _Judge:
                 if self._target
                 else "not compiled for any target yet"
             )
-            return Verdict(expectation, None, remark=why)
+            return AssertionResult(expectation, None, remark=why)
         found = self._spaces.get(number)
         if found is None:
             return self._judged(expectation, 0, "bytes", ())
         parts = (Part(value.instruction, value.padded_bytes) for value in found.alive_at(found.peak))
         return self._judged(expectation, found.peak_bytes, "bytes", tuple(parts))
 
-    def _measured(self, expectation: Expectation) -> Verdict:
+    def _measured(self, expectation: Expectation) -> AssertionResult:
         measure = _measure(expectation, self._fields)
-        counted: list[Operation] = []
+        counted: list[LogicalOperation] = []
         open_ones = 0
         for each in self._operations:
             counts = measure.counts(each)
@@ -240,7 +240,7 @@ class _Judge:
         parts: tuple[Part, ...],
         *,
         open_ones: int = 0,
-    ) -> Verdict:
+    ) -> AssertionResult:
         limit, sign = expectation.limit.value, expectation.operator
         if open_ones:
             low, high = _range(expectation.quantity.function, found, open_ones)
@@ -249,9 +249,11 @@ class _Judge:
             is_met = sign in _NOTHING_KEEPS if found is None else within(sign, found, found, limit)
         if is_met is None:
             who = "1 operation" if open_ones == 1 else f"{open_ones:,} operations"
-            return Verdict(expectation, None, found, kind, parts, f"cannot be told: the cost of {who} is unknown")
+            return AssertionResult(
+                expectation, None, found, kind, parts, f"cannot be told: the cost of {who} is unknown"
+            )
         remark = "" if is_met or parts else self._nearly(expectation.quantity)
-        return Verdict(expectation, is_met, found, kind, parts, remark)
+        return AssertionResult(expectation, is_met, found, kind, parts, remark)
 
     def _nearly(self, quantity: Quantity) -> str:
         """Of conditions joined by `and` that never hold together, how often each does."""

@@ -14,7 +14,7 @@ from typing import Final
 from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -26,7 +26,7 @@ _OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computa
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class LogicalOperation:
     """Something a module does: `instruction` is where it begins, `performed` says what it does, `result` has its shape.
 
     All three are one instruction unless it is asynchronous.
@@ -39,7 +39,7 @@ class Operation:
     is_async: bool = False
 
 
-def operations_of(module: Module) -> tuple[Operation, ...]:
+def operations_of(module: Module) -> tuple[LogicalOperation, ...]:
     """The operations of a module, in the order of its text.
 
     >>> from hlo_cli import parse_module
@@ -63,7 +63,7 @@ def operations_of(module: Module) -> tuple[Operation, ...]:
     )
 
 
-def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Operation]:
+def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields[LogicalOperation]:
     """What can be asked of operations: what can be asked of instructions, `async`, `exposed` and `fusion`.
 
     >>> from hlo_cli import parse_module
@@ -73,17 +73,17 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     False
     """
 
-    def by(instruction_of: Callable[[Operation], Instruction]) -> Fields[Operation]:
+    def by(instruction_of: Callable[[LogicalOperation], Instruction]) -> Fields[LogicalOperation]:
         return fields_of(module, attributes, instruction_of, lambda each: each.result.shape)
 
     @cache
     def exposed() -> frozenset[Instruction]:
-        overlap = overlap_of(module)
+        overlap = analyze_overlap(module)
         waited_for = (flight.pair.start for flight in overlap.flights if flight.is_exposed)
         return frozenset((*waited_for, *overlap.blocking))
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
-    own: dict[str, Reader[Operation]] = {
+    own: dict[str, Reader[LogicalOperation]] = {
         "opcode": Reader("text", lambda each: each.opcode, check_operation_opcode),
         "async": Reader("flag", lambda each: each.is_async),
         "exposed": Reader("flag", lambda each: each.instruction in exposed()),
@@ -102,13 +102,13 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     )
 
 
-def _operation(instruction: Instruction, pair: AsyncPair | None) -> Operation:
+def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOperation:
     if pair is None:
-        return Operation(instruction, instruction, instruction, instruction.opcode)
+        return LogicalOperation(instruction, instruction, instruction, instruction.opcode)
     result = pair.dones[0] if pair.dones else instruction
     if pair.spelling == "generic" and not _wrappers(pair):
-        return Operation(instruction, instruction, result, instruction.opcode, is_async=True)
-    return Operation(instruction, pair.wrapped or instruction, result, pair.operation, is_async=True)
+        return LogicalOperation(instruction, instruction, result, instruction.opcode, is_async=True)
+    return LogicalOperation(instruction, pair.wrapped or instruction, result, pair.operation, is_async=True)
 
 
 def _ends(pair: AsyncPair) -> Iterator[Instruction]:
@@ -132,7 +132,7 @@ def _fused_collectives(pair: AsyncPair) -> Iterator[Instruction]:
             yield from (each for each in computation.instructions if each.opcode in COLLECTIVES)
 
 
-def _result(operation: Operation) -> Instruction:
+def _result(operation: LogicalOperation) -> Instruction:
     return operation.result
 
 
@@ -140,7 +140,7 @@ def _op_name(instruction: Instruction) -> str | None:
     return instruction.metadata.op_name or None
 
 
-def _names_of_fusion(operation: Operation) -> FieldValue:
+def _names_of_fusion(operation: LogicalOperation) -> FieldValue:
     """What a fusion may be known by: its name, its op_name, and those of what is fused in it."""
     fusion = operation.instruction
     if operation.opcode != "fusion":
@@ -151,7 +151,7 @@ def _names_of_fusion(operation: Operation) -> FieldValue:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _bytes(operation: Operation, cost: Reader[Operation]) -> FieldValue:
+def _bytes(operation: LogicalOperation, cost: Reader[LogicalOperation]) -> FieldValue:
     """The bytes it moves: what XLA says of the synchronous spelling, which of a start alone it does not."""
     if not operation.is_async or operation.performed is not operation.instruction:
         return cost.read(operation)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.cost.kernel_costs import Work, works_of
-from hlo_cli.analysis.dataflow.values import sequential_computations, values_of
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of
+from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_of
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
@@ -16,7 +16,7 @@ from hlo_cli.ir.operations import COLLECTIVES
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleFigures:
+class ModuleMetrics:
     """How large a module is, what it does when each loop runs once, and what it takes in memory.
 
     Sizes of values are padded as on the target; `padding_bytes` is what of them is no data. `peak_bytes` is by the
@@ -36,7 +36,7 @@ class ModuleFigures:
 
 
 @no_garbage_collection()
-def figures_of(module: Module) -> ModuleFigures:
+def figures_of(module: Module) -> ModuleMetrics:
     """The numbers of a module.
 
     >>> from hlo_cli import parse_module
@@ -45,12 +45,12 @@ def figures_of(module: Module) -> ModuleFigures:
     >>> figures.kernels, figures.argument_bytes, figures.value_bytes, figures.padding_bytes
     (1, 512, 1024, 952)
     """
-    sequential = sequential_computations(module)
-    work = sum(works_of(i for c in sequential for i in c.instructions).values(), Work())
+    sequential = sequentially_executed(module)
+    work = sum(works_of(i for c in sequential for i in c.instructions).values(), KernelCost())
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
     opcodes = Counter([instruction.opcode for instruction in module.instructions])
-    return ModuleFigures(
+    return ModuleMetrics(
         instructions=module.instruction_count,
         computations=len(module.computations),
         kernels=work.kernels,
@@ -66,6 +66,6 @@ def figures_of(module: Module) -> ModuleFigures:
 
 def _peaks(module: Module) -> Mapping[int, int]:
     """The most bytes alive in each memory space that anything has its place in, be it for no time at all."""
-    facts = any_order(module)
+    facts = order_independent_facts(module)
     peaks = peaks_of(facts, {}).standing
     return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}

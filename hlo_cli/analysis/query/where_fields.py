@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.cost import Cost, Number
 from hlo_cli.analysis.cost.matmuls import is_product
-from hlo_cli.analysis.dataflow.call_tree import kinds_of, looped_computations
+from hlo_cli.analysis.dataflow.call_tree import computation_kinds, loop_computations
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import space_name, target_of
@@ -222,19 +222,19 @@ class _Asked:
 
     def _cost(self, instruction: Instruction) -> Cost:
         if self._costs is None:
-            from hlo_cli.analysis.cost.cost_analysis import costs_of
+            from hlo_cli.analysis.cost.cost_analysis import cost_analysis
 
-            self._costs = costs_of(self._module)
+            self._costs = cost_analysis(self._module)
         return self._costs[instruction]
 
     def _is_fused(self, instruction: Instruction) -> bool:
         if self._fused is None:
-            self._fused = frozenset(c for c, kind in kinds_of(self._module).items() if kind == "fused")
+            self._fused = frozenset(c for c, kind in computation_kinds(self._module).items() if kind == "fused")
         return instruction.computation in self._fused
 
     def _is_in_loop(self, instruction: Instruction) -> bool:
         if self._looped is None:
-            self._looped = looped_computations(self._module)
+            self._looped = loop_computations(self._module)
         return instruction.computation in self._looped
 
 

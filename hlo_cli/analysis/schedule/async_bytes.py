@@ -31,7 +31,7 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     >>> moved_bytes(pair, lambda shape: shape.padded_bytes)
     64
     """
-    given, result = ends_of(pair)
+    given, result = endpoints_of(pair)
     if pair.operation in UPDATE_AT and given:
         return _bytes(given[min(UPDATE_AT[pair.operation], len(given) - 1)], size)
     if pair.operation == "outfeed" and given:
@@ -42,13 +42,13 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     return out
 
 
-def ends_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
+def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
     """The shapes of what goes in and of what comes out, None where the text does not have it.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
     >>> module = parse_module("s = (f32[4]{0:S(1)}, f32[4]{0}, u32[]) copy-start(f32[4]{0} p)")
-    >>> given, result = ends_of(async_pairs(module).pairs[0])
+    >>> given, result = endpoints_of(async_pairs(module).pairs[0])
     >>> str(given[0]), str(result)
     ('f32[4]{0}', 'f32[4]{0:S(1)}')
     """

@@ -12,7 +12,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem, done_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
-from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_mark
+from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_marker
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import NATIVE_DONES, wrapped_opcode
@@ -68,7 +68,7 @@ def taken_in_flight(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
         for user in within.users.get(member, ()):
             goes_on = is_end(user) and user.operands.index(member) == 0
-            is_call = user.opcode == "custom-call" and not is_mark(user) and user.string(_TARGET) != _ORDERING
+            is_call = user.opcode == "custom-call" and not is_marker(user) and user.string(_TARGET) != _ORDERING
             if (user.opcode not in _MAY_TAKE or is_call) and not goes_on:
                 wanted = f"{done_of(pair.start)} gives the result"
                 message = f"{user.name} cannot take {member.name}, which is under way: {wanted}"

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import Work, costs_of_kernels, times_run, work_of
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, times_run, work_of
 from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.positions import places_of
@@ -36,7 +36,7 @@ _IS_SYNC: Final = re.compile(r'"is_sync":\s*(true|false)')
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class AsyncInterval:
     """One pair in the schedule: when it starts, when it is waited for, and what runs meanwhile.
 
     It can do nothing before `bound_step`, at which it has all its operands: the start, or where they come late, an
@@ -51,7 +51,7 @@ class Flight:
     done_step: int | None
     moved_bytes: int
     times: int | None
-    between: Work
+    between: KernelCost
     is_sync: bool | None
 
     @property
@@ -71,7 +71,7 @@ class Flight:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class OverlapAnalysis:
     """The pairs of a module in the order in which they start, within the schedule that they are measured by.
 
     `idle` are pairs in computations that never run. `blocking` are the collectives, infeeds and outfeeds that are not
@@ -82,7 +82,7 @@ class Overlap:
     sequence: tuple[Instruction, ...]
     runs: tuple[Run, ...]
     pairs: AsyncPairs
-    flights: tuple[Flight, ...]
+    flights: tuple[AsyncInterval, ...]
     idle: tuple[AsyncPair, ...]
     blocking: Mapping[Instruction, int]
     _meter: _Meter
@@ -103,7 +103,7 @@ class Overlap:
         return _idle_members(self.pairs)
 
 
-def overlap_of(module: Module) -> Overlap:
+def analyze_overlap(module: Module) -> OverlapAnalysis:
     """What overlaps in a module; one without schedule is taken to run in the order of its text.
 
     >>> from hlo_cli import parse_module
@@ -113,9 +113,9 @@ def overlap_of(module: Module) -> Overlap:
     ...   n = f32[4] negate(p)
     ...   d = f32[4] copy-done(s)
     ...   ROOT a = f32[4] add(n, d) }'''
-    >>> flight, = overlap_of(parse_module(text)).flights
+    >>> flight, = analyze_overlap(parse_module(text)).flights
     >>> flight.start_step, flight.done_step, flight.between, flight.is_exposed
-    (1, 3, Work(kernels=1, flops=4, bytes=32), False)
+    (1, 3, KernelCost(kernels=1, flops=4, bytes=32), False)
     """
     places = places_of(module)
     chains = async_chains(places.instructions)
@@ -136,7 +136,7 @@ def overlap_of(module: Module) -> Overlap:
         for instruction in schedule.sequence
         if instruction.opcode in BLOCKING and meter.owner.get(instruction.computation) is None
     }
-    return Overlap(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, meter)
+    return OverlapAnalysis(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, meter)
 
 
 def blocking_pair(instruction: Instruction) -> AsyncPair:
@@ -185,22 +185,22 @@ class _Meter:
         return costs_of_kernels(dict.fromkeys(i for i in self.sequence if i not in self.members))
 
     @cached_property
-    def sums(self) -> Mapping[Instruction | None, tuple[Sequence[int], Sequence[Work]]]:
+    def sums(self) -> Mapping[Instruction | None, tuple[Sequence[int], Sequence[KernelCost]]]:
         """For each that runs work the steps of its kernels, and the work up to each of them."""
         steps: dict[Instruction | None, list[int]] = {}
-        works: dict[Instruction | None, list[Work]] = {}
+        works: dict[Instruction | None, list[KernelCost]] = {}
         for step, instruction in enumerate(self.sequence):
             if (cost := self.costs.get(instruction)) is not None:
                 owner = self.owner[instruction.computation]
                 steps.setdefault(owner, []).append(step)
                 works.setdefault(owner, []).append(work_of(cost) * (self.times[instruction.computation] or 1))
-        return {owner: (at, list(accumulate(works[owner], initial=Work()))) for owner, at in steps.items()}
+        return {owner: (at, list(accumulate(works[owner], initial=KernelCost()))) for owner, at in steps.items()}
 
-    def between(self, pair: AsyncPair, start: int, done: int) -> Work:
+    def between(self, pair: AsyncPair, start: int, done: int) -> KernelCost:
         """The work between a start and its done while the pair runs once; around the loop if the done stands first."""
         owner = self.owner[pair.start.computation]
         stretches = self._stretches(pair.start.computation, start + 1, done)
-        return sum((self._sum(owner, first, end) // times for first, end, times in stretches), Work())
+        return sum((self._sum(owner, first, end) // times for first, end, times in stretches), KernelCost())
 
     def _stretches(self, computation: Computation, first: int, done: int) -> Iterator[tuple[int, int, int]]:
         """The stretches of the schedule that lie between, and how often the pair runs while each is run through."""
@@ -216,26 +216,26 @@ class _Meter:
             done, run = self.began[run.caller], self.spans[run.caller.computation]
         yield first, done, times
 
-    def _sum(self, owner: Instruction | None, first: int, end: int) -> Work:
+    def _sum(self, owner: Instruction | None, first: int, end: int) -> KernelCost:
         if owner not in self.sums:
-            return Work()
+            return KernelCost()
         steps, sums = self.sums[owner]
         return sums[bisect_left(steps, end)] - sums[bisect_left(steps, first)]
 
 
 def _flight(
     pair: AsyncPair, binding: Instruction, positions: Mapping[Instruction, int], meter: _Meter, size: Size
-) -> Flight:
+) -> AsyncInterval:
     start, bound = positions[pair.start], positions[binding]
     done = _waiting(pair, start, positions)
-    return Flight(
+    return AsyncInterval(
         pair,
         start,
         bound,
         done,
         moved_bytes(pair, size),
         meter.times[pair.start.computation],
-        Work() if done is None else meter.between(pair, bound, done),
+        KernelCost() if done is None else meter.between(pair, bound, done),
         _is_sync(pair),
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.cache import remembered
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.schedule.async_tracing import origin_of
@@ -91,7 +91,7 @@ def async_pairs(module: Module) -> AsyncPairs:
     >>> pair.operation, pair.spelling, [member.name for member in pair.members]
     ('slice', 'sugared', ['s', 'u', 'd'])
     """
-    return remembered(_pairs_in, module)
+    return cached_per_module(_pairs_in, module)
 
 
 def _pairs_in(module: Module) -> AsyncPairs:

@@ -88,7 +88,7 @@ def _before(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]
             for alias in aliases:
                 if alias.output_index == index and alias.operand_number < len(instruction.operands):
                     yield _operand(instruction, alias.operand_number, alias.operand_index)
-        case opcode if instruction.operands and (opcode in HANDING_ON or is_mark(instruction)):
+        case opcode if instruction.operands and (opcode in HANDING_ON or is_marker(instruction)):
             yield _operand(instruction, 0, index)
 
 
@@ -113,11 +113,11 @@ def _operand(instruction: Instruction, position: int, index: ShapeIndex) -> Plac
     return instruction.operands[position], (*instruction.operand_index(position), *index)
 
 
-def is_mark(instruction: Instruction) -> bool:
+def is_marker(instruction: Instruction) -> bool:
     """Whether an instruction is a custom call that says something of a value and hands it on.
 
     >>> from hlo_cli import parse_module
-    >>> is_mark(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
+    >>> is_marker(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
     True
     """
     return instruction.opcode == "custom-call" and instruction.string("custom_call_target") in _MARKS

@@ -52,7 +52,7 @@ DEADLOCK: Final = "async-deadlock"
 """The code of sends and receives that cannot meet."""
 
 
-def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Diagnostic]:
+def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Diagnostic]:
     """Every place at which the module breaks a rule, with the rule's code; `pairs` are the module's, if at hand.
 
     Where not every XLA minds, that is a warning, or where only older does, a note. A text with errors, or that leaves
@@ -60,7 +60,7 @@ def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
-    >>> found = next(broken_rules(parse_module(text)))
+    >>> found = next(verify_async(parse_module(text)))
     >>> print(found.code, found.message)
     async-unfinished nothing waits for s: it has no copy-done
     """
@@ -68,7 +68,7 @@ def broken_rules(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
 
 
 def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[tuple[Instruction, Diagnostic]]:
-    """What `broken_rules` says, each with the instruction that breaks the rule: a proto has no text to find it in.
+    """What `verify_async` says, each with the instruction that breaks the rule: a proto has no text to find it in.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"

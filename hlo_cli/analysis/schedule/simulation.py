@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import times_counted
-from hlo_cli.analysis.schedule.async_overlap import Overlap
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, Wire
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -43,7 +43,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Playback:
+class ScheduleSimulation:
     """What a schedule takes, and when, in seconds.
 
     For each flight: the work that runs once before it is waited for, and how long it is waited for in all. For each
@@ -61,13 +61,13 @@ class Playback:
     spent_seconds: Mapping[Instruction, float]
 
 
-def play(overlap: Overlap, events: Events) -> Playback:
+def simulate(overlap: OverlapAnalysis, events: Events) -> ScheduleSimulation:
     """The schedule of an overlap with these events.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.schedule.async_overlap import overlap_of
-    >>> overlap = overlap_of(parse_module("r = f32[4] add(f32[4] a, f32[4] b)"))
-    >>> play(overlap, Events({2: 0.5}, {}, {}, {}, (), frozenset())).seconds
+    >>> from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+    >>> overlap = analyze_overlap(parse_module("r = f32[4] add(f32[4] a, f32[4] b)"))
+    >>> simulate(overlap, Events({2: 0.5}, {}, {}, {}, (), frozenset())).seconds
     0.5
     """
     return _Player(overlap, events).play()
@@ -100,7 +100,7 @@ class _Frame:
 
 
 class _Player:
-    def __init__(self, overlap: Overlap, events: Events) -> None:
+    def __init__(self, overlap: OverlapAnalysis, events: Events) -> None:
         self.overlap, self.events = overlap, events
         steps, flights = len(overlap.sequence), len(events.transfers)
         self.times = times_counted(overlap.runs)
@@ -117,7 +117,7 @@ class _Player:
         eventful = events.steps
         self.eventful = list(accumulate((step in eventful for step in range(steps)), initial=0))
 
-    def play(self) -> Playback:
+    def play(self) -> ScheduleSimulation:
         """Every step in turn, computations as often as they are played."""
         steps, runs = len(self.overlap.sequence), self.overlap.runs
         aside = _aside(self.overlap)
@@ -145,7 +145,7 @@ class _Player:
             if (caller := runs[number].caller) is not None:
                 spent[caller] = spent.get(caller, 0.0) + seconds
         found = (self.between, self.exposed, self.begins, self.waits, self.axis, spent)
-        return Playback(self.clock, self.work, *found)
+        return ScheduleSimulation(self.clock, self.work, *found)
 
     def _enter(self, number: int) -> None:
         run = self.overlap.runs[number]
@@ -246,7 +246,7 @@ class _Player:
             self.exposed[transfer.flight] += seconds * self.weight
 
 
-def _aside(overlap: Overlap) -> list[bool]:
+def _aside(overlap: OverlapAnalysis) -> list[bool]:
     """Of each computation in the schedule, whether something asynchronous runs it, beside the main program."""
     members, found = overlap.members, dict[Computation, bool]()
     for run in overlap.runs:

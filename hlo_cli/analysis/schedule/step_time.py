@@ -16,9 +16,9 @@ from math import isclose
 from hlo_cli.analysis.cost.kernel_costs import times_counted, times_run
 from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
 from hlo_cli.analysis.dataflow.flat_schedule import Run
-from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.schedule.async_overlap import Overlap, blocking_pair
-from hlo_cli.analysis.schedule.simulation import Events, Playback, play
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, blocking_pair
+from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
 from hlo_cli.ir.instruction import Instruction
 
@@ -50,7 +50,7 @@ class FlightTime:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
+class TimeEstimate:
     """The times of a step: of each flight of an overlap in turn, of kernels, of collectives that are not asynchronous.
 
     `seconds` is the whole step, `work_seconds` what its kernels take; loops count as often as they run, one round a
@@ -60,7 +60,7 @@ class StepTime:
     `unknown_transfers` are those that nobody knows the time of, `unknown_waits` what waits for them.
     """
 
-    throughput: Throughput
+    throughput: ChipSpec
     seconds: float
     work_seconds: float
     flights: tuple[FlightTime, ...]
@@ -68,7 +68,7 @@ class StepTime:
     blocking_seconds: Mapping[Instruction, float | None]
     kernels: Mapping[Instruction, Roofline]
     unknown_kernels: int
-    playback: Playback
+    playback: ScheduleSimulation
     unknown_rounds: int = 0
     unknown_transfers: frozenset[Instruction] = frozenset()
     unknown_waits: frozenset[Instruction] = frozenset()
@@ -123,17 +123,17 @@ def whole(times: Iterable[float | None]) -> float | None:
     return total
 
 
-def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float]:
+def path_seconds(step: TimeEstimate, overlap: OverlapAnalysis) -> Mapping[Instruction, float]:
     """How long each instruction of a schedule takes by itself, for paths through those that wait for each other.
 
     A transfer takes its time where it starts, less the work of kernels that share in it; a call or loop takes what all
     that it runs does. What nobody knows the time of takes none.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.schedule.async_overlap import overlap_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-    >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
-    >>> found = path_seconds(step_time_of(overlap, throughput_of("v5e")), overlap)
+    >>> from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> overlap = analyze_overlap(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
+    >>> found = path_seconds(estimate_time(overlap, chip_spec("v5e")), overlap)
     >>> {instruction.name: f"{seconds:.1e}" for instruction, seconds in found.items()}
     {'r': '3.0e-08'}
     """
@@ -145,19 +145,19 @@ def path_seconds(step: StepTime, overlap: Overlap) -> Mapping[Instruction, float
     return found | dict(step.playback.spent_seconds)
 
 
-def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
+def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
     """How long the schedule of an overlap takes on a chip.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.schedule.async_overlap import overlap_of
-    >>> from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+    >>> from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+    >>> from hlo_cli.analysis.hardware.chip_specs import Rate, ChipSpec
     >>> text = '''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[100] parameter(0)
     ...   s = (f32[100], f32[100], u32[]) copy-start(p)
     ...   n = f32[100] negate(p)
     ...   ROOT d = f32[100] copy-done(s) }'''
-    >>> slow = Throughput("slow", {"f32": Rate(100.0, "")}, Rate(400.0, ""))
-    >>> found = step_time_of(overlap_of(parse_module(text)), slow)
+    >>> slow = ChipSpec("slow", {"f32": Rate(100.0, "")}, Rate(400.0, ""))
+    >>> found = estimate_time(analyze_overlap(parse_module(text)), slow)
     >>> found.seconds, found.work_seconds, found.exposed_seconds
     (2.0, 2.0, 0.0)
     >>> flight, = found.flights
@@ -173,7 +173,7 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
         each: seconds_of(blocking_pair(each), size // (times.get(each.computation) or 1))
         for each, size in overlap.blocking.items()
     }
-    played = play(overlap, _events(overlap, kernels, transfers, blocking))
+    played = simulate(overlap, _events(overlap, kernels, transfers, blocking))
     flights = tuple(
         _flight_time(transfer, counted[flight.pair.start.computation], played, at)
         for at, (flight, transfer) in enumerate(zip(overlap.flights, transfers, strict=True))
@@ -188,15 +188,15 @@ def step_time_of(overlap: Overlap, throughput: Throughput) -> StepTime:
     starts = frozenset((*unknown_blocking, *(pair.start for pair in unknown_pairs)))
     ends = frozenset((*unknown_blocking, *(done for pair in unknown_pairs for done in pair.dones)))
     spent = played.seconds, played.work_seconds
-    return StepTime(throughput, *spent, flights, blocking, totals, kernels, unknown, played, endless, starts, ends)
+    return TimeEstimate(throughput, *spent, flights, blocking, totals, kernels, unknown, played, endless, starts, ends)
 
 
-def _has_work(run: Run, overlap: Overlap) -> bool:
+def _has_work(run: Run, overlap: OverlapAnalysis) -> bool:
     """Whether a computation of a schedule runs anything that takes time."""
     return any(each in overlap.costs for each in overlap.sequence[run.start : run.end])
 
 
-def _kernels(overlap: Overlap, throughput: Throughput) -> tuple[Mapping[Instruction, Roofline], int]:
+def _kernels(overlap: OverlapAnalysis, throughput: ChipSpec) -> tuple[Mapping[Instruction, Roofline], int]:
     """What each kernel of the schedule takes, and of how many nobody knows what they cost."""
     costs = {kernel: cost for kernel, cost in overlap.costs.items() if kernel not in overlap.blocking}
     found = {kernel: roofline(cost, throughput, calculating_type(kernel)) for kernel, cost in costs.items()}
@@ -204,7 +204,7 @@ def _kernels(overlap: Overlap, throughput: Throughput) -> tuple[Mapping[Instruct
 
 
 def _events(
-    overlap: Overlap,
+    overlap: OverlapAnalysis,
     kernels: Mapping[Instruction, Roofline],
     transfers: list[TransferTime],
     blocking: Mapping[Instruction, TransferTime],
@@ -227,7 +227,7 @@ def _events(
     )
 
 
-def _flight_time(transfer: TransferTime, times: int, played: Playback, at: int) -> FlightTime:
+def _flight_time(transfer: TransferTime, times: int, played: ScheduleSimulation, at: int) -> FlightTime:
     if transfer.seconds is None:
         return FlightTime(transfer, played.between_seconds[at], None, None)
     total = transfer.seconds * times

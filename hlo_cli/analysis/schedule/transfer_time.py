@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
-from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, ends_of
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
+from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir.module import Module
@@ -58,7 +58,7 @@ class TransferTime:
     seconds: float | None
 
 
-def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, module: Module) -> TransferTime:
+def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: ChipSpec, module: Module) -> TransferTime:
     """How long a pair takes once, if it moves so many bytes and has its wire to itself.
 
     In a ring of n devices, (n - 1)/n of the bytes of an all-gather, reduce-scatter or all-to-all leave each device, and
@@ -67,13 +67,13 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> module = parse_module('''HloModule m
     ... sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
     ... ENTRY e { p = f32[256] parameter(0)
     ...   s = f32[256] all-reduce-start(p), replica_groups={{0,1,2,3}}, to_apply=sum
     ...   ROOT d = f32[256] all-reduce-done(s) }''')
-    >>> found = transfer_time(async_pairs(module).pairs[0], 1024, throughput_of("v5e"), module)
+    >>> found = transfer_time(async_pairs(module).pairs[0], 1024, chip_spec("v5e"), module)
     >>> found.wire, found.wire_bytes, found.devices, f"{found.seconds:.2e}"
     ('links', 1536.0, 4, '7.68e-09')
     """
@@ -90,11 +90,11 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: Throughput, mod
     return TransferTime(wire, crossing, devices, None if rate is None else crossing / rate.per_second)
 
 
-def rate_of(wire: Wire | None, throughput: Throughput) -> Rate | None:
+def rate_of(wire: Wire | None, throughput: ChipSpec) -> Rate | None:
     """How fast a wire of a chip is.
 
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-    >>> rate_of("links", throughput_of("v5e")).per_second, rate_of("links", throughput_of("t4"))
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> rate_of("links", chip_spec("v5e")).per_second, rate_of("links", chip_spec("t4"))
     (200000000000.0, None)
     """
     match wire:
@@ -121,14 +121,14 @@ def _wire(pair: AsyncPair) -> Wire | None:
 
 def _is_unbounded(pair: AsyncPair) -> bool:
     """Whether a size of what is moved is not known, nor a bound of it."""
-    given, result = ends_of(pair)
+    given, result = endpoints_of(pair)
     leaves = (leaf for end in (*given, *([result] if result is not None else [])) for _, leaf in end.leaves)
     return any(isinstance(leaf, ArrayShape) and UNBOUNDED in leaf.dimensions for leaf in leaves)
 
 
 def _spaces(pair: AsyncPair) -> list[int]:
     """The memory spaces between which something is moved."""
-    given, result = ends_of(pair)
+    given, result = endpoints_of(pair)
     at = UPDATE_AT.get(pair.operation, 0)
     ends: list[Shape | None] = [given[min(at, len(given) - 1)] if given else None, result]
     return [end.layout.memory_space for end in ends if isinstance(end, ArrayShape)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_among
-from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
+from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
@@ -92,7 +92,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
     return Transfer(
         instruction,
         done,
-        maker_of(move.source),
+        producer_of(move.source),
         move.shape,
         move.from_space,
         move.to_space,

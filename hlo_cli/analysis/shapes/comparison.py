@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, inferred_shape
+from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, infer_shape
 from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
@@ -65,7 +65,7 @@ def shape_difference(
     check_elements(instruction)
     if not is_known(instruction.written_opcode) or not _are_known(instruction):
         return None
-    expected = inferred_shape(instruction, module)
+    expected = infer_shape(instruction, module)
     if instruction.written_opcode == "get-tuple-element" and not _is_known(expected):
         return None
     if instruction.written_opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):

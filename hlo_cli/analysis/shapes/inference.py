@@ -131,7 +131,7 @@ ATTRIBUTELESS: Final = frozenset((*_UNARY, *_BINARY, "constant", "convert", "cop
 """Opcodes whose rules look at shapes alone, as most instructions of a dump have them."""
 
 
-def inferred_shape(instruction: Instruction, module: Module | None = None) -> Shape:
+def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape:
     """The shape that follows from operands, attributes and called computations.
 
     What does not follow, such as the type of a convert, is taken from the written shape and only checked. HloError
@@ -140,7 +140,7 @@ def inferred_shape(instruction: Instruction, module: Module | None = None) -> Sh
 
     >>> from hlo_cli import parse_module
     >>> instruction = parse_module("r = f32[9] add(f32[4] a, f32[4] b)").entry.root
-    >>> print(inferred_shape(instruction))
+    >>> print(infer_shape(instruction))
     f32[4]{0}
     """
     opcode = instruction.written_opcode
@@ -173,7 +173,7 @@ def _sugared(instruction: Instruction, module: Module | None) -> Shape:
     if wrapped is None:
         fail(instruction, "the opcode is not known, and with it the shape of its result")
     if opcode.endswith("-start"):
-        return asynchronous.start_of(instruction, wrapped, lambda inner: inferred_shape(inner, module))
+        return asynchronous.start_of(instruction, wrapped, lambda inner: infer_shape(inner, module))
     return (
         asynchronous.async_update(instruction) if opcode.endswith("-update") else asynchronous.async_done(instruction)
     )

@@ -14,6 +14,6 @@ def omitted_shape(instruction: Instruction) -> Shape:
     >>> print(module.entry.root.shape)
     f32[2]{0}
     """
-    from hlo_cli.analysis.shapes.inference import inferred_shape
+    from hlo_cli.analysis.shapes.inference import infer_shape
 
-    return inferred_shape(instruction)
+    return infer_shape(instruction)

@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options, reading_of
-from hlo_cli.commands.shared.option_conflicts import Idle, refuse_idle
+from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.source import HloError, nearest
 
@@ -99,11 +99,11 @@ def command(
         "--jobs": jobs is not None,
         "--stage": bool(reading.stage),
     }
-    refuse_idle(given, output, _NOTHING_TO, _WHY)
+    check_conflicts(given, output, _NOTHING_TO, _WHY)
     if normalize:
-        from hlo_cli.commands.diff.normalize import refuse_kinds, write_normalized
+        from hlo_cli.commands.diff.normalize import check_ignorable_kinds, write_normalized
 
-        refuse_kinds(ignored, KINDS)
+        check_ignorable_kinds(ignored, KINDS)
         return write_normalized(inputs, reading, ignored, output)
     from hlo_cli.commands.diff.options import View
 
@@ -116,7 +116,7 @@ def command(
         from hlo_cli.commands.diff.inputs import report_of_inputs
 
         report, found, errors = report_of_inputs(inputs, reading, view, each=each, jobs=jobs)
-    code = finish(report, output, errors)
+    code = write_report(report, output, errors)
     return code or int(exit_code and found)
 
 

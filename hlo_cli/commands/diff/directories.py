@@ -13,20 +13,20 @@ from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.dumps import parse_dump_name
-from hlo_cli.inputs.each import Piece, read_piece
+from hlo_cli.inputs.each import ModuleRef, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.scan_modules import Asked, Reader
+from hlo_cli.scan_modules import Reader, ScanResult
 from hlo_cli.source import Diagnostic, HloError
 
-Given: TypeAlias = "Piece | Input"
+Given: TypeAlias = "ModuleRef | Input"
 """A file that is read when its turn comes, or a module that was found in one."""
 Side: TypeAlias = "Mapping[str, Given]"
 """What is on one side, by what tells the modules apart on both."""
@@ -118,7 +118,7 @@ def report_of_many(
         (each.change, each.name, *(each.counts or (None,) * 4), each.words or None) for each in (*differing, *alone)
     ]
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
-    modules = counted(len(compared), "modules")
+    modules = format_count(len(compared), "modules")
     verb = "differs" if len(differing) == 1 else "differ"
     words = f"{len(differing):,} of {modules} {verb}" if differing else f"No difference in {modules}"
     table = Table("modules", _COLUMNS, tuple(rows), noun="modules")
@@ -145,7 +145,7 @@ class _Comparer:
             return ()
         if len(olds) <= 1 >= len(news):
             old, new = (
-                found[0] if found else Asked[Module](_path_of(given), problem=_NO_HLO)
+                found[0] if found else ScanResult[Module](_path_of(given), problem=_NO_HLO)
                 for found, given in ((olds, job.old), (news, job.new))
             )
             return (self._compare(job.name, old, new),)
@@ -154,7 +154,7 @@ class _Comparer:
         pairs += [self._alone(_within(job.name, name), "-", ones[name]) for name in ones if name not in twos]
         return (*pairs, *(self._alone(_within(job.name, name), "+", twos[name]) for name in twos if name not in ones))
 
-    def _compare(self, name: str, old: Asked[Module], new: Asked[Module]) -> Compared:
+    def _compare(self, name: str, old: ScanResult[Module], new: ScanResult[Module]) -> Compared:
         problems = tuple(f"{each.path}: {each.problem}" for each in (old, new) if each.problem)
         paths = old.path, new.path
         if old.answer is None or new.answer is None:
@@ -165,14 +165,14 @@ class _Comparer:
         counts = len(comparison.changed), len(comparison.added), len(comparison.removed), len(comparison.moved)
         return Compared(name, "~", counts, answer_of(comparison), problems, paths)
 
-    def _alone(self, name: str, change: str, each: Asked[Module]) -> Compared:
+    def _alone(self, name: str, change: str, each: ScanResult[Module]) -> Compared:
         return Compared(name, change, problems=(f"{each.path}: {each.problem}",) if each.problem else ())
 
-    def _modules(self, given: Given) -> tuple[Asked[Module], ...]:
-        return self.reader(given) if isinstance(given, Piece) else (self.reader.ask_of(given),)
+    def _modules(self, given: Given) -> tuple[ScanResult[Module], ...]:
+        return self.reader(given) if isinstance(given, ModuleRef) else (self.reader.ask_of(given),)
 
 
-def _by_name(found: Sequence[Asked[Module]]) -> dict[str, Asked[Module]]:
+def _by_name(found: Sequence[ScanResult[Module]]) -> dict[str, ScanResult[Module]]:
     """The modules of a file by their names, with a number for the second of one name."""
     seen: Counter[str] = Counter()
     named = {}
@@ -188,7 +188,7 @@ def _within(file_name: str, module: str) -> str:
 
 
 def _path_of(given: Given) -> str:
-    return given.path if isinstance(given, Piece) else given.source.name
+    return given.path if isinstance(given, ModuleRef) else given.source.name
 
 
 def _module(module: Module, _input: Input) -> Module:
@@ -197,13 +197,13 @@ def _module(module: Module, _input: Input) -> Module:
 
 def _may_hold_none(given: Given) -> bool:
     """Whether only reading tells if there is HLO in a file, or the module that was asked for."""
-    return isinstance(given, Piece) and not given.is_certain
+    return isinstance(given, ModuleRef) and not given.is_certain
 
 
 def _is_dump(given: Given) -> bool:
     """Whether a file that is on one side only is one that would have been compared."""
     try:
-        return isinstance(given, Input) or given.is_certain or bool(read_piece(given))
+        return isinstance(given, Input) or given.is_certain or bool(read_module_ref(given))
     except (HloError, OSError):
         return True
 
@@ -212,7 +212,7 @@ def _lost(job: Job) -> tuple[Compared, ...]:
     return (Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",)),)
 
 
-def _name(folder: str, piece: Piece, *, numbered: bool) -> str:
+def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:
     """What a dump is called in a directory: its folder in there, and its module, with XLA's number if wanted."""
     within, name = os.path.split(os.path.relpath(piece.path, folder))
     dump = parse_dump_name(name)

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.diff.options import View
-from hlo_cli.commands.diff.report import Side, report_of_diff
-from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.diff.report import DiffSide, report_of_diff
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.selection import Many, one_or_many
-from hlo_cli.inputs.each import Piece, read_piece
+from hlo_cli.inputs.each import ModuleRef, read_module_ref
 from hlo_cli.inputs.input import Input
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module
@@ -23,7 +23,7 @@ Found = tuple[Report, bool, tuple[Diagnostic, ...]]
 
 
 def report_of_inputs(
-    arguments: Sequence[str], reading: Reading, view: View, *, each: bool = False, jobs: int | None = None
+    arguments: Sequence[str], reading: InputOptions, view: View, *, each: bool = False, jobs: int | None = None
 ) -> Found:
     """The differences of what two arguments name, or one argument at two stages; a row each of several modules."""
     stages = _stages(arguments, reading)
@@ -70,11 +70,11 @@ def _namesake(many: Many, wanted: str | None, place: str) -> Input:
     return replace(read[0], module_choice=f"{wanted}, one of {len(named):,} modules in {place}")
 
 
-def _read(given: Input | Piece) -> Sequence[Input]:
-    return (given,) if isinstance(given, Input) else read_piece(given)
+def _read(given: Input | ModuleRef) -> Sequence[Input]:
+    return (given,) if isinstance(given, Input) else read_module_ref(given)
 
 
-def _read_if_whole(given: Input | Piece) -> Sequence[Input]:
+def _read_if_whole(given: Input | ModuleRef) -> Sequence[Input]:
     """The modules of a file whose name does not tell them; none of one that cannot be read."""
     try:
         return _read(given)
@@ -82,19 +82,19 @@ def _read_if_whole(given: Input | Piece) -> Sequence[Input]:
         return ()
 
 
-def side_of(each: Input, reading: Reading) -> Side:
+def side_of(each: Input, reading: InputOptions) -> DiffSide:
     """A module that is read, with what it is called."""
     module = read_module(each.source, each.proto, strict=reading.strict, infer=omitted_shape)
-    return Side(module, each.source.name, each.stage)
+    return DiffSide(module, each.source.name, each.stage)
 
 
-def _stages(arguments: Sequence[str], reading: Reading) -> tuple[str | None, str | None]:
+def _stages(arguments: Sequence[str], reading: InputOptions) -> tuple[str | None, str | None]:
     """The stages of both sides; HloError where there are no two sides."""
     first, between, second = (reading.stage or "").partition("..")
     if len(arguments) == 1 and not between:
         raise HloError("there is one dump, and nothing to compare it with", hint=f"hlo diff {arguments[0]} NEW")
     if len(arguments) not in (1, 2):
-        raise HloError(f"expected OLD and NEW, found {counted(len(arguments), 'inputs')}", hint="hlo diff OLD NEW")
+        raise HloError(f"expected OLD and NEW, found {format_count(len(arguments), 'inputs')}", hint="hlo diff OLD NEW")
     if list(arguments).count("-") > 1:
         raise HloError("standard input can be read only once", hint="give one of both as a file")
     if between and not (first and second):
@@ -102,7 +102,7 @@ def _stages(arguments: Sequence[str], reading: Reading) -> tuple[str | None, str
     return (first, second) if between else (reading.stage, reading.stage)
 
 
-def _of_two(old: Input, new: Input, reading: Reading, view: View, arguments: Sequence[str]) -> Found:
+def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments: Sequence[str]) -> Found:
     before, after = side_of(old, reading), side_of(new, reading)
     comparison = view.compare(before.module, after.module)
     notes = tuple(Diagnostic("note", note) for each in (old, new) for note in each.notes)

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
-from hlo_cli.commands.shared.io_options import Output, Reading, complain, finish, write
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions, print_diagnostics, write, write_report
 from hlo_cli.commands.shared.load import input_facts, load_one, notes_of
 from hlo_cli.ir.printer import module_chunks
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.transform.normalize import normalized
+from hlo_cli.transform.normalize import normalize
 
 _AS_TEXT: Final = ("table", "screen", "hlo")
 _FORMATS: Final = (*_AS_TEXT, "json", "jsonl", "md", "html")
@@ -30,23 +30,25 @@ _COLUMNS: Final = (
 )
 
 
-def write_normalized(arguments: Sequence[str], reading: Reading, ignored: Sequence[str], output: Output) -> int:
+def write_normalized(
+    arguments: Sequence[str], reading: InputOptions, ignored: Sequence[str], output: OutputOptions
+) -> int:
     """Write the text itself, or a report that holds it with its digest; the exit code."""
     _check(arguments, output)
     loaded = load_one(arguments, reading, about="--normalize")
     module = loaded.module
     if module.errors:
-        return complain(notes_of(loaded), module.errors, output)
-    chunks = module_chunks(normalized(module, ignored))
+        return print_diagnostics(notes_of(loaded), module.errors, output)
+    chunks = module_chunks(normalize(module, ignored))
     if output.format in _AS_TEXT:
         write(chunks, output.path)
-        return complain(notes_of(loaded), (), output)
+        return print_diagnostics(notes_of(loaded), (), output)
     text = "".join(chunks)
     digest = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     rows = ((module.name, module.instruction_count, digest, text),)
     report = Report(
         "diff-normalized",
-        f"{counted(module.instruction_count, 'instructions')}; sha256 of their text: {digest}",
+        f"{format_count(module.instruction_count, 'instructions')}; sha256 of their text: {digest}",
         numbers={"module": module.name, "instructions": module.instruction_count, "sha256": digest},
         parts=(
             Table("modules", _COLUMNS, rows, noun="modules", person=False),
@@ -55,10 +57,10 @@ def write_normalized(arguments: Sequence[str], reading: Reading, ignored: Sequen
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
-    return finish(report, output)
+    return write_report(report, output)
 
 
-def refuse_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
+def check_ignorable_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
     """HloError for a kind of change that no text can be written without: what an instruction is and takes."""
     left_out = _PARTS_OF_SHAPES | _ATTRIBUTES | _ALWAYS_LEFT_OUT
     for word in ignored:
@@ -67,7 +69,7 @@ def refuse_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
             raise HloError(f"no text can be written without {word}", hint=hint)
 
 
-def _check(arguments: Sequence[str], output: Output) -> None:
+def _check(arguments: Sequence[str], output: OutputOptions) -> None:
     if len(arguments) > 1:
         raise HloError(f"--normalize writes one module, and there are {len(arguments)} inputs", hint="give one dump")
     if output.format not in _FORMATS:

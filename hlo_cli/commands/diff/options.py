@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.analysis.matching.module_diff import Comparison, compare
+from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.ir.module import Module
 
 
@@ -16,10 +16,10 @@ class View:
     ignored: tuple[str, ...]
     with_schedule: bool
 
-    def compare(self, before: Module, after: Module) -> Comparison:
+    def compare(self, before: Module, after: Module) -> ModuleDiff:
         """The differences of two modules, less what is to be ignored."""
-        return compare(before, after).without(self.ignored)
+        return diff(before, after).without(self.ignored)
 
-    def differs(self, comparison: Comparison) -> bool:
+    def differs(self, comparison: ModuleDiff) -> bool:
         """Whether there is a difference; moving alone is one only if that is asked for."""
         return not comparison.is_empty or (self.with_schedule and bool(comparison.moved))

@@ -7,17 +7,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.matching.module_diff import Comparison
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.commands.diff.inputs import Found, side_of
 from hlo_cli.commands.diff.options import View
 from hlo_cli.commands.diff.report import answer_of
-from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.directory import dumps_in
-from hlo_cli.inputs.dumps import DumpName, matching, no_such
+from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
@@ -44,10 +44,10 @@ class _Step:
 
     stage: str
     before: str
-    comparison: Comparison
+    comparison: ModuleDiff
 
 
-def report_of_passes(arguments: Sequence[str], reading: Reading, view: View) -> Found:
+def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> Found:
     """One row a pass that changed something, and how many did not."""
     if len(arguments) != 1 or not os.path.isdir(arguments[0]):
         raise HloError("--passes is about the dumps of one directory", hint=_HOW)
@@ -76,13 +76,13 @@ def report_of_passes(arguments: Sequence[str], reading: Reading, view: View) -> 
     return report, bool(changing), tuple(errors)
 
 
-def _dumps(folder: str, reading: Reading) -> list[tuple[str, DumpName]]:
+def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
     """The dumps of one module, in the order in which they were made."""
     dumps, _ = dumps_in(folder)
     if reading.module is not None:
-        kept = matching(reading.module, [dump.names for _, dump in dumps])
+        kept = matching_stages(reading.module, [dump.names for _, dump in dumps])
         if not kept:
-            raise no_such("module", reading.module, [dump.module for _, dump in dumps], folder)
+            raise not_found_error("module", reading.module, [dump.module for _, dump in dumps], folder)
         dumps = [dumps[at] for at in kept]
     groups: dict[str, list[tuple[str, DumpName]]] = {}
     for name, dump in dumps:
@@ -134,20 +134,20 @@ def _named(step: _Step) -> tuple[int | None, str, str | None]:
 
 def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
     if not changing:
-        return f"None of {counted(len(steps), 'passes')} changed anything"
+        return f"None of {format_count(len(steps), 'passes')} changed anything"
     first, last = steps[0].comparison.before.instruction_count, steps[-1].comparison.after.instruction_count
     most = max(changing, key=lambda step: _size(step.comparison))
-    words = f"{len(changing):,} of {counted(len(steps), 'passes')} changed something: {first:,} instructions → {last:,}"
-    return f"{words}; most {_named(most)[1]}: {answer_of(most.comparison)}"
+    words = f"{len(changing):,} of {format_count(len(steps), 'passes')} changed something"
+    return f"{words}: {first:,} instructions → {last:,}; most {_named(most)[1]}: {answer_of(most.comparison)}"
 
 
-def _size(comparison: Comparison) -> int:
+def _size(comparison: ModuleDiff) -> int:
     return len(comparison.changed) + len(comparison.added) + len(comparison.removed)
 
 
 def _still(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
     still = len(steps) - len(changing)
-    return f"{counted(still, 'passes')} without change" if still else ""
+    return f"{format_count(still, 'passes')} without change" if still else ""
 
 
 def _next(folder: str, changing: Sequence[_Step]) -> tuple[str, ...]:

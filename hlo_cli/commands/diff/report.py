@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
-from hlo_cli.analysis.matching.module_diff import Comparison
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.query.module_metrics import figures_of
 from hlo_cli.commands.diff.options import View
 from hlo_cli.commands.diff.summary import record_of, summary_tables
@@ -16,13 +16,13 @@ from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class DiffSide:
     """One of the two modules, with the name of its file and its stage."""
 
     module: Module
@@ -30,7 +30,9 @@ class Side:
     stage: str | None
 
 
-def report_of_diff(comparison: Comparison, before: Side, after: Side, view: View, arguments: Sequence[str]) -> Report:
+def report_of_diff(
+    comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View, arguments: Sequence[str]
+) -> Report:
     """The sentence, the numbers before and after, and the changes in the way that is asked for."""
     differs = view.differs(comparison)
     parts: tuple[Part, ...] = (change_table(comparison, view),)
@@ -60,7 +62,7 @@ def report_of_diff(comparison: Comparison, before: Side, after: Side, view: View
     )
 
 
-def _in_full(comparison: Comparison, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
+def _in_full(comparison: ModuleDiff, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
     """The numbers that differ, then every change; and all numbers."""
     old, new = figures_of(comparison.before), figures_of(comparison.after)
     target = target_of(comparison.after) or target_of(comparison.before)
@@ -70,7 +72,7 @@ def _in_full(comparison: Comparison, view: View) -> tuple[tuple[Part, ...], Mapp
     return parts, {"before": record_of(old, target), "after": record_of(new, target)}
 
 
-def _in_brief(comparison: Comparison, before: Side, after: Side, view: View) -> Part:
+def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View) -> Part:
     match view.name:
         case "stat":
             return stat_table(comparison)
@@ -81,10 +83,10 @@ def _in_brief(comparison: Comparison, before: Side, after: Side, view: View) -> 
     return text_diff(comparison, before.path, after.path, with_schedule=view.with_schedule)
 
 
-def answer_of(comparison: Comparison) -> str:
+def answer_of(comparison: ModuleDiff) -> str:
     """The sentence that says whether anything differs, and what most."""
     changed, matched = len(comparison.changed), comparison.matched
-    instructions = counted(matched, "instructions")
+    instructions = format_count(matched, "instructions")
     kinds = _kinds(comparison)
     if not changed:
         words = f"{instructions} match unchanged"
@@ -104,8 +106,8 @@ def answer_of(comparison: Comparison) -> str:
     return f"{words}; {tail}{header}"
 
 
-def _nothing(comparison: Comparison, view: View) -> str:
-    words = f"No difference in {counted(comparison.matched, 'instructions')}"
+def _nothing(comparison: ModuleDiff, view: View) -> str:
+    words = f"No difference in {format_count(comparison.matched, 'instructions')}"
     if view.ignored:
         words += f", {', '.join(view.ignored).replace('_', ' ')} aside"
     if comparison.moved:
@@ -113,7 +115,7 @@ def _nothing(comparison: Comparison, view: View) -> str:
     return words
 
 
-def _kinds(comparison: Comparison) -> Counter[str]:
+def _kinds(comparison: ModuleDiff) -> Counter[str]:
     """In how many instructions each kind of thing changed."""
     found = Counter(kind for each in comparison.changed for kind in {change.kind for change in each.changes})
     return Counter({kind: found[kind] for kind in sorted(found, key=KINDS.index)})
@@ -125,14 +127,14 @@ def _kinds_in_words(kinds: Counter[str], of: int) -> str:
 
     ranked = kinds.most_common()
     listed = [words(*each) for each in ranked[:_KINDS]]
-    more = f" and {counted(len(ranked) - _KINDS, 'more kinds')}" if len(ranked) > _KINDS else ""
+    more = f" and {format_count(len(ranked) - _KINDS, 'more kinds')}" if len(ranked) > _KINDS else ""
     return ", ".join(listed) + more
 
 
 _KINDS = 3
 
 
-def _kind_table(comparison: Comparison) -> Table:
+def _kind_table(comparison: ModuleDiff) -> Table:
     columns = (Column("kind", "changed"), Column("instructions", "instructions", "count"))
     rows = tuple((kind.replace("_", " "), number) for kind, number in _kinds(comparison).most_common())
     return Table("kinds", columns, rows, noun="kinds", main=False, person=False)

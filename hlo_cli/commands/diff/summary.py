@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from hlo_cli.analysis.hardware.target import Target, space_name
-from hlo_cli.analysis.query.module_metrics import ModuleFigures
+from hlo_cli.analysis.query.module_metrics import ModuleMetrics
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
 
-def summary_tables(old: ModuleFigures, new: ModuleFigures, target: Target | None) -> tuple[Table, Table]:
+def summary_tables(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> tuple[Table, Table]:
     """What they take in memory, and what they do, as far as it differs."""
     memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
     return _table("memory", "bytes", memory), _table("work", "count", tuple(_count_rows(old, new)))
 
 
-def record_of(figures: ModuleFigures, target: Target | None) -> Mapping[str, Cell]:
+def record_of(figures: ModuleMetrics, target: Target | None) -> Mapping[str, Cell]:
     """All numbers of a module, for machines."""
     numbers: dict[str, Cell] = {f.name: getattr(figures, f.name) for f in fields(figures) if f.name != "peak_bytes"}
     return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in figures.peak_bytes.items()}}
@@ -35,20 +35,20 @@ def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
     return Table(name, columns, rows, noun="numbers", main=False)
 
 
-def _byte_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
+def _byte_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
     yield from _row("arguments", old.argument_bytes, new.argument_bytes)
     yield from _row("all values", old.value_bytes, new.value_bytes)
     yield from _row("padding", old.padding_bytes, new.padding_bytes)
     yield from _row("read and written", old.bytes_accessed, new.bytes_accessed)
 
 
-def _peak_rows(old: ModuleFigures, new: ModuleFigures, target: Target | None) -> Iterator[Row]:
+def _peak_rows(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> Iterator[Row]:
     for space in sorted({*old.peak_bytes, *new.peak_bytes}):
         name = space_name(space, target)
         yield from _row(f"peak of {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
 
 
-def _count_rows(old: ModuleFigures, new: ModuleFigures) -> Iterator[Row]:
+def _count_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
     yield from _row("flops", old.flops, new.flops)
     yield from _row("kernels", old.kernels, new.kernels)
     yield from _row("collectives", old.collectives, new.collectives)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hlo_cli.analysis.dataflow.values import sequential_computations
+from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.module_diff import Changed, Comparison
+from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.commands.diff.options import View
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -33,7 +33,7 @@ _COLUMNS = (
 )
 
 
-def change_table(comparison: Comparison, view: View) -> Table:
+def change_table(comparison: ModuleDiff, view: View) -> Table:
     """One row an instruction that changed, was added or removed, or moved if that counts.
 
     Those that change the memory most come first, then what takes none: what is fused, or applied to single elements.
@@ -47,11 +47,11 @@ def change_table(comparison: Comparison, view: View) -> Table:
 
 
 def _rows(
-    comparison: Comparison, *, with_schedule: bool
+    comparison: ModuleDiff, *, with_schedule: bool
 ) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], Row]]:
     places = {c: (not c.is_entry, at) for at, c in enumerate(comparison.after.computations)}
     first = {c: (not c.is_entry, at) for at, c in enumerate(comparison.before.computations)}
-    in_memory = {c for side in (comparison.before, comparison.after) for c in sequential_computations(side)}
+    in_memory = {c for side in (comparison.before, comparison.after) for c in sequentially_executed(side)}
 
     def place(instruction: Instruction, other: Instruction | None = None) -> tuple[bool, int, bool, int, int]:
         computation = instruction.computation
@@ -132,14 +132,14 @@ def _word(change: Change) -> str:
     return _WORDS.get(change.kind, change.kind)
 
 
-def header_table(comparison: Comparison) -> Table:
+def header_table(comparison: ModuleDiff) -> Table:
     """The fields of the header that differ."""
     columns = (Column("field", "header", role="name"), Column("before", "before"), Column("after", "after"))
     rows = tuple((c.name, c.before or None, c.after or None) for c in comparison.header)
     return Table("header", columns, rows, noun="fields", main=False, limit=8)
 
 
-def stat_table(comparison: Comparison) -> Table:
+def stat_table(comparison: ModuleDiff) -> Table:
     """How much changed in each computation, most first; those that differ in nothing are left out."""
     counts: dict[Computation, Counter[str]] = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hlo_cli.analysis.matching.content import NAMING, renamed_value
-from hlo_cli.analysis.matching.module_diff import Comparison
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -17,7 +17,7 @@ from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign
 _AROUND = 1
 
 
-def text_diff(comparison: Comparison, before: str, after: str, *, with_schedule: bool = False) -> Diff:
+def text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
     """One hunk a computation with differences: its lines as they are now, and before each what was removed there.
 
     What stands elsewhere in the schedule is shown in both places if that is asked for.
@@ -28,7 +28,7 @@ def text_diff(comparison: Comparison, before: str, after: str, *, with_schedule:
 class _TextDiff:
     """Writes instructions, those of the old module under the names that their pairs have."""
 
-    def __init__(self, comparison: Comparison, *, with_schedule: bool) -> None:
+    def __init__(self, comparison: ModuleDiff, *, with_schedule: bool) -> None:
         self._comparison = comparison
         self._changed = {each.after: each for each in comparison.changed}
         self._added = frozenset(comparison.added)

@@ -12,22 +12,22 @@ import click
 from hlo_cli.commands.fuse.option_conflicts import Changes, check_calls, check_changes, check_together
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.io_options import (
-    complain,
-    finish,
     input_options,
     output_of,
     output_options,
+    print_diagnostics,
     reading_of,
     write,
+    write_report,
 )
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.fuse.roofline_columns import Timing
-    from hlo_cli.commands.fuse.what_if import Result, WhatIf
-    from hlo_cli.commands.shared.io_options import Output
+    from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+    from hlo_cli.commands.fuse.what_if import RefusionOptions, Result
+    from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.computation import Computation
     from hlo_cli.report.report import Report
@@ -112,14 +112,14 @@ def command(
     check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
     if is_about_calls:
         check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
-    from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
-    from hlo_cli.commands.fuse.roofline_columns import Timing
+    from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
+    from hlo_cli.commands.fuse.roofline_columns import TimingColumns
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
     throughput = chosen_throughput(chip, chips)
-    timing = Timing(throughput) if throughput is not None else None
+    timing = TimingColumns(throughput) if throughput is not None else None
     wish = _Wish(name, cost, as_xla, dots, is_about_calls, why_not, changed, timing, computation, where)
     loaded = load(inputs, reading, each=each, jobs=jobs, about_one=_about_one(asked, wish))
     if isinstance(loaded, Many):
@@ -128,7 +128,7 @@ def command(
         return fuse_each(loaded, reading, jobs, timing, output)
     if not wish.is_of_parts:
         check_running(loaded.module)
-    broken = () if is_about_calls else tuple(broken_fusion_rules(loaded.module))
+    broken = () if is_about_calls else tuple(verify_fusions(loaded.module))
     if why_not or changed.is_asked:
         _check_sound((*loaded.module.errors, *broken))
     if c_signature:
@@ -142,7 +142,7 @@ def command(
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
         report = bounded_report(report, loaded)
-    code = finish(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
+    code = write_report(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
 
 
@@ -157,7 +157,7 @@ class _Wish:
     custom_calls: bool
     why_not: bool
     changed: Changes
-    timing: Timing | None
+    timing: TimingColumns | None
     computation: str | None
     where: str | None
 
@@ -178,14 +178,14 @@ def _listed(names: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ()
 
 
-def _result(loaded: Loaded, changed: Changes) -> tuple[Result, WhatIf]:
-    from hlo_cli.commands.fuse.what_if import WhatIf, what_if
+def _result(loaded: Loaded, changed: Changes) -> tuple[Result, RefusionOptions]:
+    from hlo_cli.commands.fuse.what_if import RefusionOptions, what_if
 
-    wish = WhatIf(changed.apply, changed.pair, changed.keep, changed.into, changed.unfuse, changed.rules)
+    wish = RefusionOptions(changed.apply, changed.pair, changed.keep, changed.into, changed.unfuse, changed.rules)
     return what_if(loaded.module, wish), wish
 
 
-def _write(loaded: Loaded, changed: Changes, output: Output) -> int:
+def _write(loaded: Loaded, changed: Changes, output: OutputOptions) -> int:
     """The changed module as canonical text."""
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.ir.printer import module_chunks
@@ -194,7 +194,7 @@ def _write(loaded: Loaded, changed: Changes, output: Output) -> int:
     result, _ = _result(loaded, changed)
     write(module_chunks(result.module), output.path)
     notes = [Diagnostic("note", words) for words in remarks_on(result.copies)]
-    return complain((*notes, *notes_of(loaded)), loaded.module.errors, output)
+    return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
 
 
 def _about_one(asked: Mapping[str, bool], wish: _Wish) -> list[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
-from hlo_cli.analysis.cost.cost_analysis import computation_cost, costs_of
+from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
-from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
@@ -18,7 +18,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -34,7 +34,7 @@ class _Counted:
     computation: Computation
     costs: Mapping[Instruction, Cost]
     as_xla: bool
-    timing: Timing | None
+    timing: TimingColumns | None
 
     def number(self, value: Number) -> Cell:
         """A figure as it is shown: whole, unless it is XLA's own."""
@@ -55,7 +55,7 @@ def report_of_costs(
     as_xla: bool,
     within: Computation | None,
     where: str | None,
-    timing: Timing | None,
+    timing: TimingColumns | None,
     argument: str,
 ) -> Report:
     """One row for each instruction of the entry, or of the computation asked for, those that move most first.
@@ -63,13 +63,13 @@ def report_of_costs(
     An expression alone looks through all computations, and there nothing is summed: a call costs what it calls.
     """
     module, rules = loaded.module, XLA if as_xla else EXACT
-    found = _Counted(loaded, within or module.entry, costs_of(module, rules=rules), as_xla, timing)
+    found = _Counted(loaded, within or module.entry, cost_analysis(module, rules=rules), as_xla, timing)
     is_everywhere = within is None and where is not None
     candidates = tuple(module.instructions) if is_everywhere else found.computation.instructions
     test = None if where is None else instructions_where(where, module)
     chosen, passed_over = chosen_among(test, candidates, "instructions")
     table = _table(found, chosen, is_summed=not is_everywhere)
-    looked = Passage("nothing", (f"None of {counted(len(candidates), 'instructions')} is so.",))
+    looked = Passage("nothing", (f"None of {format_count(len(candidates), 'instructions')} is so.",))
     total = computation_cost(found.computation, rules=rules)
     return Report(
         "fuse",
@@ -94,12 +94,12 @@ def report_of_costs(
 def _answer(found: _Counted, total: Cost) -> str:
     what = found.loaded.module.name if found.computation.is_entry else found.computation.name
     moved = round(total.bytes_accessed)
-    traffic = bytes_in_words(moved) if moved >= 0 else f"{moved:,} B"
+    traffic = format_bytes(moved) if moved >= 0 else f"{moved:,} B"
     least = " at least" if total.unknown and not found.as_xla else ""
     words = f"{what} costs{least} {round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals and"
     words += f" {traffic} of traffic"
     if total.unknown:
-        words += f", and {counted(total.unknown, 'operations')} of unknown cost"
+        words += f", and {format_count(total.unknown, 'operations')} of unknown cost"
     return words
 
 

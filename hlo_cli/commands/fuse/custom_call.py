@@ -8,10 +8,10 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.c_names import Identifiers
 from hlo_cli.analysis.custom_calls.c_signature import c_signature
 from hlo_cli.analysis.custom_calls.call import DecodedCall
-from hlo_cli.analysis.custom_calls.calling_convention import CallBuffer, cpu_place, gpu_place
-from hlo_cli.analysis.custom_calls.config import Field
+from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer, cpu_place, gpu_place
+from hlo_cli.analysis.custom_calls.config import ConfigField
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
-from hlo_cli.analysis.custom_calls.libraries import library_words
+from hlo_cli.analysis.custom_calls.libraries import describe_library_call
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -21,7 +21,7 @@ from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -119,10 +119,10 @@ def _answer(loaded: Loaded, call: DecodedCall) -> str:
     if call.is_typed:
         typed = call.payload.attributes.entries if call.payload.attributes is not None else ()
         counts = (len(call.arguments), "arguments"), (len(call.results), "results"), (len(typed), "attributes")
-        return f"FFI, {', '.join(counted(*each) for each in counts if each[0])}"
+        return f"FFI, {', '.join(format_count(*each) for each in counts if each[0])}"
     if not _passes_pointers(loaded, call):
         bodies = [field.body for field in call.payload.bodies if field.body is not None]
-        size = "".join(f", {bytes_in_words(body.bytes)} of {body.kind}" for body in bodies[:1])
+        size = "".join(f", {format_bytes(body.bytes)} of {body.kind}" for body in bodies[:1])
         return words.partition(",")[0] + size
     places = [buffer.gpu for buffer in call.buffers if buffer.gpu is not None]
     listed = f"buffers[0..{places[-1]}]" if len(places) > 1 else "buffers[0]" if places else "no buffers"
@@ -158,7 +158,7 @@ def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
     return Table("buffers", columns, rows, noun="buffers", limit=24)
 
 
-def _buffer_row(call: DecodedCall, buffer: CallBuffer) -> Row:
+def _buffer_row(call: DecodedCall, buffer: CustomCallBuffer) -> Row:
     is_tuple = isinstance(call.result, TupleShape)
     typed = call.is_typed
     return (
@@ -176,13 +176,13 @@ def _buffer_row(call: DecodedCall, buffer: CallBuffer) -> Row:
     )
 
 
-def _ffi_place(buffer: CallBuffer) -> str | None:
+def _ffi_place(buffer: CustomCallBuffer) -> str | None:
     if buffer.ffi is None:
         return None
     return f"{'rets' if buffer.operand is None else 'args'}[{buffer.ffi}]"
 
 
-def _place_of(call: DecodedCall, buffer: CallBuffer) -> str | None:
+def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
     """Where an operand's buffer is, as the rest of the table says it."""
     return _ffi_place(buffer) if call.is_typed else call.value(buffer) + (index_text(buffer.index) * bool(buffer.index))
 
@@ -193,7 +193,7 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
     yield Fact("target", remark=call.target.words)
     if call.is_typed or _passes_pointers(loaded, call):
         yield Fact("api", remark=f"{said.api_version}: {_CALLED_BY[said.api_version]}")
-    yield from (Fact(label, remark=words) for label, words in library_words(instruction))
+    yield from (Fact(label, remark=words) for label, words in describe_library_call(instruction))
     yield Fact("configuration", remark=_payload_in_words(call))
     for field in call.payload.bodies:
         yield from _body_facts(field)
@@ -215,12 +215,12 @@ def _payload_in_words(call: DecodedCall) -> str:
     if payload.kind == "none":
         return "empty" if payload.bytes else "none"
     what = "opaque" if payload.kind in ("text", "bytes") else payload.kind
-    held = f", {counted(len(payload.fields), 'values')}" if payload.fields else ""
+    held = f", {format_count(len(payload.fields), 'values')}" if payload.fields else ""
     opaque = f": {payload.opaque}" if payload.kind == "text" else ""
-    return f"{what}, {bytes_in_words(payload.bytes)}{held}, sha256 {payload.digest[:_DIGITS]}{opaque}"
+    return f"{what}, {format_bytes(payload.bytes)}{held}, sha256 {payload.digest[:_DIGITS]}{opaque}"
 
 
-def _body_facts(field: Field) -> Iterator[Fact]:
+def _body_facts(field: ConfigField) -> Iterator[Fact]:
     body = field.body
     if body is None:
         return
@@ -262,7 +262,7 @@ def _fields_table(call: DecodedCall) -> Table:
     fields = [field for field in call.payload.fields if not field.is_empty]
     rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
     empty = len(call.payload.fields) - len(fields)
-    footnote = f"{counted(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
+    footnote = f"{format_count(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
     return Table(
         "configuration", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
     )
@@ -276,7 +276,7 @@ def _next(call: DecodedCall, argument: str) -> tuple[str, ...]:
     return (*code, f"hlo parse {argument} --explain {name}")
 
 
-def _field_row(field: Field, passed: str | None) -> Row:
+def _field_row(field: ConfigField, passed: str | None) -> Row:
     body = field.body
     value = field.value if body is None else f"{body.bytes:,} bytes"
     row: Row = (field.path, value, field.type or None, passed)

@@ -11,14 +11,14 @@ from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
 from hlo_cli.analysis.custom_calls.targets import Family
 from hlo_cli.commands.fuse.custom_call import alias_text, report_of_call
 from hlo_cli.commands.fuse.source_locations import Origins
-from hlo_cli.commands.shared.io_options import Output, complain, write
+from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics, write
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -62,7 +62,7 @@ def report_of_custom_calls(
     )
 
 
-def write_c(loaded: Loaded, output: Output, *, name: str | None, within: Computation | None) -> int:
+def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: Computation | None) -> int:
     """Write C for the functions that custom calls call, or for one call's."""
     if output.format not in ("table", "screen") or output.columns or output.sort or output.top is not None:
         raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
@@ -73,7 +73,7 @@ def write_c(loaded: Loaded, output: Output, *, name: str | None, within: Computa
     chosen = calls if name is None else (_named(loaded, calls, name),)
     lines = source_of(chosen) if chosen else (f"/* {commented(loaded.module.name)} has no custom calls. */",)
     write((f"{line}\n" for line in lines), output.path)
-    return complain(notes_of(loaded), loaded.module.errors, output, read=what_was_read(loaded.module))
+    return print_diagnostics(notes_of(loaded), loaded.module.errors, output, read=what_was_read(loaded.module))
 
 
 def _within(calls: tuple[DecodedCall, ...], within: Computation | None) -> tuple[DecodedCall, ...]:
@@ -99,14 +99,14 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
 
 def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Family]) -> str:
     if not calls:
-        return f"No custom calls in {counted(loaded.module.instruction_count, 'instructions')}"
+        return f"No custom calls in {format_count(loaded.module.instruction_count, 'instructions')}"
     kinds = [
         f"{families[family]:,} {words[families[family] > 1]}" for family, words in _FAMILIES.items() if families[family]
     ]
     targets = {call.said.target for call in calls}
     if len(targets) == 1:
-        return f"{counted(len(calls), 'custom calls')} of {calls[0].said.target}: {calls[0].target.words}"
-    return f"{counted(len(calls), 'custom calls')} of {counted(len(targets), 'targets')}: {', '.join(kinds)}"
+        return f"{format_count(len(calls), 'custom calls')} of {calls[0].said.target}: {calls[0].target.words}"
+    return f"{format_count(len(calls), 'custom calls')} of {format_count(len(targets), 'targets')}: {', '.join(kinds)}"
 
 
 def _parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, everything: Table) -> tuple[Part, ...]:
@@ -115,7 +115,7 @@ def _parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, everythin
         before = "This is before the compiler chooses what libraries do."
         return Passage("nothing", (compiled if loaded.module.is_scheduled else before,)), table
     if not table.rows:
-        return Passage("nothing", (f"None of {counted(len(everything.rows), 'custom calls')} is so.",)), table
+        return Passage("nothing", (f"None of {format_count(len(everything.rows), 'custom calls')} is so.",)), table
     targets = _targets_table(calls)
     return (targets, replace(table, limit=10)) if targets.person else (table, targets)
 

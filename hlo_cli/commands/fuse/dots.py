@@ -8,7 +8,7 @@ from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
 from hlo_cli.analysis.cost.product_type import product_type
 from hlo_cli.analysis.fusion.kernels import times_run_of
-from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
@@ -16,20 +16,22 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 
 
-def report_of_dots(loaded: Loaded, *, within: Computation | None, where: str | None, timing: Timing | None) -> Report:
+def report_of_dots(
+    loaded: Loaded, *, within: Computation | None, where: str | None, timing: TimingColumns | None
+) -> Report:
     """One row for each product, those with most flops first."""
     every = matmuls_of(loaded.module)
     found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
     everything = _table(loaded, found, times_run_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
-    looked = Passage("nothing", (f"Looked through {counted(loaded.module.instruction_count, 'instructions')}.",))
-    none = Passage("nothing", (f"None of {counted(len(found), 'products')} is so.",))
+    looked = Passage("nothing", (f"Looked through {format_count(loaded.module.instruction_count, 'instructions')}.",))
+    none = Passage("nothing", (f"None of {format_count(len(found), 'products')} is so.",))
     return Report(
         "fuse",
         _answer(found),
@@ -50,7 +52,7 @@ def _answer(found: Sequence[Matmul]) -> str:
         return "No matrix is multiplied here"
     convolutions = sum(each.kind in ("convolution", "cuDNN") for each in found)
     numbers = ((len(found) - convolutions, "matrix products"), (convolutions, "convolutions"))
-    words = " and ".join(counted(number, noun) for number, noun in numbers if number)
+    words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
     if fused := sum(each.fusion is not None for each in found):
         words += (
             f", {fused:,} in fusions" if fused < len(found) else ", all in fusions" if fused > 1 else ", in a fusion"
@@ -59,7 +61,7 @@ def _answer(found: Sequence[Matmul]) -> str:
 
 
 def _table(
-    loaded: Loaded, found: Sequence[Matmul], times: Mapping[Computation, int | None], timing: Timing | None
+    loaded: Loaded, found: Sequence[Matmul], times: Mapping[Computation, int | None], timing: TimingColumns | None
 ) -> Table:
     origins = Origins(loaded.module)
     repeats = any(times.get(_place(each), 0) != 1 for each in found)
@@ -90,7 +92,7 @@ def _table(
     return Table("dots", columns, rows, noun="products")
 
 
-def _row(matmul: Matmul, times: int | None, origins: Origins, timing: Timing | None) -> Row:
+def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> Row:
     op_name, source = origins.of(matmul.instruction)
     cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
     return (

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hlo_cli.analysis.fusion.fusion_verifier import broken_fusion_rules
+from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
-from hlo_cli.commands.fuse.roofline_columns import Timing
-from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.per_module import Rows, Seen, asked_of_each, finish_each
+from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Table
 
 _COLUMNS: Final = (
@@ -40,7 +40,7 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 class _Ask:
     """What is asked of every module: the same as of one alone."""
 
-    timing: Timing | None
+    timing: TimingColumns | None
 
     def __call__(self, module: Module, given: Input) -> Seen:
         check_running(module)
@@ -57,13 +57,15 @@ class _Ask:
             "saved_share": share,
             "seconds": seconds,
         }
-        broken = tuple(each.excerpt() for each in broken_fusion_rules(module))
+        broken = tuple(each.excerpt() for each in verify_fusions(module))
         return Seen(stage_of(loaded) == "optimized", numbers, broken)
 
 
-def fuse_each(many: Many, reading: Reading, jobs: int | None, timing: Timing | None, output: Output) -> int:
+def fuse_each(
+    many: Many, reading: InputOptions, jobs: int | None, timing: TimingColumns | None, output: OutputOptions
+) -> int:
     """Write the table, the modules first where fusing saves most; the exit code."""
-    found = list(asked_of_each(many, reading, jobs, _Ask(timing)))
+    found = list(map_inputs(many, reading, jobs, _Ask(timing)))
     seen = [each.answer for each in found if each.answer is not None]
     unfinished = sum(not each.is_program for each in seen)
     times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if timing is not None else ()
@@ -100,9 +102,11 @@ def _answer(seen: Sequence[Seen]) -> str:
         sum(int(number_of(each.numbers[name]) or 0) for each in seen)
         for name in ("kernels", "fusions", "saved_bytes", "unfused_bytes")
     )
-    words = f"{counted(len(seen), 'modules')}: {counted(kernels, 'kernels')}, {counted(fusions, 'fusions')}"
+    words = (
+        f"{format_count(len(seen), 'modules')}: {format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
+    )
     if fusions and unfused:
-        words += f"; fusing keeps {bytes_in_words(saved)} ({saved / unfused:.0%}) inside"
+        words += f"; fusing keeps {format_bytes(saved)} ({saved / unfused:.0%}) inside"
     if failing := sum(bool(each.broken) for each in seen):
         words += f"; {failing:,} {'breaks' if failing == 1 else 'break'} XLA's rules"
     return words

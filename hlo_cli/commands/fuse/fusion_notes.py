@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 
 _SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
 _IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
@@ -15,13 +15,13 @@ _LONGEST: Final = 12
 """How long a constant may be to be quoted."""
 
 
-def remark_of(instruction: Instruction) -> str:
+def operand_note(instruction: Instruction) -> str:
     """What a person should see of an operation beyond its name and shape; often nothing.
 
     >>> from hlo_cli import parse_module
-    >>> remark_of(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
+    >>> operand_note(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
     'broadcast × 32'
-    >>> remark_of(parse_module("r = f32[32,8]{0,1} copy(f32[32,8]{1,0} a)").entry.root)
+    >>> operand_note(parse_module("r = f32[32,8]{0,1} copy(f32[32,8]{1,0} a)").entry.root)
     'layout {1,0} → {0,1}'
     """
     match instruction.opcode:
@@ -33,7 +33,7 @@ def remark_of(instruction: Instruction) -> str:
         case "convert":
             return f"from {_type_of(instruction)}"
         case "constant":
-            return f"constant {instruction.raw[0]}" if is_said_in_a_word(instruction) else "constant"
+            return f"constant {instruction.raw[0]}" if is_inline_constant(instruction) else "constant"
         case "fusion":
             return f"fusion, {instruction.attribute('kind') or ''}"
         case "reduce":
@@ -45,7 +45,7 @@ def remark_of(instruction: Instruction) -> str:
     return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
 
 
-def is_said_in_a_word(operand: Instruction) -> bool:
+def is_inline_constant(operand: Instruction) -> bool:
     """Whether an operand is a short constant, which its user's remark holds."""
     if operand.opcode != "constant":
         return False
@@ -53,12 +53,12 @@ def is_said_in_a_word(operand: Instruction) -> bool:
     return len(literal) <= _LONGEST and "{" not in literal
 
 
-def hidden_among(instructions: Iterable[Instruction]) -> str:
+def repeated_operations(instructions: Iterable[Instruction]) -> str:
     """How many operations repeat values or lay them out anew, and where to look first; empty if none does.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
-    >>> hidden_among(parse_module(text).entry.instructions)
+    >>> repeated_operations(parse_module(text).entry.instructions)
     '1 broadcast, × 32 at b'
     """
     found = tuple(instructions)
@@ -67,16 +67,18 @@ def hidden_among(instructions: Iterable[Instruction]) -> str:
     words = []
     if widest is not None:
         number = sum(_repeats(i) > 1 for i in found)
-        words.append(f"{counted(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} at {widest[1]}")
+        words.append(
+            f"{format_count(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} at {widest[1]}"
+        )
     if laid:
         name, change = laid[0]
-        words.append(f"{counted(len(laid), 'changes')} of layout, {change.removeprefix('layout ')} at {name}")
+        words.append(f"{format_count(len(laid), 'changes')} of layout, {change.removeprefix('layout ')} at {name}")
     return "; ".join(words)
 
 
 def _repeats(instruction: Instruction) -> int:
     """How often a broadcast repeats each element of what is no short constant; 1 for every other operation."""
-    if instruction.opcode != "broadcast" or not instruction.operands or is_said_in_a_word(instruction.operands[0]):
+    if instruction.opcode != "broadcast" or not instruction.operands or is_inline_constant(instruction.operands[0]):
         return 1
     given, shape = instruction.operand_shape(0), instruction.shape
     if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
@@ -88,7 +90,7 @@ def _broadcast(broadcast: Instruction) -> str:
     if not broadcast.operands:
         return "broadcast"
     operand = broadcast.operands[0]
-    if is_said_in_a_word(operand):
+    if is_inline_constant(operand):
         return f"constant {operand.raw[0]}"
     return f"broadcast × {_repeats(broadcast):,}"
 
@@ -104,7 +106,7 @@ def _with_constant(instruction: Instruction, sign: str) -> str:
 
 def _constant_of(operand: Instruction) -> str:
     found = operand.operands[0] if operand.opcode == "broadcast" and operand.operands else operand
-    return found.raw[0] if is_said_in_a_word(found) else ""
+    return found.raw[0] if is_inline_constant(found) else ""
 
 
 def _layout_change(instruction: Instruction) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
-from hlo_cli.analysis.cost.cost_analysis import costs_among, costs_of
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
 from hlo_cli.analysis.fusion.kernel_details import estimated_cycles
 from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.fuse.kernel_kinds import kernels_table, ways_table
-from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.fuse.kernel_kinds import kernel_kinds_table, kernels_table
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
@@ -21,7 +21,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted, percent, plural
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, plural
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -43,7 +43,7 @@ class _Found:
     costs: Mapping[Instruction, Cost]
     kernels: Mapping[Instruction, Kernel]
     fusions: tuple[Fusion, ...]
-    timing: Timing | None
+    timing: TimingColumns | None
     is_compiled: bool
 
     def times(self, instruction: Instruction) -> int | None:
@@ -53,11 +53,11 @@ class _Found:
 
 
 def report_of_fusions(
-    loaded: Loaded, *, within: Computation | None, where: str | None, timing: Timing | None, argument: str
+    loaded: Loaded, *, within: Computation | None, where: str | None, timing: TimingColumns | None, argument: str
 ) -> Report:
     """The fusions, those that save most first, and how many kernels are made in which way."""
     module = loaded.module
-    costs = costs_of(module)
+    costs = cost_analysis(module)
     kernels = {kernel.instruction: kernel for kernel in kernels_of(module)}
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
@@ -82,30 +82,30 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(found.kernels.values())
     calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
     costs = {**found.costs, **costs_among(calls, rules=RUN)}
-    ways = ways_table(launched, costs, found.timing)
+    ways = kernel_kinds_table(launched, costs, found.timing)
     every = kernels_table(launched, costs, found.timing)
     if not everything.rows:
         return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
     if not table.rows:
-        return Passage("nothing", (f"None of {counted(len(everything.rows), 'fusions')} is so.",)), table, every
+        return Passage("nothing", (f"None of {format_count(len(everything.rows), 'fusions')} is so.",)), table, every
     return table, ways, every
 
 
 def _why_nothing(found: _Found) -> str:
     if not found.is_compiled:
         return "Compilers fuse while they optimize, and this is before that."
-    return f"Looked through {counted(found.loaded.module.instruction_count, 'instructions')}."
+    return f"Looked through {format_count(found.loaded.module.instruction_count, 'instructions')}."
 
 
 def _answer(found: _Found) -> str:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
     opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
-    named = [counted(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
+    named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
     rest = sum(number for _, number in opcodes[_NAMED:])
     named += [f"{rest:,} more"] if rest else []
     if not found.fusions and not found.is_compiled:
-        return f"Nothing is fused yet in {counted(len(kernels), 'operations')}{_in_detail(named)}"
-    words = f"{counted(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
+        return f"Nothing is fused yet in {format_count(len(kernels), 'operations')}{_in_detail(named)}"
+    words = f"{format_count(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
     launches = _launches(kernels)
     if launches != len(kernels):
         words += "; how often loops launch them is not known" if launches is None else f"; {launches:,} launches"
@@ -114,8 +114,8 @@ def _answer(found: _Found) -> str:
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
     if saved < 0:
-        return f"{words}; as XLA counts, fusing moves {bytes_in_words(-saved)} more"
-    inside = f"{bytes_in_words(saved)} ({percent(saved / whole)}%)" if saved else "nothing"
+        return f"{words}; as XLA counts, fusing moves {format_bytes(-saved)} more"
+    inside = f"{format_bytes(saved)} ({format_percent(saved / whole)}%)" if saved else "nothing"
     return f"{words}; fusing keeps {inside} inside"
 
 
@@ -195,8 +195,8 @@ def _on_negative(fusions: Sequence[Fusion]) -> str:
         return ""
     verb = "saves" if number == 1 else "save"
     return (
-        f"{number:,} of {counted(len(fusions), 'fusions')} {verb} less than 0: where a gather or slice takes a part,"
-        " XLA counts the part if it stands alone, the whole operand in a fusion"
+        f"{number:,} of {format_count(len(fusions), 'fusions')} {verb} less than 0:"
+        " where a gather or slice takes a part, XLA counts the part if it stands alone, the whole operand in a fusion"
     )
 
 
@@ -222,13 +222,13 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         ", ".join(dict.fromkeys(hero.opcode for hero in fusion.heroes)) or None,
         len(instruction.operands),
         sum(1 for _ in instruction.shape.leaves),
-        kernel.way.by if kernel is not None else None,
+        kernel.backend.by if kernel is not None else None,
         instruction.name,
-        (kernel.way.details or None) if kernel is not None else None,
+        (kernel.backend.details or None) if kernel is not None else None,
         source,
         op_name,
         ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None,
-        kernel.way.how if kernel is not None else None,
+        kernel.backend.how if kernel is not None else None,
         cost.unknown,
         round(cost.bytes_accessed),
         fusion.unfused_bytes,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
-from hlo_cli.analysis.fusion.kernel_backends import way_of
+from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.fuse.fusion_notes import hidden_among, is_said_in_a_word, remark_of
-from hlo_cli.commands.fuse.roofline_columns import Timing, model_of, notes_on_costs
+from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note, repeated_operations
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
@@ -18,7 +18,7 @@ from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Fact, Facts
-from hlo_cli.report.numbers import bytes_in_words, count, counted, scaled
+from hlo_cli.report.numbers import count, format_bytes, format_count, format_scaled
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON
 from hlo_cli.report.tree import Branch, Tree
@@ -39,7 +39,7 @@ _COLUMNS: Final = (
 _AGAIN: Final = "as above"
 
 
-def report_of_fusion(loaded: Loaded, name: str, *, timing: Timing | None, argument: str = "") -> Report:
+def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
     """The fusion of this name, or the one that calls the computation of this name."""
     module = loaded.module
     instruction = _named(module, name)
@@ -89,21 +89,21 @@ def _named(module: Module, name: str) -> Instruction:
 
 def _answer(fusion: Fusion) -> str:
     """What the fusion saves, in sizes of one unit."""
-    sizes = f"reads {bytes_in_words(fusion.read_bytes)}, writes {bytes_in_words(fusion.written_bytes)}"
+    sizes = f"reads {format_bytes(fusion.read_bytes)}, writes {format_bytes(fusion.written_bytes)}"
     saved = fusion.saved_bytes
-    inside = f"keeps {bytes_in_words(saved)} inside" if saved > 0 else "keeps nothing inside"
+    inside = f"keeps {format_bytes(saved)} inside" if saved > 0 else "keeps nothing inside"
     number = len(fusion.operations)
     return f"1 kernel{f' in place of {number:,}' if number > 1 else ''}: {sizes}, {inside}"
 
 
-def _facts(module: Module, fusion: Fusion, timing: Timing | None) -> tuple[Fact, ...]:
-    cost, way = fusion.cost, way_of(fusion.instruction, target_of(module))
+def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tuple[Fact, ...]:
+    cost, way = fusion.cost, backend_of(fusion.instruction, target_of(module))
     made = ", ".join(word for word in (fusion.kind, way.by if way.by != "?" else "", way.details) if word)
     work = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
     if cost.intensity is not None:
-        work += f", {scaled(cost.intensity, decimals=1)} flops a byte"
+        work += f", {format_scaled(cost.intensity, decimals=1)} flops a byte"
     if cost.unknown:
-        work += f", {counted(cost.unknown, 'operations')} of unknown cost"
+        work += f", {format_count(cost.unknown, 'operations')} of unknown cost"
     facts = [
         Fact("kernel", remark=made),
         Fact("hero", remark=", ".join(f"{hero.name} ({hero.opcode})" for hero in fusion.heroes)),
@@ -112,7 +112,10 @@ def _facts(module: Module, fusion: Fusion, timing: Timing | None) -> tuple[Fact,
     if timing is not None:
         facts.append(Fact("time", remark=timing.in_words(fusion.instruction, cost)))
     if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
-        said = (Fact("reads", remark=_read(fusion)), Fact("hides", remark=hidden_among(fusion.body.instructions)))
+        said = (
+            Fact("reads", remark=_read(fusion)),
+            Fact("hides", remark=repeated_operations(fusion.body.instructions)),
+        )
         facts += [fact for fact in said if fact.remark]
     return tuple(facts)
 
@@ -123,7 +126,7 @@ def _read(fusion: Fusion) -> str:
     if not read:
         return ""
     most = max(read, key=read.__getitem__)
-    return f"{counted(len(read), 'operands')}, most of {most}: {bytes_in_words(read[most])}"
+    return f"{format_count(len(read), 'operands')}, most of {most}: {format_bytes(read[most])}"
 
 
 def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
@@ -179,7 +182,7 @@ class _Rows:
 
     def coming(self, instruction: Instruction) -> list[Instruction]:
         """The operands that get rows of their own, each once: constants of one element do not."""
-        return [operand for operand in dict.fromkeys(instruction.operands) if not is_said_in_a_word(operand)]
+        return [operand for operand in dict.fromkeys(instruction.operands) if not is_inline_constant(operand)]
 
     def again(self, instruction: Instruction) -> Row:
         """The row of an instruction that stands further up."""
@@ -189,7 +192,7 @@ class _Rows:
         """The row of an instruction, with what is read or written there."""
         op_name, source = self._origins.of(instruction)
         shape, outside = instruction.shape, self._outside(instruction)
-        words = ("written" if instruction in self._written else "", remark_of(instruction))
+        words = ("written" if instruction in self._written else "", operand_note(instruction))
         remark = ", ".join(word for word in words if word) or None
         return (
             instruction.name,

@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.fusion.kernels import Kernel
-from hlo_cli.commands.fuse.roofline_columns import Timing, columns_for
+from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
@@ -23,11 +23,13 @@ _ON_CALLS: Final = (
 )
 
 
-def ways_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None) -> Table:
+def kernel_kinds_table(
+    kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
+) -> Table:
     """One row for each way in which kernels are made, with what they cost together, each kernel once."""
     ways: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in kernels:
-        ways.setdefault((kernel.way.how, kernel.way.by), []).append(kernel)
+        ways.setdefault((kernel.backend.how, kernel.backend.by), []).append(kernel)
     repeats = any(kernel.times != 1 for kernel in kernels)
     columns = (
         Column("how", "how"),
@@ -48,7 +50,7 @@ def ways_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], tim
 
 
 def _way_row(
-    how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None
+    how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
 ) -> Row:
     opcodes = Counter(kernel.instruction.opcode for kernel in made)
     times = [kernel.times for kernel in made]
@@ -67,7 +69,7 @@ def _way_row(
     )
 
 
-def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None) -> Row:
+def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None) -> Row:
     """The estimates and the bounds of kernels, summed: unknown if one is, None for transfers, which others overlap."""
     if timing is None:
         return ()
@@ -82,7 +84,7 @@ def _sum(cells: Sequence[Cell]) -> Cell:
     return sum(known) if len(known) == len(cells) else UNKNOWN
 
 
-def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: Timing | None) -> Table:
+def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None) -> Table:
     """One row for each kernel and transfer, for machines."""
     columns = (
         Column("instruction", "instruction", "name", role="name"),
@@ -100,13 +102,13 @@ def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], 
     return Table("kernels", columns, rows, noun="kernels", main=False, person=False)
 
 
-def _kernel_row(kernel: Kernel, cost: Cost, timing: Timing | None) -> Row:
+def _kernel_row(kernel: Kernel, cost: Cost, timing: TimingColumns | None) -> Row:
     return (
         kernel.instruction.name,
         kernel.instruction.opcode,
-        kernel.way.how,
-        kernel.way.by,
-        kernel.way.details or None,
+        kernel.backend.how,
+        kernel.backend.by,
+        kernel.backend.details or None,
         UNKNOWN if kernel.times is None else kernel.times,
         round(cost.flops),
         round(cost.bytes_accessed),

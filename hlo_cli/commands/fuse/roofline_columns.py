@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
-from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
@@ -16,7 +16,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import seconds_in_words
+from hlo_cli.report.numbers import format_seconds
 from hlo_cli.source import Diagnostic
 
 _OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | {"recv", "send"}
@@ -29,10 +29,10 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class TimingColumns:
     """A chip, and what it can do in a second."""
 
-    throughput: Throughput
+    throughput: ChipSpec
 
     def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
         """What bounds an operation, and its seconds; `element_type` is that of the flops where it is at hand."""
@@ -46,10 +46,10 @@ class Timing:
         found = self._roofline(instruction, cost)
         if found is None:
             return "not known"
-        words = f"{seconds_in_words(found.seconds)}, bound by {found.bound}"
+        words = f"{format_seconds(found.seconds)}, bound by {found.bound}"
         if found.at_least_seconds == found.seconds:
             return f"at least {words}"
-        least = f", at least {seconds_in_words(found.at_least_seconds)}" if found.at_least_seconds else ""
+        least = f", at least {format_seconds(found.at_least_seconds)}" if found.at_least_seconds else ""
         return f"about {words}{least}"
 
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
@@ -59,17 +59,19 @@ class Timing:
         return None if found.bound == "unknown" or opcode in _OTHER_WIRES else found
 
 
-def columns_for(timing: Timing | None) -> tuple[Column, ...]:
+def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:
     """The columns that a chip adds, none where none was named."""
     return _COLUMNS if timing is not None else ()
 
 
-def model_of(timing: Timing | None) -> Mapping[str, Cell]:
+def model_of(timing: TimingColumns | None) -> Mapping[str, Cell]:
     """The model behind times, for machines; nothing where no chip was named."""
     return {"model": time_model(timing.throughput)} if timing is not None else {}
 
 
-def notes_on_costs(loaded: Loaded, timing: Timing | None, *, counts_loops: bool = False) -> tuple[Diagnostic, ...]:
+def notes_on_costs(
+    loaded: Loaded, timing: TimingColumns | None, *, counts_loops: bool = False
+) -> tuple[Diagnostic, ...]:
     """What a reader of costs should know: how times are found, and whose way of counting it is."""
     times = time_notes(timing.throughput, loaded.module) if timing is not None else ()
     has_loops = counts_loops and any(instruction.opcode == "while" for instruction in loaded.module.instructions)

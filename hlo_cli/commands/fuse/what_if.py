@@ -17,12 +17,12 @@ from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.transform.fuse import Decision, fuse
+from hlo_cli.transform.fuse import FusionDecision, fuse
 from hlo_cli.transform.fuse_pair import fused_pair, what_rule_says
 from hlo_cli.transform.in_place import remarks_on
 from hlo_cli.transform.unfuse import unfused
@@ -31,7 +31,7 @@ _BEFORE_THE_PASS: Final = "before_fusion"
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class RefusionOptions:
     """What is to be done: fuse all that the rules let, these by hand, or take these fusions apart."""
 
     apply: bool = False
@@ -61,8 +61,8 @@ class Result:
     """
 
     module: Module
-    joined: tuple[Decision, ...] = ()
-    apart: tuple[Decision, ...] = ()
+    joined: tuple[FusionDecision, ...] = ()
+    apart: tuple[FusionDecision, ...] = ()
     remarks: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
 
@@ -78,7 +78,7 @@ def rules_of(switches: Sequence[str]) -> FusionRules:
     )
 
 
-def what_if(module: Module, wish: WhatIf) -> Result:
+def what_if(module: Module, wish: RefusionOptions) -> Result:
     """Take apart, fuse by hand, then fuse by the rules, as far as each is asked for."""
     remarks: list[str] = []
     copies: list[str] = []
@@ -105,7 +105,7 @@ def what_if(module: Module, wish: WhatIf) -> Result:
     return Result(fused.module, fused.joined, fused.apart, tuple(remarks), tuple(copies))
 
 
-def _by_hand(wish: WhatIf) -> tuple[tuple[str, ...], str]:
+def _by_hand(wish: RefusionOptions) -> tuple[tuple[str, ...], str]:
     """The producers, the nearest to the consumer first, and the consumer."""
     names = [name.removeprefix("%") for name in (*wish.fuse, *((wish.into,) if wish.into is not None else ()))]
     if not names:
@@ -115,7 +115,7 @@ def _by_hand(wish: WhatIf) -> tuple[tuple[str, ...], str]:
     return tuple(names[-2::-1]), names[-1]
 
 
-def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument: str) -> Report:
+def report_of_what_if(loaded: Loaded, result: Result, wish: RefusionOptions, *, argument: str) -> Report:
     """Kernels and bytes before and after, what keeps the rest apart, and the diff."""
     old, new = loaded.module, result.module
     path = loaded.input.path or "-"
@@ -146,7 +146,7 @@ def report_of_what_if(loaded: Loaded, result: Result, wish: WhatIf, *, argument:
     )
 
 
-def _remarks(loaded: Loaded, result: Result, wish: WhatIf) -> Iterable[str]:
+def _remarks(loaded: Loaded, result: Result, wish: RefusionOptions) -> Iterable[str]:
     return (*_label(loaded, wish), *result.remarks, *remarks_on(result.copies))
 
 
@@ -163,24 +163,24 @@ def _moved(module: Module) -> _Moved:
 
 def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:
     if not has_changed:
-        return f"Nothing changes: {counted(before[0], 'kernels')}, {bytes_in_words(before[1])} read and written"
+        return f"Nothing changes: {format_count(before[0], 'kernels')}, {format_bytes(before[1])} read and written"
     return f"{_kernels(before[0], after[0])}; {_bytes(before[1], after[1])}"
 
 
 def _kernels(before: int, after: int) -> str:
     if before == after:
-        return f"{counted(after, 'kernels')} as before"
-    return f"{counted(after, 'kernels')} instead of {before:,}"
+        return f"{format_count(after, 'kernels')} as before"
+    return f"{format_count(after, 'kernels')} instead of {before:,}"
 
 
 def _bytes(before: int, after: int) -> str:
     if before == after:
-        return f"they read and write {bytes_in_words(after)} as before"
+        return f"they read and write {format_bytes(after)} as before"
     words = "less" if after < before else "more"
-    if bytes_in_words(before) == bytes_in_words(after):
-        return f"they read and write {bytes_in_words(after)}, {bytes_in_words(abs(before - after))} {words} than before"
-    change = f", {percent(abs(before - after) / before)}% {words}" if before else ""
-    return f"they read and write {bytes_in_words(after)} instead of {bytes_in_words(before)}{change}"
+    if format_bytes(before) == format_bytes(after):
+        return f"they read and write {format_bytes(after)}, {format_bytes(abs(before - after))} {words} than before"
+    change = f", {format_percent(abs(before - after) / before)}% {words}" if before else ""
+    return f"they read and write {format_bytes(after)} instead of {format_bytes(before)}{change}"
 
 
 def _compared(before: _Moved, after: _Moved) -> Table:
@@ -194,7 +194,7 @@ def _compared(before: _Moved, after: _Moved) -> Table:
     return Table("kernels", columns, rows, noun="rows", main=False)
 
 
-def _rules_table(apart: Iterable[Decision]) -> Table:
+def _rules_table(apart: Iterable[FusionDecision]) -> Table:
     """How many pairs each rule keeps apart."""
     kernels = [d for d in apart if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
     pairs = Counter(decision.rule for decision in kernels)
@@ -208,7 +208,7 @@ def _rules_table(apart: Iterable[Decision]) -> Table:
     return Table("rules", columns, tuple(rows), noun="rules", title="not fused", main=False)
 
 
-def _decisions_table(decisions: Sequence[Decision]) -> Table:
+def _decisions_table(decisions: Sequence[FusionDecision]) -> Table:
     """Every decision, for programs."""
     columns = (
         Column("producer", "producer", "name", role="name"),
@@ -232,7 +232,7 @@ def _is_before_the_pass(loaded: Loaded) -> bool:
     ) not in ("tpu", "gpu")
 
 
-def _label(loaded: Loaded, wish: WhatIf) -> Iterable[str]:
+def _label(loaded: Loaded, wish: RefusionOptions) -> Iterable[str]:
     """What the answer is worth."""
     if wish.apply and _is_before_the_pass(loaded):
         yield "by its name this is what the CPU compiler fuses: jaxlib 0.10.2 makes the same fusions"
@@ -245,5 +245,5 @@ def _label(loaded: Loaded, wish: WhatIf) -> Iterable[str]:
     yield "bytes are those of XLA's cost analysis, each kernel counted once"
 
 
-def _next(argument: str, wish: WhatIf) -> tuple[str, ...]:
+def _next(argument: str, wish: RefusionOptions) -> tuple[str, ...]:
     return (f"hlo fuse {argument} {wish.option} -o new.hlo",) if argument and argument != "-" else ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from hlo_cli.analysis.fusion.rules import FusionRules
-from hlo_cli.analysis.fusion.unfused_pairs import Neighbours, why_not_fused
+from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -32,7 +32,7 @@ def report_of_why_not(
     loaded: Loaded, rules: FusionRules, *, within: Computation | None, where: str | None, argument: str
 ) -> Report:
     """One row for each pair, what saves most first."""
-    pairs = [p for p in why_not_fused(loaded.module, rules) if within is None or p.consumer.computation is within]
+    pairs = [p for p in unfused_pairs(loaded.module, rules) if within is None or p.consumer.computation is within]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
     rows = tuple(_row(pair, _why(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
     everything = Table("pairs", _COLUMNS, rows, noun="pairs")
@@ -53,12 +53,12 @@ def report_of_why_not(
     )
 
 
-def _row(pair: Neighbours, why: str) -> tuple[int, str, str, str, str, bool, str]:
+def _row(pair: UnfusedPair, why: str) -> tuple[int, str, str, str, str, bool, str]:
     names = pair.producer.name, pair.consumer.name
     return pair.saved_bytes, *names, pair.rule.name, why, pair.rule.fuses, pair.consumer.computation.name
 
 
-def _why(pair: Neighbours, *, is_compiled: bool) -> str:
+def _why(pair: UnfusedPair, *, is_compiled: bool) -> str:
     """The rule that keeps two apart; where none does, what is known of that."""
     if not pair.rule.fuses:
         return pair.words
@@ -69,23 +69,23 @@ def _why(pair: Neighbours, *, is_compiled: bool) -> str:
     return "none of these rules: they stood otherwise when the compiler fused, before later steps"
 
 
-def _answer(pairs: list[Neighbours]) -> str:
+def _answer(pairs: list[UnfusedPair]) -> str:
     if not pairs:
         return "No kernel takes what another one makes"
     apart = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
     would = sum(pair.rule.fuses for pair in pairs)
-    words = f"{counted(len(pairs), 'pairs of neighbours')} are not fused"
+    words = f"{format_count(len(pairs), 'pairs of neighbours')} are not fused"
     if would:
         words += f"; {would:,} could be"
     if apart:
         words += f"; {apart[0][1]:,} for the rule {apart[0][0]}"
     best = max(pairs, key=lambda pair: pair.saved_bytes)
-    return words + (f"; at most {bytes_in_words(best.saved_bytes)} each" if best.saved_bytes > 0 else "")
+    return words + (f"; at most {format_bytes(best.saved_bytes)} each" if best.saved_bytes > 0 else "")
 
 
 def _nothing(everything: Table) -> str:
     if everything.rows:
-        return f"None of {counted(len(everything.rows), 'pairs')} is so."
+        return f"None of {format_count(len(everything.rows), 'pairs')} is so."
     return "Every kernel reads parameters, constants and what no kernel makes."
 
 
@@ -98,7 +98,7 @@ def _notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     )
 
 
-def _next(pairs: list[Neighbours], argument: str) -> tuple[str, ...]:
+def _next(pairs: list[UnfusedPair], argument: str) -> tuple[str, ...]:
     pair = next((pair for pair in pairs if pair.rule.fuses and pair.saved_bytes > 0), None)
     if pair is None or not argument or argument == "-":
         return ()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import throughput_of
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chips import CHIPS, Chip
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.commands.shared.chips import figures_of
-from hlo_cli.report.numbers import bytes_in_words, rate_in_words
+from hlo_cli.report.numbers import format_bytes, format_rate
 
 _INTRODUCTION: Final = """\
 What one device has, as XLA counts devices, and who says so. Flops are peaks of
@@ -65,13 +65,13 @@ def chips_text() -> str:
 def _lines(chip: Chip) -> Iterator[str]:
     yield f"{chip.name}   also {', '.join(chip.aliases)}" + (f"; {chip.meaning}" if chip.meaning else "")
     for space, capacity in chip.memories.items():
-        yield _line(space_name(space, chip.target), bytes_in_words(capacity.bytes), capacity.source)
+        yield _line(space_name(space, chip.target), format_bytes(capacity.bytes), capacity.source)
     if chip.usable is not None:
-        yield _line("usable", bytes_in_words(chip.usable.bytes), chip.usable.source)
-    for name, unit, rate in figures_of(throughput_of(chip.name)):
-        yield _line(name, rate_in_words(rate.per_second, "flop" if unit == "flop" else "B"), rate.source)
-    for kind, rate in throughput_of(chip.name).fastest.items():
-        yield _line(f"{kind} seen", rate_in_words(rate.per_second, "flop"), rate.source)
+        yield _line("usable", format_bytes(chip.usable.bytes), chip.usable.source)
+    for name, unit, rate in figures_of(chip_spec(chip.name)):
+        yield _line(name, format_rate(rate.per_second, "flop" if unit == "flop" else "B"), rate.source)
+    for kind, rate in chip_spec(chip.name).fastest.items():
+        yield _line(f"{kind} seen", format_rate(rate.per_second, "flop"), rate.source)
     yield ""
 
 

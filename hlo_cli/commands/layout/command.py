@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import Output
+    from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
@@ -81,17 +81,17 @@ def command(
 
         return layout_each(loaded, reading, jobs, output)
     report = _sum_up(loaded, grouping, computation, where, reading.again(inputs), output)
-    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: Output) -> int:
+def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: OutputOptions) -> int:
     from hlo_cli.commands.layout.shape import report_of_shapes
 
-    return finish(report_of_shapes(texts, draw=draw, generation=generation), output)
+    return write_report(report_of_shapes(texts, draw=draw, generation=generation), output)
 
 
 def _sum_up(
-    loaded: Loaded, grouping: str, computation: str | None, where: str | None, argument: str, output: Output
+    loaded: Loaded, grouping: str, computation: str | None, where: str | None, argument: str, output: OutputOptions
 ) -> Report:
     from hlo_cli.analysis.layout.padding import Grouping
     from hlo_cli.commands.layout.dump import report_of_dump

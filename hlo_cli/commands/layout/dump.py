@@ -8,7 +8,16 @@ from dataclasses import replace
 
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.layout.padding import Better, Footprint, Grouping, Orders, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.padding import (
+    Footprint,
+    Grouping,
+    LayoutAlternative,
+    Orders,
+    by,
+    data_values,
+    footprints,
+    orders_of,
+)
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
@@ -18,7 +27,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.column import Column, Share, Unit
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
@@ -59,7 +68,9 @@ def report_of_dump(
     shapes = found if grouping == "shape" else footprints(values, orders, by("shape", module))
     return Report(
         "layout",
-        _answer(values, found) if values or not looked_through else f"None of {counted(len(looked_through), 'values')}",
+        _answer(values, found)
+        if values or not looked_through
+        else f"None of {format_count(len(looked_through), 'values')}",
         numbers={
             "values": len(values),
             "shapes": len(shapes),
@@ -84,11 +95,11 @@ def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
     if not padding:
         tiled = any(value.shape.layout.tiles for value in values)
         why = "every tile is full" if tiled else "no layout has tiles"
-        return f"No padding in {bytes_in_words(padded)} of {counted(len(values), 'values')}: {why}"
-    better = f"better dimension orders would save {bytes_in_words(saving)}"
+        return f"No padding in {format_bytes(padded)} of {format_count(len(values), 'values')}: {why}"
+    better = f"better dimension orders would save {format_bytes(saving)}"
     share = padding / padded
-    percent = f"{share:.0%}" if share >= 0.005 else f"{bytes_in_words(padding)}"
-    return f"{percent} of {bytes_in_words(padded)} is padding; {better if saving else 'no dimension order saves any'}"
+    percent = f"{share:.0%}" if share >= 0.005 else f"{format_bytes(padding)}"
+    return f"{percent} of {format_bytes(padded)} is padding; {better if saving else 'no dimension order saves any'}"
 
 
 def _parts(
@@ -104,7 +115,7 @@ def _parts(
     if grouping == "instruction":
         table = with_costs(table, (f.example.instruction for f in found), module, columns)
     if not found:
-        looked = Passage("nothing", (f"Looked through {counted(module.instruction_count, 'instructions')}.",))
+        looked = Passage("nothing", (f"Looked through {format_count(module.instruction_count, 'instructions')}.",))
         return looked, replace(table, person=False)
     advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_WORTH_ADVICE]
     parts: list[Part] = [table]
@@ -166,16 +177,16 @@ def _advice(footprint: Footprint, orders: Orders) -> Text | None:
         return None
     order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"
     each = " each" if len(footprint.values) > 1 else ""
-    line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {bytes_in_words(better.padded_bytes)}"]
-    line.append(f"{each}, not {bytes_in_words(value.shape.padded_bytes)}")
+    line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {format_bytes(better.padded_bytes)}"]
+    line.append(f"{each}, not {format_bytes(value.shape.padded_bytes)}")
     line.append(_what_becomes_minor(value.shape, better) + ".")
     if (copy := _copy_into(value.instruction, better)) is not None:
         steps = copy.index - value.instruction.index
-        line += [" ", Run(copy.name, "name"), f" copies it into that order {counted(steps, 'steps')} later."]
+        line += [" ", Run(copy.name, "name"), f" copies it into that order {format_count(steps, 'steps')} later."]
     return tuple(line)
 
 
-def _what_becomes_minor(shape: ArrayShape, better: Better) -> str:
+def _what_becomes_minor(shape: ArrayShape, better: LayoutAlternative) -> str:
     now, then = shape.layout.minor_to_major[0], better.layout.minor_to_major[0]
     if now != then:
         return f": {shape.dimensions[then]} becomes minor, not {shape.dimensions[now]}"
@@ -183,7 +194,7 @@ def _what_becomes_minor(shape: ArrayShape, better: Better) -> str:
     return f": {shape.dimensions[then]} becomes second minor, not {shape.dimensions[now]}" if now != then else ""
 
 
-def _copy_into(instruction: Instruction, better: Better) -> Instruction | None:
+def _copy_into(instruction: Instruction, better: LayoutAlternative) -> Instruction | None:
     for user in instruction.computation.instructions[instruction.index + 1 :]:
         copies = user.opcode == "copy" and user.operands[:1] == (instruction,)
         if copies and isinstance(user.shape, ArrayShape) and _order(user.shape) == better.layout.minor_to_major:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo_cli.analysis.layout.padding import by, data_values, footprints, orders_of
-from hlo_cli.commands.shared.io_options import Output, Reading
-from hlo_cli.commands.shared.per_module import Rows, asked_of_each, finish_each
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 
 _COLUMNS = (
     Column("values", "values", "count", total="sum", from_width=120),
@@ -41,17 +41,17 @@ class _Padding:
         return (self.values, self.logical_bytes, self.padded_bytes, padding, share, self.saving_bytes, self.worst)
 
 
-def layout_each(many: Many, reading: Reading, jobs: int | None, output: Output) -> int:
+def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
     """Write the table, the modules that waste most first; the exit code."""
-    found = list(asked_of_each(many, reading, jobs, _padding))
+    found = list(map_inputs(many, reading, jobs, _padding))
     answers = [each.answer for each in found if each.answer is not None]
     padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)
-    share = f"{(padded - logical) / padded:.0%} of {bytes_in_words(padded)} is padding" if padded else "no arrays"
+    share = f"{(padded - logical) / padded:.0%} of {format_bytes(padded)} is padding" if padded else "no arrays"
     return finish_each(
         "layout",
         found,
         Rows(_COLUMNS, _Padding.cells, by="padding_bytes"),
-        answer=f"{counted(len(answers), 'modules')}: {share}",
+        answer=f"{format_count(len(answers), 'modules')}: {share}",
         output=output,
     )
 

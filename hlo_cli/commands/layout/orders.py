@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import factorial
 
 from hlo_cli.analysis.hardware.default_tiles import default_layout, tpu_generation
-from hlo_cli.analysis.layout.default_order import PricedOrder, default_order, priced_orders
-from hlo_cli.commands.layout.tables import held_in
+from hlo_cli.analysis.layout.default_order import OrderCost, default_order, priced_orders
+from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
@@ -38,10 +38,10 @@ class OrderChoice:
 
     array: ArrayShape
     generation: str
-    default: PricedOrder | None
-    written: PricedOrder | None
-    best: PricedOrder
-    every: tuple[PricedOrder, ...]
+    default: OrderCost | None
+    written: OrderCost | None
+    best: OrderCost
+    every: tuple[OrderCost, ...]
 
 
 def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayShape:
@@ -71,7 +71,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
     default = by_order[order] if order is not None else None
     written = None
     if is_written:
-        as_written = PricedOrder(tiled.layout, tiled.padded_bytes, is_normal=False)
+        as_written = OrderCost(tiled.layout, tiled.padded_bytes, is_normal=False)
         written = by_order.get(tiled.layout.minor_to_major, as_written)
     every = tuple(dict.fromkeys(each for each in (default, written, *priced) if each))
     best = min(every, key=lambda each: each.padded_bytes)
@@ -89,7 +89,7 @@ def choice_answer(choice: OrderChoice) -> str:
     """
     array, default, best = choice.array, choice.default, choice.best
     chooses = f"{choice.generation} chooses " if default and not choice.written else ""
-    parts = [f"{chooses}{array.layout}: {held_in(array)}"]
+    parts = [f"{chooses}{array.layout}: {stored_size_text(array)}"]
     if default is None:
         parts.append(f"which order {choice.generation} chooses is not known")
     elif choice.written:
@@ -137,7 +137,7 @@ def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
     )
 
 
-def _row(each: PricedOrder, choice: OrderChoice) -> tuple[Cell, ...]:
+def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
     array, order = choice.array, each.layout.minor_to_major
     held = array.logical_bytes + array.metadata_bytes
     return (
@@ -153,7 +153,7 @@ def _row(each: PricedOrder, choice: OrderChoice) -> tuple[Cell, ...]:
     )
 
 
-def _remarks(each: PricedOrder, choice: OrderChoice) -> Iterator[str]:
+def _remarks(each: OrderCost, choice: OrderChoice) -> Iterator[str]:
     if each == choice.default:
         yield f"{choice.generation} chooses it"
     if each == choice.written:
@@ -162,7 +162,7 @@ def _remarks(each: PricedOrder, choice: OrderChoice) -> Iterator[str]:
         yield "takes least"
 
 
-def _instead(default: PricedOrder, array: ArrayShape) -> str:
+def _instead(default: OrderCost, array: ArrayShape) -> str:
     order = default.layout.minor_to_major
     if order == array.layout.minor_to_major:
         return "it too"

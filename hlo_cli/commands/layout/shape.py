@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.layout.padding import better_order
-from hlo_cli.analysis.layout.shape_tokens import Piece, piece_spans, shape_pieces
-from hlo_cli.analysis.layout.steps import culprit, overflows
+from hlo_cli.analysis.layout.shape_tokens import ShapeToken, piece_spans, shape_pieces
+from hlo_cli.analysis.layout.steps import overflow_source, overflows
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.layout.orders import (
     choice_answer,
@@ -19,12 +19,12 @@ from hlo_cli.commands.layout.orders import (
     tiled_for,
 )
 from hlo_cli.commands.layout.tables import (
-    held_in,
     leaves_answer,
     leaves_numbers,
     leaves_table,
     shapes_answer,
     shapes_table,
+    stored_size_text,
 )
 from hlo_cli.commands.shared.shape_parts import (
     Explained,
@@ -173,7 +173,7 @@ def arrays_of(shape: Shape) -> list[ArrayShape]:
 
 def _check(array: ArrayShape, given: Shape, source: Source) -> None:
     """HloError if the layout does not fit the array; `given` is what was written for it, somewhere in the source."""
-    problem, (role, number) = array.problem, culprit(array)
+    problem, (role, number) = array.problem, overflow_source(array)
     if problem is None and array.layout.element_size_in_bits < 0:
         problem, role = "E(n) must be a positive number of bits", "element_size"
     if problem is None:
@@ -187,7 +187,7 @@ def _check(array: ArrayShape, given: Shape, source: Source) -> None:
     raise HloError(problem, Span(0, len(source.text)), source=source, hint=hint)
 
 
-def _places(text: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, tuple[Span, ...]]]:
+def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tuple[Span, ...]]]:
     """Where in a text the pieces stand, and the spans of each, counted from there."""
     at = text.find(pieces[0].text)
     while at >= 0:
@@ -219,11 +219,11 @@ def _answer(shape: ArrayShape) -> str:
         return "No bytes: a size is 0"
     better = better_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
-        return held_in(shape)
+        return stored_size_text(shape)
     what = f"order {_braces(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
-    return f"{held_in(shape)}; {what} would take {better.padded_bytes:,}"
+    return f"{stored_size_text(shape)}; {what} would take {better.padded_bytes:,}"
 
 
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:

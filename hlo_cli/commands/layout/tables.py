@@ -8,7 +8,7 @@ from dataclasses import replace
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, OpaqueShape, Shape, TokenShape, TupleShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.numbers import counted, percent
+from hlo_cli.report.numbers import format_count, format_percent
 from hlo_cli.report.table import Table
 
 _SUMMED = (
@@ -64,7 +64,7 @@ def leaves_answer(shape: Shape) -> str:
         case OpaqueShape():
             return "Opaque: only its producer and its consumers know what it holds"
         case TupleShape():
-            return _held([shape], counted(sum(1 for _ in shape.leaves), "leaves"))
+            return _held([shape], format_count(sum(1 for _ in shape.leaves), "leaves"))
         case _:
             return f"{shape} has a type that XLA did not have when this was written: its size is not known"
 
@@ -75,24 +75,24 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
     if _is_comparison(shapes):
         best = shapes[sizes.index(min(sizes))]
         return f"{best.layout or best} takes least: {min(sizes):,} bytes, where others take up to {max(sizes):,}"
-    return _held(shapes, counted(len(shapes), "shapes"))
+    return _held(shapes, format_count(len(shapes), "shapes"))
 
 
-def held_in(array: ArrayShape) -> str:
+def stored_size_text(array: ArrayShape) -> str:
     """What an array takes, and how much of it is padding.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> held_in(parse_shape("u32[]{:T(128)}"))
+    >>> stored_size_text(parse_shape("u32[]{:T(128)}"))
     '512 bytes hold 4: 99% is padding'
     """
     padded, held = array.padded_bytes, array.logical_bytes + array.metadata_bytes
     if not padded:
         return "no bytes, as a size is 0"
     if padded == held:
-        what = f"{counted(array.elements, 'elements')} of {array.element_type}"
-        sizes = f", {counted(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
-        return f"{counted(padded, 'bytes')}, no padding: {what}{sizes}"
-    return f"{padded:,} bytes hold {held:,}: {percent(1 - held / padded)}% is padding"
+        what = f"{format_count(array.elements, 'elements')} of {array.element_type}"
+        sizes = f", {format_count(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
+        return f"{format_count(padded, 'bytes')}, no padding: {what}{sizes}"
+    return f"{padded:,} bytes hold {held:,}: {format_percent(1 - held / padded)}% is padding"
 
 
 def _is_comparison(shapes: Sequence[Shape]) -> bool:
@@ -106,8 +106,8 @@ def _held(shapes: Sequence[Shape], what: str) -> str:
     assert isinstance(logical, int)
     assert isinstance(padded, int)
     if logical == padded:
-        return f"{counted(padded, 'bytes')} in {what}, no padding"
-    return f"{padded:,} bytes hold {logical:,} in {what}: {percent(1 - logical / padded)}% is padding"
+        return f"{format_count(padded, 'bytes')} in {what}, no padding"
+    return f"{padded:,} bytes hold {logical:,} in {what}: {format_percent(1 - logical / padded)}% is padding"
 
 
 def _cells(shape: Shape) -> tuple[Cell, ...]:

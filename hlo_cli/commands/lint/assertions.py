@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.query.assertions import Verdict, check_expectation, verdicts
+from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, check_expectation
 from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
@@ -17,15 +17,15 @@ from hlo_cli.lint.rules.expectations import not_met, other_names
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
 from hlo_cli.syntax.queries.assertions import read_expectations
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.memory_model import Memory
-    from hlo_cli.lint.settings import Settings
+    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.lint.settings import LintSettings
 
 _RESULTS: Final[dict[bool | None, str]] = {False: "not met", None: "not asked", True: "met"}
 """What a row says of an expectation, in the order of the rows."""
@@ -49,7 +49,7 @@ _ALIKE: Final = ("module", "dump")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AssertionOutcome:
     """What became of one expectation in one module; `expectation` is its place in the list of all."""
 
     expectation: int
@@ -72,24 +72,24 @@ def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
     return tuple(each for path in paths for each in _expectations_in(path))
 
 
-def with_expectations(settings: Settings) -> Settings:
+def with_expectations(settings: LintSettings) -> LintSettings:
     """The settings with the rules that tell of expectations, whichever others are chosen; they can still be ignored.
 
-    >>> from hlo_cli.lint.settings import Settings
-    >>> with_expectations(Settings(select=("HLO1",))).select
+    >>> from hlo_cli.lint.settings import LintSettings
+    >>> with_expectations(LintSettings(select=("HLO1",))).select
     ('HLO1', 'HLO901', 'HLO902')
     """
     return replace(settings, select=(*(settings.select or ("HLO",)), not_met.code, other_names.code))
 
 
-def judge(
+def evaluate(
     module: Module, given: Input, expectations: Sequence[Expectation]
-) -> tuple[tuple[Verdict, ...], tuple[Outcome, ...]]:
+) -> tuple[tuple[AssertionResult, ...], tuple[AssertionOutcome, ...]]:
     """The verdicts on a module, and what is to be reported of them."""
-    found = verdicts(module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory(module, given))
+    found = check_assertions(module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory(module, given))
     places = {id(each): number for number, each in enumerate(expectations)}
     outcomes = (
-        Outcome(
+        AssertionOutcome(
             places[id(each.expectation)],
             each.is_met,
             each.found,
@@ -103,11 +103,11 @@ def judge(
     return found, tuple(outcomes)
 
 
-def table_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> Table:
+def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:
     """A row for every expectation and module, those not met first; and one for what no module was asked."""
     asked = {each.expectation for each in outcomes}
     never = (
-        Outcome(number, None, None, "count", "no module is in its section", "", "")
+        AssertionOutcome(number, None, None, "count", "no module is in its section", "", "")
         for number in range(len(expectations))
         if number not in asked
     )
@@ -120,7 +120,7 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -
     return Table("expectations", columns, cells, noun="expectations", main=False)
 
 
-def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> tuple[Check, ...]:
+def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:
     """What is met, and what was not asked of a module, for the formats that name every expectation."""
     return tuple(
         Check(str(expectations[each.expectation]), each.path, bool(each.is_met), each.remark)
@@ -129,7 +129,7 @@ def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) 
     )
 
 
-def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> str:
+def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> str:
     """How many of the expectations are met, in a few words."""
     failed = {each.expectation for each in outcomes if each.is_met is False}
     asked = {each.expectation for each in outcomes if each.is_met is not None}
@@ -137,20 +137,20 @@ def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) 
     broken = {(each.path, each.module) for each in outcomes if each.is_met is False}
     if failed:
         verb = "is" if len(failed) == 1 else "are"
-        where = f", in {len(broken):,} of {counted(len(modules), 'modules')}" if len(modules) > 1 else ""
-        return f"{len(failed):,} of {counted(len(expectations), 'expectations')} {verb} not met{where}"
+        where = f", in {len(broken):,} of {format_count(len(modules), 'modules')}" if len(modules) > 1 else ""
+        return f"{len(failed):,} of {format_count(len(expectations), 'expectations')} {verb} not met{where}"
     if len(asked) == len(expectations):
-        return f"{counted(len(asked), 'expectations')} met"
-    return f"{len(asked):,} of {counted(len(expectations), 'expectations')} met, the rest not asked"
+        return f"{format_count(len(asked), 'expectations')} met"
+    return f"{len(asked):,} of {format_count(len(expectations), 'expectations')} met, the rest not asked"
 
 
-def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> dict[str, Cell]:
+def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> dict[str, Cell]:
     """How many expectations there are, and how often one was met and was not, in all modules together."""
     met = [each.is_met for each in outcomes]
     return {"expectations": len(expectations), "times_met": met.count(True), "times_not_met": met.count(False)}
 
 
-def never_asked(expectations: Sequence[Expectation], outcomes: Sequence[Outcome]) -> tuple[Diagnostic, ...]:
+def never_asked(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Diagnostic, ...]:
     """A note for every expectation that no module answers: a section may be misspelled, or a cost unknown."""
     asked = {each.expectation for each in outcomes if each.is_met is not None}
     remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.found is not None}
@@ -173,15 +173,15 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
     return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
 
 
-def _memory(module: Module, given: Input) -> Memory:
+def _memory(module: Module, given: Input) -> MemoryAnalysis:
     """What fills memory: as the compiler itself says, where its buffer assignment lies beside the dump."""
-    from hlo_cli.commands.memspace.compiler import memory_beside
+    from hlo_cli.commands.memspace.compiler import compiler_memory
     from hlo_cli.commands.shared.load import Loaded
 
-    return memory_beside(Loaded(module, given))
+    return compiler_memory(Loaded(module, given))
 
 
-def _row(stated: Expectation, each: Outcome, dump: str) -> Row:
+def _row(stated: Expectation, each: AssertionOutcome, dump: str) -> Row:
     return (
         _RESULTS[each.is_met],
         each.found,

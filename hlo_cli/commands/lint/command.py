@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.lint.option_conflicts import refuse_together
-from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options_of, reading_of, write
+from hlo_cli.commands.lint.option_conflicts import check_lint_conflicts
+from hlo_cli.commands.shared.io_options import (
+    input_options,
+    output_of,
+    output_options_of,
+    reading_of,
+    write,
+    write_report,
+)
 from hlo_cli.commands.shared.per_module_options import each_options_of
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import Output, Reading
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.assertion import Expectation
-    from hlo_cli.lint.settings import Settings
+    from hlo_cli.lint.settings import LintSettings
 
 FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."
 
@@ -81,7 +88,7 @@ def command(
 ) -> int:
     """Pages and settings need no input; everything else reads and looks."""
     output, reading = output_of(options), reading_of(options)
-    refuse_together(
+    check_lint_conflicts(
         {
             "--select": bool(select),
             "--ignore": bool(ignore),
@@ -105,20 +112,22 @@ def command(
     if explain is not None or list_rules:
         from hlo_cli.commands.lint.rule_pages import report_of_rule, report_of_rules
 
-        return finish(report_of_rules() if explain is None else report_of_rule(explain), output)
-    from hlo_cli.commands.lint.settings import codes, configured, report_of_settings
+        return write_report(report_of_rules() if explain is None else report_of_rule(explain), output)
+    from hlo_cli.commands.lint.settings import codes, load_config, report_of_settings
 
     given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity, "strict": reading.strict}
-    found = configured(given, assignments, isolated=isolated)
+    found = load_config(given, assignments, isolated=isolated)
     if show_settings:
-        return finish(report_of_settings(found), output)
-    wanted = Wanted(baseline or found.baseline, write_baseline, expect or _only(found.expect), each, jobs, statistics)
+        return write_report(report_of_settings(found), output)
+    wanted = LintOptions(
+        baseline or found.baseline, write_baseline, expect or _only(found.expect), each, jobs, statistics
+    )
     code = _lint(inputs, reading, found.settings, output, wanted)
     return 0 if exit_zero and code == 1 else code
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LintOptions:
     """What is to be done with the findings, and what is expected besides."""
 
     baseline: str | None
@@ -129,10 +138,12 @@ class Wanted:
     statistics: bool
 
 
-def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: Output, wanted: Wanted) -> int:
+def _lint(
+    inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, wanted: LintOptions
+) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import report_of, report_of_writing
-    from hlo_cli.commands.lint.run import look_through
+    from hlo_cli.commands.lint.run import lint_inputs
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
 
@@ -144,17 +155,17 @@ def _lint(inputs: Sequence[str], reading: Reading, settings: Settings, output: O
 
         expectations = expectations_in(wanted.expect)
         settings = with_expectations(settings) if expectations else settings
-    looked = look_through(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=wanted.jobs)
+    looked = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=wanted.jobs)
     if path is not None:
         write((baseline_text(looked.found),), path)
-        return finish(report_of_writing(looked, path), output, looked.errors)
+        return write_report(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
     report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
     if wanted.each:
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, looked, found)
-    code = finish(statistics_of(report) if wanted.statistics else report, output, looked.errors)
+    code = write_report(statistics_of(report) if wanted.statistics else report, output, looked.errors)
     fails = any(each.diagnostic.severity != "note" for each in found)
     return code or int(fails)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.commands.lint.run import Looked
+from hlo_cli.commands.lint.run import LintResult
 from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.report.cell import UNKNOWN, Row, number_of
 from hlo_cli.report.column import Column
@@ -19,7 +19,7 @@ from hlo_cli.source import Severity
 _COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 
-def by_module(report: Report, looked: Looked, found: Sequence[ReportedFinding]) -> Report:
+def by_module(report: Report, looked: LintResult, found: Sequence[ReportedFinding]) -> Report:
     """The same report with a row for each module, in place of one for each finding; those with most errors first."""
     columns = (
         Column("module", "module", "name", role="name"),
@@ -33,7 +33,7 @@ def by_module(report: Report, looked: Looked, found: Sequence[ReportedFinding]) 
     return replace(report, parts=(Table("modules", columns, _rows(looked, found), noun="modules"),), next=())
 
 
-def _rows(looked: Looked, found: Sequence[ReportedFinding]) -> tuple[Row, ...]:
+def _rows(looked: LintResult, found: Sequence[ReportedFinding]) -> tuple[Row, ...]:
     counts = Counter((each.path, each.diagnostic.severity) for each in found)
     unread = {error.source.name: error.message for error in reversed(looked.errors) if error.source is not None}
     short = short_paths([*(each.path for each in looked.modules), *unread])

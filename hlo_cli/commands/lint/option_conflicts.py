@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Final
 
-from hlo_cli.commands.shared.io_options import Output
-from hlo_cli.commands.shared.option_conflicts import Idle, refuse_idle
+from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
 from hlo_cli.source import HloError
 
 _OF_LOOKING: Final = (
@@ -30,15 +30,15 @@ _WHY: Final = {
 }
 
 
-def refuse_together(given: Mapping[str, bool], output: Output) -> None:
+def check_lint_conflicts(given: Mapping[str, bool], output: OutputOptions) -> None:
     """HloError for two options of which one would be ignored; `given` says which there are, by their names.
 
-    >>> refuse_together({"--explain": True, "--select": True}, Output())
+    >>> check_lint_conflicts({"--explain": True, "--select": True}, OutputOptions())
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --explain and --select do not go together
     """
-    _refuse_tables(refuse_idle(given, output, _NOTHING_TO, _WHY), output.format)
+    _refuse_tables(check_conflicts(given, output, _NOTHING_TO, _WHY), output.format)
 
 
 def _refuse_tables(there: Container[str], name: str) -> None:

@@ -12,19 +12,19 @@ from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.registry import Rule
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.lint.run import Looked
+    from hlo_cli.commands.lint.run import LintResult
     from hlo_cli.ir.assertion import Expectation
-    from hlo_cli.lint.settings import Settings
+    from hlo_cli.lint.settings import LintSettings
 
 
 def report_of(
-    looked: Looked,
+    looked: LintResult,
     found: Sequence[ReportedFinding],
-    settings: Settings,
+    settings: LintSettings,
     argument: str,
     *,
     expectations: Sequence[Expectation] = (),
@@ -67,9 +67,9 @@ def report_of(
     )
 
 
-def report_of_writing(looked: Looked, path: str) -> Report:
+def report_of_writing(looked: LintResult, path: str) -> Report:
     """What is said when findings were written to a baseline."""
-    answer = f"{counted(len(looked.found), 'findings')} written to {path}"
+    answer = f"{format_count(len(looked.found), 'findings')} written to {path}"
     return Report("lint-baseline", answer, numbers={"findings": len(looked.found)}, notes=looked.notes)
 
 
@@ -79,16 +79,16 @@ def words_of(rule: Rule) -> RuleWords:
     return RuleWords(rule.code, rule.name, rule.severity, page.what, page.why, page.mend, page.reference)
 
 
-def _answer(looked: Looked, findings: Findings, rules: Sequence[Rule], known: int) -> str:
-    besides = f"; {counted(known, 'known findings')} left out" if known else ""
-    besides += f"; {counted(len(looked.unread), 'inputs')} cannot be read" if looked.unread else ""
+def _answer(looked: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:
+    besides = f"; {format_count(known, 'known findings')} left out" if known else ""
+    besides += f"; {format_count(len(looked.unread), 'inputs')} cannot be read" if looked.unread else ""
     if findings.found:
         return f"{findings.summary}{besides}"
     if looked.unread and not looked.paths:
         return f"Nothing could be looked through{besides}"
     nothing = "Nothing new" if known else "Nothing found"
-    where = f" in {counted(len(looked.paths), 'inputs')}" if len(looked.paths) != 1 else ""
-    looked_at = f"{counted(looked.instructions, 'instructions')}{where}, {counted(len(rules), 'rules')}"
+    where = f" in {format_count(len(looked.paths), 'inputs')}" if len(looked.paths) != 1 else ""
+    looked_at = f"{format_count(looked.instructions, 'instructions')}{where}, {format_count(len(rules), 'rules')}"
     return f"{nothing}: {looked_at}{besides}"
 
 

@@ -9,7 +9,7 @@ from textwrap import wrap
 from hlo_cli.lint.catalog import RULES, rule_of
 from hlo_cli.lint.format import amount
 from hlo_cli.lint.registry import Page
-from hlo_cli.lint.settings import MEANINGS, Settings
+from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Part, Report
@@ -53,7 +53,7 @@ def _settings(page: Page) -> str:
 
 
 def _default(name: str) -> str:
-    kind, value = MEANINGS[name][0], getattr(Settings(), name)
+    kind, value = MEANINGS[name][0], getattr(LintSettings(), name)
     if value is None:
         return "(not given)"
     return amount(value, kind).replace(" ", "") if kind == "bytes" else str(value)

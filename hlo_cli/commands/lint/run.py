@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.commands.memspace.compiler import take_assignment_beside
-from hlo_cli.commands.shared.io_options import Reading
-from hlo_cli.commands.shared.per_module import asked_of_each
+from hlo_cli.commands.memspace.compiler import attach_compiler_assignment
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.per_module import map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
@@ -18,14 +18,14 @@ from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.fingerprint import fingerprint
 from hlo_cli.lint.rules.expectations import not_met
-from hlo_cli.lint.run import Found, findings_in
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.run import Found, lint_module
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.findings import ReportedFinding
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.assertions import Verdict
-    from hlo_cli.commands.lint.assertions import Outcome
+    from hlo_cli.analysis.query.assertions import AssertionResult
+    from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.ir.assertion import Expectation
 
 
@@ -40,11 +40,11 @@ class LookedAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LintResult:
     """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
 
     found: tuple[ReportedFinding, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[AssertionOutcome, ...]
     errors: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
     modules: tuple[LookedAt, ...]
@@ -65,23 +65,23 @@ class Looked:
         return frozenset(error.source.name for error in self.errors if error.source is not None)
 
 
-def look_through(
+def lint_inputs(
     many: Many,
-    reading: Reading,
-    settings: Settings,
+    reading: InputOptions,
+    settings: LintSettings,
     *,
     expectations: tuple[Expectation, ...] = (),
     jobs: int | None = None,
-) -> Looked:
+) -> LintResult:
     """The findings in every module; what cannot be read is told and does not stop the rest."""
     found: list[ReportedFinding] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
     notes: list[Diagnostic] = []
     modules: list[LookedAt] = []
     times: Counter[tuple[str, str]] = Counter()
     look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
-    for each in asked_of_each(many, replace(reading, strict=False), jobs, look):
+    for each in map_inputs(many, replace(reading, strict=False), jobs, look):
         if each.answer is None:
             named = Source(STDIN if each.path == "-" else each.path, "")
             errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
@@ -94,7 +94,7 @@ def look_through(
             key = (one.diagnostic.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
-    return Looked(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
+    return LintResult(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class _Seen:
     """What there is to say of one module, without the module: it may come from another process."""
 
     found: tuple[ReportedFinding, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[AssertionOutcome, ...]
     notes: tuple[str, ...]
     instructions: int
 
@@ -111,7 +111,7 @@ class _Seen:
 class _Look:
     """What is asked of every module."""
 
-    settings: Settings
+    settings: LintSettings
     expectations: tuple[Expectation, ...]
 
     def __call__(self, module: Module, given: Input) -> _Seen:
@@ -120,14 +120,14 @@ class _Look:
             from hlo_cli.syntax.strict.module import check_strictly
 
             rejections = check_strictly(given.source)
-        take_assignment_beside(module, given)
-        verdicts: tuple[Verdict, ...] = ()
-        outcomes: tuple[Outcome, ...] = ()
+        attach_compiler_assignment(module, given)
+        verdicts: tuple[AssertionResult, ...] = ()
+        outcomes: tuple[AssertionOutcome, ...] = ()
         if self.expectations:
-            from hlo_cli.commands.lint.assertions import judge
+            from hlo_cli.commands.lint.assertions import evaluate
 
-            verdicts, outcomes = judge(module, given, self.expectations)
-        found = findings_in(module, self.settings, rejections=rejections, verdicts=verdicts)
+            verdicts, outcomes = evaluate(module, given, self.expectations)
+        found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
         return _Seen(tuple(map(_reported, found)), outcomes, given.notes, module.instruction_count)
 
 

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.lint.settings import MEANINGS, Kind, Settings
+from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.unknown_choice import not_among
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import SEVERITIES, HloError, Severity
 from hlo_cli.syntax.sizes import parse_size
 
@@ -28,16 +28,16 @@ Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | Mapping[str, Se
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class LintConfig:
     """Settings, where each that is not a default comes from, and the other files that a file with settings names."""
 
-    settings: Settings
+    settings: LintSettings
     origins: Mapping[str, str]
     baseline: str | None = None
     expect: str | None = None
 
 
-def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> Configured:
+def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
     """The settings of a run: those of the nearest file, unless `isolated`, then assignments, then options given."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
@@ -56,8 +56,8 @@ def configured(given: Mapping[str, Value], assignments: Sequence[str], *, isolat
     for name, option in given.items():
         if option:
             values[name], origins[name] = option, "option"
-    settings = replace(Settings(), **values)  # type: ignore[arg-type]
-    return Configured(settings, MappingProxyType(origins), baseline, expect)
+    settings = replace(LintSettings(), **values)  # type: ignore[arg-type]
+    return LintConfig(settings, MappingProxyType(origins), baseline, expect)
 
 
 def nearest_file(folder: str) -> str | None:
@@ -77,7 +77,7 @@ def nearest_file(folder: str) -> str | None:
         folder = above
 
 
-def report_of_settings(found: Configured) -> Report:
+def report_of_settings(found: LintConfig) -> Report:
     """Every setting: its value, where that comes from, and what it is for."""
     rows = tuple(
         (name, _shown(getattr(found.settings, name)), found.origins.get(name, "default"), meaning)
@@ -85,7 +85,7 @@ def report_of_settings(found: Configured) -> Report:
     )
     columns = (Column("setting", "setting", "name"), Column("value", "value"), Column("from", "from"),
                Column("meaning", "meaning", rank=1))  # fmt: skip
-    answer = f"{counted(len(found.origins), 'settings')} of {len(rows)} are given"
+    answer = f"{format_count(len(found.origins), 'settings')} of {len(rows)} are given"
     return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
 
 
@@ -137,7 +137,7 @@ def _load(path: str) -> Mapping[str, Toml]:
 def _read(name: str, value: Toml, place: str) -> Value:
     """A setting as its kind wants it; HloError says what that is."""
     if name not in MEANINGS:
-        raise not_among("setting", name, MEANINGS)
+        raise unknown_choice_error("setting", name, MEANINGS)
     kind = MEANINGS[name][0]
     try:
         read = _as_kind(kind, value)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options, reading_of
+from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.interference import Release
-    from hlo_cli.commands.memspace.options import Wish
+    from hlo_cli.commands.memspace.options import MemspaceOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
@@ -57,17 +57,17 @@ def command(inputs: tuple[str, ...], each: bool, jobs: int | None, **options: ob
     """Reads, computes, reports."""
     output, reading = output_of(options), reading_of(options)
     from hlo_cli.analysis.memory.interference import Release
-    from hlo_cli.commands.memspace.options import about_one, wish_of
+    from hlo_cli.commands.memspace.options import about_one, memspace_options
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
     single = about_one(options)
-    wish = wish_of(options)
+    wish = memspace_options(options)
     message = options["oom"]
     if isinstance(message, str) and not inputs:
         from hlo_cli.commands.memspace.oom import report_of_message
 
-        return finish(report_of_message(message, None), output)
+        return write_report(report_of_message(message, None), output)
     loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
     release: Release = next(known for known in get_args(Release) if known == options["release"])
     if isinstance(loaded, Many):
@@ -78,14 +78,16 @@ def command(inputs: tuple[str, ...], each: bool, jobs: int | None, **options: ob
     if isinstance(message, str):
         from hlo_cli.commands.memspace.oom import report_of_message
 
-        return finish(report_of_message(message, loaded), output)
+        return write_report(report_of_message(message, loaded), output)
     report = _report(loaded, wish, options, release, reading.again(inputs))
-    code = finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 
-def _report(loaded: Loaded, wish: Wish, options: dict[str, object], release: Release, argument: str) -> Report:
-    from hlo_cli.commands.memspace.compiler import estimate_beside, memory_beside
+def _report(
+    loaded: Loaded, wish: MemspaceOptions, options: dict[str, object], release: Release, argument: str
+) -> Report:
+    from hlo_cli.commands.memspace.compiler import compiler_memory, estimate_beside
 
     if options["compare"]:
         from hlo_cli.commands.memspace.compare import report_of_comparison
@@ -96,7 +98,7 @@ def _report(loaded: Loaded, wish: Wish, options: dict[str, object], release: Rel
                 "there is no buffer assignment beside the dump", hint="XLA dumps it with after_optimizations"
             )
         return report_of_comparison(loaded, estimate, assignment)
-    memory = memory_beside(loaded, chip=wish.chip, release=release)
+    memory = compiler_memory(loaded, chip=wish.chip, release=release)
     if wish.value is not None:
         from hlo_cli.commands.memspace.value import report_of_value
 

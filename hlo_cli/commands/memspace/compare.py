@@ -7,24 +7,24 @@ from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_memory, value_key
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
-from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
-from hlo_cli.commands.memspace.compiler import live_ranges_beside
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
+from hlo_cli.commands.memspace.compiler import compiler_live_ranges
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
 
-def report_of_comparison(loaded: Loaded, memory: Memory, assignment: BufferAssignment) -> Report:
+def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: BufferAssignment) -> Report:
     """The totals of every space side by side, and the values whose sizes or company differ."""
     theirs = compiled_memory(memory, assignment)
     totals = tuple(_totals(memory, theirs))
     differing = tuple(_differing(memory, assignment))
-    ranges = live_ranges_beside(loaded)
+    ranges = compiler_live_ranges(loaded)
     lives = _lives(memory, ranges) if ranges is not None else None
     return Report(
         "memspace",
@@ -43,22 +43,24 @@ def report_of_comparison(loaded: Loaded, memory: Memory, assignment: BufferAssig
     )
 
 
-def _answer(memory: Memory, totals: Sequence[Row], differing: Sequence[Row], lives: Sequence[Row] | None) -> str:
-    values = counted(len(memory.values), "values")
+def _answer(
+    memory: MemoryAnalysis, totals: Sequence[Row], differing: Sequence[Row], lives: Sequence[Row] | None
+) -> str:
+    values = format_count(len(memory.values), "values")
     wrong = [row for row in totals if _differs(row)]
     if lives:
-        return f"{counted(len(lives), 'lives')} of {len(memory.values):,} differ from the compiler's"
+        return f"{format_count(len(lives), 'lives')} of {len(memory.values):,} differ from the compiler's"
     if not wrong and not differing:
         what = "size" if lives is None else "life and the size"
         return f"The text alone gives what the compiler says: all totals, and the {what} of each of {values}"
     worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
-    words = f"{counted(len(differing), 'values')} of {len(memory.values):,} differ from the compiler's"
+    words = f"{format_count(len(differing), 'values')} of {len(memory.values):,} differ from the compiler's"
     if worst is None:
         return f"{words}; all totals are equal"
-    return f"{words}; {worst[1]} in {worst[0]} by {bytes_in_words(abs(_number(worst[4])))}"
+    return f"{words}; {worst[1]} in {worst[0]} by {format_bytes(abs(_number(worst[4])))}"
 
 
-def _totals(ours: Memory, theirs: Memory) -> Iterator[Row]:
+def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[Row]:
     for our, their in zip(ours.spaces, theirs.spaces, strict=True):
         known = our.offsets != "unknown"
         pairs: tuple[tuple[str, Cell, Cell], ...] = (
@@ -81,7 +83,7 @@ def _totals_table(rows: tuple[Row, ...]) -> Table:
     return Table("totals", columns, rows, noun="totals", limit=0)
 
 
-def _differing(memory: Memory, assignment: BufferAssignment) -> Iterator[Row]:
+def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[Row]:
     """Values whose place the compiler does not tell, or that have another size there, or another offset."""
     assigned = assigned_values(assignment)
     for value in memory.values:
@@ -94,7 +96,7 @@ def _differing(memory: Memory, assignment: BufferAssignment) -> Iterator[Row]:
             yield _value_row(value, place.bytes, place.offset, "offset")
 
 
-def _lives(memory: Memory, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
+def _lives(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
     """Values that live from or until another step than the compiler says, and those that only one of us has.
 
     What the compiler calls by a name that sugar hides from the text is taken for a value of ours with that life.

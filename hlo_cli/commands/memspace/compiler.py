@@ -9,7 +9,7 @@ from hlo_cli.inputs.compiler_files import read_plain, read_sibling
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.interference import Release
-    from hlo_cli.analysis.memory.memory_model import Memory
+    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.inputs.input import Input
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _ASSIGNMENT: Final = "buffer-assignment"
 
 
-def assignment_beside(loaded: Loaded) -> BufferAssignment | None:
+def compiler_assignment(loaded: Loaded) -> BufferAssignment | None:
     """The buffer assignment that XLA dumped beside the module or within the same proto, or None."""
-    take_assignment_beside(loaded.module, loaded.input)
+    attach_compiler_assignment(loaded.module, loaded.input)
     return loaded.module.buffer_assignment
 
 
-def take_assignment_beside(module: Module, dump: Input) -> None:
+def attach_compiler_assignment(module: Module, dump: Input) -> None:
     """Let a module answer with the buffer assignment beside its dump, read once asked for, unless it has one."""
     path = dump.siblings.get(_ASSIGNMENT)
     if module.read_buffer_assignment is None and path is not None:
@@ -34,23 +34,23 @@ def take_assignment_beside(module: Module, dump: Input) -> None:
 
 def estimate_beside(
     loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2"
-) -> tuple[Memory, BufferAssignment | None]:
+) -> tuple[MemoryAnalysis, BufferAssignment | None]:
     """What fills memory as the text tells, and the compiler's buffer assignment where it is at hand.
 
     The assignment tells the generation of a TPU, else the chip does.
     """
     from hlo_cli.analysis.hardware.chips import find_chip  # loads much that a linter does without
     from hlo_cli.analysis.memory.compiler_memory import assigned_generation
-    from hlo_cli.analysis.memory.memory_analysis import memory_of
+    from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 
-    assignment = assignment_beside(loaded)
+    assignment = compiler_assignment(loaded)
     generation = assigned_generation(assignment) if assignment is not None else None
     if chip is not None and generation is None:
         generation = find_chip(chip).generation
-    return memory_of(loaded.module, generation=generation, release=release), assignment
+    return memory_analysis(loaded.module, generation=generation, release=release), assignment
 
 
-def memory_beside(loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2") -> Memory:
+def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2") -> MemoryAnalysis:
     """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
     from hlo_cli.analysis.memory.compiler_memory import compiled_memory
 
@@ -58,7 +58,7 @@ def memory_beside(loaded: Loaded, *, chip: str | None = None, release: Release =
     return estimate if assignment is None else compiled_memory(estimate, assignment)
 
 
-def live_ranges_beside(loaded: Loaded) -> DumpedLiveRanges | None:
+def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
     """The live ranges that XLA dumped beside the module, or None."""
     source = read_sibling(loaded.input, "live-range")
     if source is None:

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.interference import Release
-from hlo_cli.analysis.memory.memory_limits import Fit, arena_bytes, fits_of
-from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, fits_of
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
-from hlo_cli.commands.memspace.compiler import memory_beside
-from hlo_cli.commands.memspace.options import Wish, chosen_spaces
-from hlo_cli.commands.memspace.tables import at_step
-from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.memspace.compiler import compiler_memory
+from hlo_cli.commands.memspace.options import MemspaceOptions, chosen_spaces
+from hlo_cli.commands.memspace.tables import step_label
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.per_module import Rows, asked_of_each, finish_each
+from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError
 
 
@@ -50,21 +50,21 @@ class _Usage:
     @property
     def in_words(self) -> str:
         """The module and what it takes of the limit."""
-        return f"{self.module} takes {bytes_in_words(self.taken_bytes or 0)} of {bytes_in_words(self.limit_bytes or 0)}"
+        return f"{self.module} takes {format_bytes(self.taken_bytes or 0)} of {format_bytes(self.limit_bytes or 0)}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
     """What is asked of every module: the same as of one alone."""
 
-    wish: Wish
+    wish: MemspaceOptions
     release: Release
 
     def __call__(self, module: Module, given: Input) -> _Usage:
         check_running(module)
         loaded = Loaded(module, given)
         stage = stage_of(loaded)
-        memory = memory_beside(loaded, chip=self.wish.chip, release=self.release)
+        memory = compiler_memory(loaded, chip=self.wish.chip, release=self.release)
         chip = find_chip(self.wish.chip) if self.wish.chip is not None else None
         fits = fits_of(memory, self.wish.limit_bytes, chip)
         fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
@@ -80,11 +80,11 @@ class _Ask:
             fit.taken_bytes if fit is not None else None,
             fit.limit_bytes if fit is not None else None,
             self._verdict(fit, stage),
-            at_step(memory, space.peak) if space is not None else None,
+            step_label(memory, space.peak) if space is not None else None,
             len(memory.sequence),
         )
 
-    def _space(self, memory: Memory, fit: Fit | None) -> Space | None:
+    def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> SpaceUsage | None:
         """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
         if self.wish.space is not None:
             named = [space for space in memory.spaces if _is_named(space, self.wish.space)]
@@ -93,17 +93,19 @@ class _Ask:
             return next(space for space in memory.spaces if space.number == fit.space)
         return next(iter(chosen_spaces(memory, None)), None)
 
-    def _verdict(self, fit: Fit | None, stage: ProgramStage) -> bool | None:
+    def _verdict(self, fit: MemoryFit | None, stage: ProgramStage) -> bool | None:
         if fit is None or (fit.excess_bytes > 0 and not self.wish.is_verdict(stage)):
             return None
         return fit.excess_bytes <= 0
 
 
-def memspace_each(many: Many, reading: Reading, jobs: int | None, wish: Wish, release: Release, output: Output) -> int:
+def memspace_each(
+    many: Many, reading: InputOptions, jobs: int | None, wish: MemspaceOptions, release: Release, output: OutputOptions
+) -> int:
     """Write the table, the modules first that take most of the limit, or of memory; the exit code."""
     if wish.chip is not None:
         find_chip(wish.chip)
-    found = list(asked_of_each(many, reading, jobs, _Ask(wish, release)))
+    found = list(map_inputs(many, reading, jobs, _Ask(wish, release)))
     usages = [each.answer for each in found if each.answer is not None]
     if wish.space is not None and usages and all(usage.space is None for usage in usages):
         raise HloError(f"no module has a space {wish.space}", hint="--space HBM, VMEM …, or its number")
@@ -124,7 +126,7 @@ def memspace_each(many: Many, reading: Reading, jobs: int | None, wish: Wish, re
     )
 
 
-def _is_named(space: Space, wanted: str) -> bool:
+def _is_named(space: SpaceUsage, wanted: str) -> bool:
     number = wanted.removeprefix("S(").removesuffix(")")
     return wanted.lower() == space.name.lower() or number == str(space.number)
 
@@ -166,14 +168,14 @@ def _cells(usage: _Usage) -> Row:
 
 
 def _answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
-    number = counted(len(usages), "modules")
+    number = format_count(len(usages), "modules")
     limited = [usage for usage in usages if usage.share is not None]
     if has_limit and limited:
         return _verdict(usages, limited)
     fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
     if fullest is None or fullest.space is None:
         return f"{number}: no value is put into memory"
-    return f"{number}: {fullest.space} peaks highest in {fullest.module}, at {bytes_in_words(fullest.peak_bytes)}"
+    return f"{number}: {fullest.space} peaks highest in {fullest.module}, at {format_bytes(fullest.peak_bytes)}"
 
 
 def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
@@ -181,7 +183,7 @@ def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
     failing = [usage for usage in limited if usage.fits is False]
     unknown = [usage for usage in limited if usage.fits is None]
     words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words
-    number = counted(len(usages), "modules")
+    number = format_count(len(usages), "modules")
     besides = f"; unknown for {len(unknown):,}" if unknown else ""
     if failing:
         verb = "does" if len(failing) == 1 else "do"

@@ -11,7 +11,7 @@ from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, O
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Source
@@ -54,13 +54,13 @@ def _answer(message: OutOfMemory) -> str:
     space = space or "Memory"
     words = f"{space} ran out {_WHEN[message.stage]}"
     if message.used_bytes is not None:
-        words += f": {bytes_in_words(message.used_bytes)}"
-        words += f" of {bytes_in_words(message.limit_bytes)}" if message.limit_bytes is not None else " asked for"
+        words += f": {format_bytes(message.used_bytes)}"
+        words += f" of {format_bytes(message.limit_bytes)}" if message.limit_bytes is not None else " asked for"
     if message.exceeded_by_bytes:
-        words += f", {bytes_in_words(message.exceeded_by_bytes)} too much"
+        words += f", {format_bytes(message.exceeded_by_bytes)} too much"
     if message.allocations and message.padding_bytes:
-        share = percent(message.padding_bytes / max(message.allocated_bytes, 1))
-        words += f"; {share}% of the {counted(len(message.allocations), 'allocations')} listed is padding"
+        share = format_percent(message.padding_bytes / max(message.allocated_bytes, 1))
+        words += f"; {share}% of the {format_count(len(message.allocations), 'allocations')} listed is padding"
     return words
 
 

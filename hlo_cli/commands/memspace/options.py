@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
-from hlo_cli.report.unknown_choice import not_among
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
 
@@ -28,7 +28,7 @@ _GO_WITH: Final[dict[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MemspaceOptions:
     """Which memory, at which moment, in which rows, and what it must fit into."""
 
     space: str | None = None
@@ -43,13 +43,14 @@ class Wish:
     def is_verdict(self, stage: ProgramStage) -> bool:
         """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
 
-        >>> Wish(chip="v5e").is_verdict("before optimization"), Wish(limit_bytes=1).is_verdict("before optimization")
+        >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit_bytes=1)
+        >>> on_chip.is_verdict("before optimization"), limited.is_verdict("before optimization")
         (False, True)
         """
         return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
 
 
-def wish_of(options: dict[str, object]) -> Wish:
+def memspace_options(options: dict[str, object]) -> MemspaceOptions:
     """The options of the command that are its own, taken out of them."""
     _refuse_two(options)
     limit = options.pop("limit")
@@ -61,7 +62,7 @@ def wish_of(options: dict[str, object]) -> Wish:
     limit_bytes = parse_size(limit) if isinstance(limit, str) else None
     if limit_bytes == 0:
         raise HloError("nothing fits into a limit of 0", hint="--limit 16GiB")
-    return Wish(
+    return MemspaceOptions(
         space=texts["space"],
         at=texts["at"],
         value=texts["value"],
@@ -101,7 +102,7 @@ def _refuse_two(options: dict[str, object]) -> None:
                 )
 
 
-def chosen_spaces(memory: Memory, wanted: str | None) -> tuple[Space, ...]:
+def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsage, ...]:
     """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
     if not memory.spaces:
         return ()
@@ -116,7 +117,7 @@ def chosen_spaces(memory: Memory, wanted: str | None) -> tuple[Space, ...]:
     raise _no_space(memory.spaces, wanted)
 
 
-def step_of(memory: Memory, name: str) -> int:
+def step_of(memory: MemoryAnalysis, name: str) -> int:
     """When the instruction of a name runs; an error for one that has no step of its own."""
     instruction = memory.module.instruction(name)
     if instruction not in memory.positions:
@@ -125,5 +126,5 @@ def step_of(memory: Memory, name: str) -> int:
     return memory.positions[instruction]
 
 
-def _no_space(spaces: Sequence[Space], wanted: str) -> HloError:
-    return not_among("space", wanted, (space.name for space in spaces))
+def _no_space(spaces: Sequence[SpaceUsage], wanted: str) -> HloError:
+    return unknown_choice_error("space", wanted, (space.name for space in spaces))

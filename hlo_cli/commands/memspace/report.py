@@ -8,18 +8,18 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chips import Chip, find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory.memory_limits import Fit, fits_of
-from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Offsets, Space
-from hlo_cli.analysis.memory.peak_reduction import Suggestion, suggestions
-from hlo_cli.commands.memspace.options import Wish, chosen_spaces, step_of
-from hlo_cli.commands.memspace.tables import alive_table, at_step, spaces_table, sums_table
+from hlo_cli.analysis.memory.memory_limits import MemoryFit, fits_of
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage
+from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
+from hlo_cli.commands.memspace.options import MemspaceOptions, chosen_spaces, step_of
+from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, step_label, totals_table
 from hlo_cli.commands.memspace.timeline import memory_timeline
 from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
@@ -31,7 +31,7 @@ _NAMED = 2
 _TAKES: Final[dict[Offsets, str]] = {"exact": "takes", "estimated": "takes about", "unknown": "takes at least"}
 
 
-def report_of_memory(loaded: Loaded, memory: Memory, wish: Wish, argument: str) -> Report:
+def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, wish: MemspaceOptions, argument: str) -> Report:
     """The spaces, what is alive at the peak of one of them or where the user asks, the chart, and advice."""
     step = None if wish.at is None else step_of(memory, wish.at)
     chip = find_chip(wish.chip) if wish.chip is not None else None
@@ -57,10 +57,10 @@ def _sentence(text: str) -> str:
 
 
 def _answer(
-    memory: Memory,
-    spaces: Sequence[Space],
-    fits: Sequence[Fit],
-    fit: Fit | None,
+    memory: MemoryAnalysis,
+    spaces: Sequence[SpaceUsage],
+    fits: Sequence[MemoryFit],
+    fit: MemoryFit | None,
     step: int | None,
     *,
     is_verdict: bool,
@@ -69,37 +69,37 @@ def _answer(
         return "No value is put into memory here"
     if step is not None:
         alive = [space.timeline[step] for space in spaces]
-        names = " and ".join(f"{bytes_in_words(b)} of {s.name}" for b, s in zip(alive, spaces, strict=True))
-        return f"{names} alive at {at_step(memory, step)}, step {step} of {len(memory.sequence)}"
+        names = " and ".join(f"{format_bytes(b)} of {s.name}" for b, s in zip(alive, spaces, strict=True))
+        return f"{names} alive at {step_label(memory, step)}, step {step} of {len(memory.sequence)}"
     if fit is None:
         return "; ".join(_peak_in_words(memory, space) for space in _worth_saying(memory, spaces))
     if fit.excess_bytes > 0 and not is_verdict:
         return f"{_fit_in_words(fit)}; whether the program fits is unknown"
     if fit.excess_bytes > 0:
-        return f"Does not fit: {_fit_in_words(fit)}; {bytes_in_words(fit.excess_bytes)} must go"
+        return f"Does not fit: {_fit_in_words(fit)}; {format_bytes(fit.excess_bytes)} must go"
     limited = {each.space for each in fits}
     others = [_peak_in_words(memory, space) for space in _worth_saying(memory, spaces) if space.number not in limited]
     return ". ".join((f"Fits: {', '.join(map(_fit_in_words, fits))}", *others))
 
 
-def _fit_in_words(fit: Fit) -> str:
-    return f"{fit.name} {_TAKES[fit.offsets]} {bytes_in_words(fit.taken_bytes)} of {bytes_in_words(fit.limit_bytes)}"
+def _fit_in_words(fit: MemoryFit) -> str:
+    return f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of {format_bytes(fit.limit_bytes)}"
 
 
-def _worth_saying(memory: Memory, spaces: Sequence[Space]) -> list[Space]:
+def _worth_saying(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage]) -> list[SpaceUsage]:
     """Main memory, and what the report is about."""
     return [space for space in memory.spaces if not space.number or space in spaces][:_IN_ANSWER]
 
 
-def _peak_in_words(memory: Memory, space: Space) -> str:
+def _peak_in_words(memory: MemoryAnalysis, space: SpaceUsage) -> str:
     alive = space.alive_at(space.peak)
     padded = sum(value.padded_bytes for value in alive)
     padding = 1 - sum(value.logical_bytes for value in alive) / padded if padded else 0.0
-    of_it = f", {percent(padding)}% of it padding" if padding > _MOSTLY_PADDING else ""
-    return f"{space.name} peaks at {bytes_in_words(space.peak_bytes)}, at {at_step(memory, space.peak)}{of_it}"
+    of_it = f", {format_percent(padding)}% of it padding" if padding > _MOSTLY_PADDING else ""
+    return f"{space.name} peaks at {format_bytes(space.peak_bytes)}, at {step_label(memory, space.peak)}{of_it}"
 
 
-def _numbers(memory: Memory, fit: Fit | None, *, is_verdict: bool) -> dict[str, Cell]:
+def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, *, is_verdict: bool) -> dict[str, Cell]:
     peaks = {space.name: space.peak_bytes for space in memory.spaces}
     numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
     if fit is not None:
@@ -109,21 +109,27 @@ def _numbers(memory: Memory, fit: Fit | None, *, is_verdict: bool) -> dict[str, 
 
 
 def _parts(
-    memory: Memory, spaces: Sequence[Space], fit: Fit | None, wish: Wish, step: int | None, *, is_verdict: bool
+    memory: MemoryAnalysis,
+    spaces: Sequence[SpaceUsage],
+    fit: MemoryFit | None,
+    wish: MemspaceOptions,
+    step: int | None,
+    *,
+    is_verdict: bool,
 ) -> tuple[Part, ...]:
     judged = fit if is_verdict else None
     alive = [(space, value) for space in spaces for value in space.alive_at(space.peak if step is None else step)]
-    table = alive_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, judged))
+    table = live_values_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, judged))
     table = table if wish.where is None else _narrowed(table, wish.where)
     groupings = ("scope", "source") if wish.grouping == "value" else (wish.grouping,)
-    sums = [sums_table(memory, alive, name, is_main=name == wish.grouping) for name in groupings]
+    sums = [totals_table(memory, alive, name, is_main=name == wish.grouping) for name in groupings]
     if wish.grouping != "value":
         sums = [replace(sums[0], title=table.title)]
         table = replace(table, main=False, person=False)
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
     limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
-    parts: list[Part] = [spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, judged), chart]
+    parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, judged), chart]
     if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
         parts.append(advice)
     return tuple(parts) if memory.spaces else (table,)
@@ -136,16 +142,16 @@ def _narrowed(table: Table, where: str) -> Table:
     return replace(narrowed, title=f"{place}: {f'{len(narrowed.rows):,}' if narrowed.rows else 'none'} of {number}")
 
 
-def _title(memory: Memory, spaces: Sequence[Space], step: int | None) -> str:
+def _title(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], step: int | None) -> str:
     number = sum(len(space.alive_at(space.peak if step is None else step)) for space in spaces)
     if len(spaces) == 1:
         place = f"{spaces[0].name} at step {spaces[0].peak if step is None else step}"
     else:
         place = "At the peak of each space" if step is None else f"At step {step}"
-    return f"{place}: {counted(number, 'values')}"
+    return f"{place}: {format_count(number, 'values')}"
 
 
-def _must_go(alive: Sequence[tuple[Space, LiveValue]], fit: Fit | None) -> frozenset[int]:
+def _must_go(alive: Sequence[tuple[SpaceUsage, LiveValue]], fit: MemoryFit | None) -> frozenset[int]:
     """The largest buffers without which the program would fit."""
     left = fit.excess_bytes if fit is not None else 0
     marked: set[int] = set()
@@ -158,7 +164,7 @@ def _must_go(alive: Sequence[tuple[Space, LiveValue]], fit: Fit | None) -> froze
     return frozenset(marked)
 
 
-def _what_must_go(table: Table, fit: Fit | None) -> tuple[Passage, ...]:
+def _what_must_go(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     """Without which of the values alive the program would fit."""
     if fit is None or fit.excess_bytes <= 0 or not table.marked or not table.person:
         return ()
@@ -168,12 +174,12 @@ def _what_must_go(table: Table, fit: Fit | None) -> tuple[Passage, ...]:
     words: list[str | Run] = ["Without "]
     for at, row in enumerate(rows[:_NAMED]):
         words += [", " if at else "", Run(str(row[name]), "name")]
-    words.append(f" and {counted(len(rows) - _NAMED, 'more values')}" if len(rows) > _NAMED else "")
+    words.append(f" and {format_count(len(rows) - _NAMED, 'more values')}" if len(rows) > _NAMED else "")
     would = "it would fit" if bytes_ >= fit.excess_bytes else "it would still not fit"
-    return (Passage("must_go", ((*words, f", {bytes_in_words(bytes_)}, {would}."),)),)
+    return (Passage("must_go", ((*words, f", {format_bytes(bytes_)}, {would}."),)),)
 
 
-def _advice(memory: Memory, space: Space) -> Passage | None:
+def _advice(memory: MemoryAnalysis, space: SpaceUsage) -> Passage | None:
     found = suggestions(space, orders_of(memory.module, data_values(memory.module)))
     if not found:
         return None
@@ -181,7 +187,7 @@ def _advice(memory: Memory, space: Space) -> Passage | None:
     return Passage("advice", lines, title=f"To lower the {space.name} peak")
 
 
-def _in_words(memory: Memory, suggestion: Suggestion, *, is_first: bool) -> Text:
+def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
     first = suggestion.reordered[0]
     same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
     order = "{" + ",".join(map(str, first.better.layout.minor_to_major)) + "}"
@@ -189,16 +195,16 @@ def _in_words(memory: Memory, suggestion: Suggestion, *, is_first: bool) -> Text
     for at, other in enumerate(same[:_NAMED]):
         line += [", "] if at else []
         line.append(Run(str(other.value), "name"))
-    line += [f" in order {order}: {bytes_in_words(first.better.padded_bytes)}", " each" if len(same) > 1 else ""]
+    line += [f" in order {order}: {format_bytes(first.better.padded_bytes)}", " each" if len(same) > 1 else ""]
     if others := len(suggestion.reordered) - len(same[:_NAMED]):
-        line.append(f", and {counted(others, 'more values')}")
+        line.append(f", and {format_count(others, 'more values')}")
     return (
         *line,
-        f"; the peak falls to {bytes_in_words(suggestion.peak_bytes)}, at {at_step(memory, suggestion.peak)}",
+        f"; the peak falls to {format_bytes(suggestion.peak_bytes)}, at {step_label(memory, suggestion.peak)}",
     )
 
 
-def _next(memory: Memory, spaces: Sequence[Space], argument: str) -> tuple[str, ...]:
+def _next(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], argument: str) -> tuple[str, ...]:
     if not argument or argument == "-" or len(spaces) != 1 or not (alive := spaces[0].alive_at(spaces[0].peak)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
@@ -206,15 +212,15 @@ def _next(memory: Memory, spaces: Sequence[Space], argument: str) -> tuple[str, 
     return (f"hlo memspace {argument} --value {alive[0]}", *more)
 
 
-def _fallback(memory: Memory, limit: int) -> str:
+def _fallback(memory: MemoryAnalysis, limit: int) -> str:
     """What to say where compilers for TPUs leave their usual strategy, as the main memory is nearly full."""
     if memory.strategy == "FAST_MERGE":
         return ""
-    usual = f"HBM would take more than {bytes_in_words(limit)}, 2.5 GiB less than a {memory.generation} has"
+    usual = f"HBM would take more than {format_bytes(limit)}, 2.5 GiB less than a {memory.generation} has"
     return f"{usual}: the compiler falls back from FAST_MERGE, to {memory.strategy} as computed"
 
 
-def _notes(memory: Memory, chip: Chip | None) -> Iterator[Diagnostic]:
+def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
     if memory.target == "tpu" and not memory.is_generation_told:
         yield Diagnostic("note", f"TPU generation assumed: {memory.generation}; --chip NAME sets it")
     if memory.limit is not None and (warning := _fallback(memory, memory.limit)):

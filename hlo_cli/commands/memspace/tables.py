@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
-from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.table import Table
@@ -22,7 +22,7 @@ _UNITS: Final[Mapping[str, Unit]] = {
 }
 
 
-def spaces_table(memory: Memory) -> Table:
+def memory_spaces_table(memory: MemoryAnalysis) -> Table:
     """One row for each memory space."""
     is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
     columns = (
@@ -47,8 +47,8 @@ def spaces_table(memory: Memory) -> Table:
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
 
 
-def alive_table(
-    memory: Memory, alive: Sequence[tuple[Space, LiveValue]], *, title: str, marked: frozenset[int]
+def live_values_table(
+    memory: MemoryAnalysis, alive: Sequence[tuple[SpaceUsage, LiveValue]], *, title: str, marked: frozenset[int]
 ) -> Table:
     """One row for each buffer that is alive."""
     several = len({space.number for space, _ in alive}) > 1
@@ -75,7 +75,9 @@ def alive_table(
     return Table("peak", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
-def sums_table(memory: Memory, alive: Sequence[tuple[Space, LiveValue]], grouping: str, *, is_main: bool) -> Table:
+def totals_table(
+    memory: MemoryAnalysis, alive: Sequence[tuple[SpaceUsage, LiveValue]], grouping: str, *, is_main: bool
+) -> Table:
     """What is alive, summed by scope, op_name, source line, kind, shape or opcode."""
     groups: dict[str, list[LiveValue]] = {}
     for _, value in alive:
@@ -95,12 +97,12 @@ def sums_table(memory: Memory, alive: Sequence[tuple[Space, LiveValue]], groupin
     return Table(f"by_{grouping}", columns, rows, noun="rows", main=is_main, person=is_main, limit=10)
 
 
-def at_step(memory: Memory, step: int) -> str | None:
+def step_label(memory: MemoryAnalysis, step: int) -> str | None:
     """The name of the instruction that runs at a step."""
     return memory.sequence[step].name if step < len(memory.sequence) else None
 
 
-def _space_row(memory: Memory, space: Space) -> Row:
+def _space_row(memory: MemoryAnalysis, space: SpaceUsage) -> Row:
     totals = space.totals
     arena = arena_bytes(memory, space)
     return (
@@ -119,11 +121,11 @@ def _space_row(memory: Memory, space: Space) -> Row:
         space.offsets,
         space.peak_bytes,
         space.peak,
-        at_step(memory, space.peak),
+        step_label(memory, space.peak),
     )
 
 
-def _value_row(memory: Memory, space: Space, value: LiveValue, total: int) -> Row:
+def _value_row(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue, total: int) -> Row:
     instruction = value.instruction
     return (
         space.name,
@@ -134,7 +136,7 @@ def _value_row(memory: Memory, space: Space, value: LiveValue, total: int) -> Ro
         f"{value.start}–{value.end}",
         value.start,
         value.end,
-        kind_in_words(memory, value),
+        format_kind(memory, value),
         str(value),
         str(value.shape),
         instruction.opcode,
@@ -161,28 +163,28 @@ def _padding(values: Sequence[LiveValue]) -> float:
     return 1 - sum(value.logical_bytes for value in values) / padded if padded else 0.0
 
 
-def kind_in_words(memory: Memory, value: LiveValue) -> str:
+def format_kind(memory: MemoryAnalysis, value: LiveValue) -> str:
     """What a value's buffer is for; `donated` is an argument that results may use, though none is known to."""
     if value.kind == "argument" and (allocation := memory.allocation_of(value)) is not None and allocation.is_donated:
         return "donated"
     return _WORDS.get(value.kind, value.kind)
 
 
-def _source(memory: Memory, value: LiveValue) -> str | None:
+def _source(memory: MemoryAnalysis, value: LiveValue) -> str | None:
     location = memory.module.location(value.instruction)
     return str(location) if location is not None else None
 
 
-def _scope(_memory: Memory, value: LiveValue) -> str:
+def _scope(_memory: MemoryAnalysis, value: LiveValue) -> str:
     """The op_name without its last part, which is the operation."""
     return value.instruction.metadata.op_name.rpartition("/")[0]
 
 
-_KEYS: Final[Mapping[str, Callable[[Memory, LiveValue], str | None]]] = {
+_KEYS: Final[Mapping[str, Callable[[MemoryAnalysis, LiveValue], str | None]]] = {
     "scope": _scope,
     "op_name": lambda _memory, value: value.instruction.metadata.op_name,
     "source": _source,
-    "kind": kind_in_words,
+    "kind": format_kind,
     "shape": lambda _memory, value: str(value.shape),
     "opcode": lambda _memory, value: value.instruction.opcode,
 }

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
-from hlo_cli.commands.memspace.tables import at_step
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.commands.memspace.tables import step_label
 from hlo_cli.commands.shared.loop_brackets import loops_of
-from hlo_cli.report.lazy_rows import Lazy
+from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 
 
 def memory_timeline(
-    memory: Memory, spaces: Sequence[Space], *, limits: Mapping[int, int], marked: int | None = None
+    memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], *, limits: Mapping[int, int], marked: int | None = None
 ) -> Timeline:
     """A track for each space, its limit if it has one, and the loops below; a step may be marked.
 
     The rows add up to the totals: where a value takes another's place, the earlier one ends before that step.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] negate(p) }"
-    >>> memory = memory_of(parse_module(text))
+    >>> memory = memory_analysis(parse_module(text))
     >>> memory_timeline(memory, memory.spaces, limits={}).tracks[0].totals
     (8, 16, 16)
     """
-    marks = () if marked is None else (Mark(marked, at_step(memory, marked) or ""),)
+    marks = () if marked is None else (Mark(marked, step_label(memory, marked) or ""),)
     tracks = tuple(
         Track(space.name, space.timeline, _bands(memory, space), limit_bytes=limits.get(space.number), marks=marks)
         for space in spaces
@@ -34,13 +34,13 @@ def memory_timeline(
     return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
 
 
-def _bands(memory: Memory, space: Space) -> Lazy[Band]:
+def _bands(memory: MemoryAnalysis, space: SpaceUsage) -> LazyRows[Band]:
     """The values of a space as what is drawn; a chart of totals alone reads none of them."""
     turns = tuple(space.turns())
-    return Lazy(len(turns), lambda: (_band(memory, *turn) for turn in turns))
+    return LazyRows(len(turns), lambda: (_band(memory, *turn) for turn in turns))
 
 
-def _band(memory: Memory, value: LiveValue, first: int, last: int, then: LiveValue | None) -> Band:
+def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then: LiveValue | None) -> Band:
     location = memory.module.location(value.instruction)
     return Band(
         str(value),

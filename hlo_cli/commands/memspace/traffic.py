@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.target import space_name
-from hlo_cli.analysis.memory.memory_model import Memory
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -21,12 +21,12 @@ from hlo_cli.report.text import Passage
 _ONCE = 2
 
 
-def report_of_traffic(loaded: Loaded, memory: Memory, where: str | None) -> Report:
+def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:
     """One row for each way between two memories, and one for each transfer."""
     transfers = transfers_of(memory.sequence)
     everything = _transfer_table(memory, transfers)
     table = everything if where is None else rows_where(where, everything)
-    looked = Passage("nothing", (f"Looked through {counted(len(memory.sequence), 'instructions')}.",))
+    looked = Passage("nothing", (f"Looked through {format_count(len(memory.sequence), 'instructions')}.",))
     parts = _ways_table(memory, transfers), table, _several_table(memory, transfers)
     return Report(
         "memspace",
@@ -43,13 +43,13 @@ def report_of_traffic(loaded: Loaded, memory: Memory, where: str | None) -> Repo
     )
 
 
-def _answer(memory: Memory, transfers: Sequence[Transfer]) -> str:
+def _answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
     if not transfers:
         return f"Nothing is moved between memories: every value is in {space_name(0, memory.target)}"
-    moved = bytes_in_words(sum(transfer.shape.padded_bytes for transfer in transfers))
+    moved = format_bytes(sum(transfer.shape.padded_bytes for transfer in transfers))
     prefetched = [transfer for transfer in transfers if transfer.is_prefetch]
     late = sum(transfer.done_step == transfer.start_step + 1 for transfer in transfers)
-    words = f"{counted(len(transfers), 'transfers')} move {moved}"
+    words = f"{format_count(len(transfers), 'transfers')} move {moved}"
     if prefetched:
         words += f"; {len(prefetched):,} bring data ahead of its use"
     if late:
@@ -57,7 +57,7 @@ def _answer(memory: Memory, transfers: Sequence[Transfer]) -> str:
     return words
 
 
-def _several_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
+def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
     """Values that are copied more than once: in which memories each is, in the order in which it comes there."""
     spaces: dict[Instruction, list[int]] = {}
     for transfer in transfers:
@@ -77,7 +77,7 @@ def _several_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
     return Table("copied", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
 
-def _ways_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
+def _ways_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
     ways: dict[tuple[int, int], list[Transfer]] = {}
     for transfer in transfers:
         ways.setdefault((transfer.from_space, transfer.to_space), []).append(transfer)
@@ -94,7 +94,7 @@ def _ways_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
     return Table("ways", columns, tuple(rows), noun="ways", main=False)
 
 
-def _way_row(memory: Memory, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
+def _way_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
     opcodes = Counter(transfer.instruction.opcode for transfer in moved)
     return (
         space_name(from_space, memory.target),
@@ -106,7 +106,7 @@ def _way_row(memory: Memory, from_space: int, to_space: int, moved: Sequence[Tra
     )
 
 
-def _transfer_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
+def _transfer_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
     columns = (
         Column("start", "start", "step"),
         Column("done", "done", "step"),
@@ -123,7 +123,7 @@ def _transfer_table(memory: Memory, transfers: Sequence[Transfer]) -> Table:
     return Table("transfers", columns, tuple(_transfer_row(memory, each) for each in transfers), noun="transfers")
 
 
-def _transfer_row(memory: Memory, transfer: Transfer) -> Row:
+def _transfer_row(memory: MemoryAnalysis, transfer: Transfer) -> Row:
     location = memory.module.location(transfer.instruction)
     return (
         transfer.start_step,

@@ -10,14 +10,14 @@ from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
-from hlo_cli.analysis.memory.memory_model import LiveValue, Memory, Space
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
@@ -25,7 +25,7 @@ from hlo_cli.source import HloError
 _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
 
 
-def report_of_value(loaded: Loaded, memory: Memory, name: str) -> Report:
+def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report:
     """When a value is made, used and freed; the values that are the same memory, and those that take turns with it."""
     places = places_of(memory.module)
     dataflow = dataflow_of(places, async_chains(places.instructions))
@@ -55,7 +55,7 @@ def report_of_value(loaded: Loaded, memory: Memory, name: str) -> Report:
     )
 
 
-def _chosen(memory: Memory, dataflow: Dataflow, text: str) -> tuple[Space, LiveValue]:
+def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[SpaceUsage, LiveValue]:
     match = _NAME.fullmatch(text)
     if match is None:
         raise HloError(f"expected the name of a value, found {text}", hint="fusion.2, or fusion.2{1} for an element")
@@ -75,8 +75,8 @@ def _chosen(memory: Memory, dataflow: Dataflow, text: str) -> tuple[Space, LiveV
 
 
 def _made_elsewhere(
-    memory: Memory, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
-) -> tuple[Space, LiveValue] | None:
+    memory: MemoryAnalysis, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
+) -> tuple[SpaceUsage, LiveValue] | None:
     """The value that an instruction only hands on, at an index of its result."""
     value = value_at(dataflow, instruction, index)
     if value is None:
@@ -85,21 +85,21 @@ def _made_elsewhere(
     return next(((s, v) for s in memory.spaces for v in s.values if (v.instruction, v.index) == (maker, there)), None)
 
 
-def _uses(memory: Memory, dataflow: Dataflow, value: LiveValue) -> tuple[Instruction, ...]:
+def _uses(memory: MemoryAnalysis, dataflow: Dataflow, value: LiveValue) -> tuple[Instruction, ...]:
     made = value_at(dataflow, value.instruction, value.index)
     uses = uses_of_value(dataflow, made) if made is not None else ()
     return tuple(sorted((use for use in uses if use in memory.positions), key=memory.positions.__getitem__))
 
 
-def _answer(memory: Memory, space: Space, value: LiveValue, uses: Sequence[Instruction]) -> str:
-    size = bytes_in_words(value.padded_bytes)
+def _answer(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue, uses: Sequence[Instruction]) -> str:
+    size = format_bytes(value.padded_bytes)
     life = f"{value} takes {size} of {space.name} from step {value.start} to {value.end} of {len(memory.sequence)}"
     if value.end >= len(memory.sequence) - 1:
         return f"{life}: it lives to the end"
     return f"{life}: {uses[-1].name} uses it last" if uses else f"{life}: nothing uses it"
 
 
-def _facts(memory: Memory, space: Space, value: LiveValue) -> Facts:
+def _facts(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue) -> Facts:
     instruction = value.instruction
     location = memory.module.location(instruction)
     allocation = memory.allocation_of(value)
@@ -108,7 +108,9 @@ def _facts(memory: Memory, space: Space, value: LiveValue) -> Facts:
         Fact(
             "defined", (Amount("step", value.start, "step"),), f"{instruction.opcode} in {instruction.computation.name}"
         ),
-        Fact("freed", (Amount("step", value.end, "step"),), f"{counted(value.end - value.start + 1, 'steps')} later"),
+        Fact(
+            "freed", (Amount("step", value.end, "step"),), f"{format_count(value.end - value.start + 1, 'steps')} later"
+        ),
         Fact("kind", (), f"{value.kind} in {space.name}"),
         Fact("shape", (Amount("bytes", value.padded_bytes, "bytes"),), str(value.shape)),
         Fact("data", (Amount("bytes", value.logical_bytes, "bytes"),)),
@@ -123,7 +125,7 @@ def _facts(memory: Memory, space: Space, value: LiveValue) -> Facts:
     return Facts("life", tuple(facts))
 
 
-def _uses_table(memory: Memory, uses: Sequence[Instruction]) -> Table:
+def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
     columns = (
         Column("step", "step", "step"),
         Column("use", "used by", "name", role="name"),
@@ -148,13 +150,13 @@ _VALUE_COLUMNS: Final = (
 )
 
 
-def _holders_table(memory: Memory, value: LiveValue) -> Table:
+def _holders_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     rows = tuple(_value_row(other) for other in memory.holders_of(value) if other is not value)
     title = "The same memory under other names"
     return Table("aliases", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
 
 
-def _neighbours_table(memory: Memory, value: LiveValue) -> Table:
+def _neighbours_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     """Values of other buffers that lie where this one lies, at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 
 _ATTRIBUTES: Final[dict[str, str]] = {
     "algorithm": "the arithmetic: types of operands, accumulator and result",
@@ -209,10 +209,10 @@ _IOTA_GROUPS = re.compile(r"\[([0-9]{1,18}),([0-9]{1,18})\]<=")
 _GROUP = re.compile(r"\{([\d,\s]*)\}")
 
 
-def attribute_meaning(opcode: str, name: str, value: str) -> str:
+def describe_attribute(opcode: str, name: str, value: str) -> str:
     """What an attribute says about an instruction of this opcode; empty if it is not known.
 
-    >>> attribute_meaning("fusion", "kind", "kLoop"), attribute_meaning("transpose", "dimensions", "{1,0}")
+    >>> describe_attribute("fusion", "kind", "kLoop"), describe_attribute("transpose", "dimensions", "{1,0}")
     ('a loop over the elements of the result', 'which operand dimension each result dimension is')
     """
     if name in _COMPUTED and (said := _COMPUTED[name](value)):
@@ -247,12 +247,12 @@ def _settings(value: str) -> str:
 
 def _groups(value: str) -> str:
     if (iota := _IOTA_GROUPS.match(value)) is not None:
-        return f"{counted(int(iota[1]), 'groups')} of {counted(int(iota[2]), 'devices')}"
+        return f"{format_count(int(iota[1]), 'groups')} of {format_count(int(iota[2]), 'devices')}"
     if value.replace(" ", "") in ("{}", "{{}}"):
         return "all devices in one group"
     sizes = {len(group.split(",")) for group in _GROUP.findall(value[1:])} if value.startswith("{") else set()
     number = len(_GROUP.findall(value[1:])) if sizes else 0
-    return f"{counted(number, 'groups')} of {counted(sizes.pop(), 'devices')}" if len(sizes) == 1 else ""
+    return f"{format_count(number, 'groups')} of {format_count(sizes.pop(), 'devices')}" if len(sizes) == 1 else ""
 
 
 def _labels(value: str) -> str:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.shared.io_options import (
-    complain,
-    finish,
     input_options,
     output_of,
     output_options,
+    print_diagnostics,
     reading_of,
     write,
     write_bytes,
+    write_report,
 )
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import Output
+    from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
@@ -97,7 +97,7 @@ def command(
     is_proto = output.format == "pb"
     spelling = _spelling(output, desugar=desugar, sugar=sugar)
     if explain is not None and not inputs:
-        return finish(_explain_text(explain), output)
+        return write_report(_explain_text(explain), output)
     others = [name for name, given in {**asked, "--slice": part, **narrowed}.items() if given is not None]
     if output.format == "hlo" or is_proto:
         others.append(f"--format {'pb' if is_proto else 'hlo'}")
@@ -110,14 +110,14 @@ def command(
 
         return parse_each(loaded, reading, jobs, output)
     if select is not None:
-        from hlo_cli.commands.parse.text import write_lines
+        from hlo_cli.commands.parse.text import print_instructions
 
-        return write_lines(loaded, select, output, computation=computation)
+        return print_instructions(loaded, select, output, computation=computation)
     if part is not None:
-        from hlo_cli.commands.parse.text import write_slice
+        from hlo_cli.commands.parse.text import print_slice
 
         up, down = (_STEPS if steps is None else steps for steps in (operands, users))
-        return write_slice(loaded, part, output, operands=up, users=down, computation=computation)
+        return print_slice(loaded, part, output, operands=up, users=down, computation=computation)
     if output.format == "hlo" or is_proto:
         if where is not None or computation is not None:
             raise HloError("the module is written whole", hint="--select EXPR prints instructions")
@@ -129,7 +129,7 @@ def command(
         report = report_of_instructions(loaded, computation=computation, where=where, columns=output.asked_columns)
     else:
         report = _report(loaded, argument, tree, explain)
-    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
 def _check_together(asked: Mapping[str, object], narrowed: Mapping[str, object]) -> None:
@@ -172,7 +172,7 @@ def _explain_text(text: str) -> Report:
     return explain_text(text)
 
 
-def _spelling(output: Output, *, desugar: bool, sugar: bool) -> str:
+def _spelling(output: OutputOptions, *, desugar: bool, sugar: bool) -> str:
     """What to do with sugar: `--desugar`, `--sugar`, or nothing; HloError where that does not apply."""
     if desugar and sugar:
         raise HloError("--desugar and --sugar do not go together")
@@ -182,7 +182,7 @@ def _spelling(output: Output, *, desugar: bool, sugar: bool) -> str:
     return given
 
 
-def _print(loaded: Loaded, output: Output, spelling: str) -> int:
+def _print(loaded: Loaded, output: OutputOptions, spelling: str) -> int:
     """The module as canonical text, with sugar, without, or as it is."""
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.ir.printer import module_chunks
@@ -197,17 +197,17 @@ def _print(loaded: Loaded, output: Output, spelling: str) -> int:
 
         module = sugar(module)
     write(module_chunks(module), output.path)
-    return complain(notes_of(loaded), loaded.module.errors, output)
+    return print_diagnostics(notes_of(loaded), loaded.module.errors, output)
 
 
-def _write_proto(loaded: Loaded, output: Output) -> int:
+def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
     """The module as a `HloModuleProto`, which knows no sugar."""
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.syntax.proto.write import lost_attributes, module_to_bytes
+    from hlo_cli.syntax.proto.write import module_to_bytes, unrepresentable_attributes
     from hlo_cli.transform.desugar import desugar
 
     module = desugar(loaded.module)
     write_bytes((module_to_bytes(module),), output.path)
-    lost = lost_attributes(module)
+    lost = unrepresentable_attributes(module)
     notes = [Diagnostic("note", f"protos of modules have no place for {', '.join(lost)}")] if lost else []
-    return complain((*notes_of(loaded), *notes), (), output)
+    return print_diagnostics((*notes_of(loaded), *notes), (), output)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo_cli.analysis.query.module_summary import Figure, overview
-from hlo_cli.commands.shared.io_options import Output, Reading
-from hlo_cli.commands.shared.per_module import Rows, asked_of_each, finish_each
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 
 _COLUMNS = (
     Column("target", "for"),
@@ -30,17 +30,17 @@ _COLUMNS = (
 )
 
 
-def parse_each(many: Many, reading: Reading, jobs: int | None, output: Output) -> int:
+def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
     """Write the table; the exit code."""
-    found = list(asked_of_each(many, reading, jobs, _overview))
+    found = list(map_inputs(many, reading, jobs, _overview))
     answers = [each.answer for each in found if each.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))
     return finish_each(
         "parse",
         found,
         Rows(_COLUMNS, lambda numbers: tuple(numbers[column.name] for column in _COLUMNS), by="instructions"),
-        answer=f"{counted(len(answers), 'modules')}: {counted(instructions, 'instructions')}, "
-        f"{bytes_in_words(values)} of values",
+        answer=f"{format_count(len(answers), 'modules')}: {format_count(instructions, 'instructions')}, "
+        f"{format_bytes(values)} of values",
         output=output,
     )
 

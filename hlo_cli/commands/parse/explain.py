@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.dataflow.call_tree import kinds_of
+from hlo_cli.analysis.dataflow.call_tree import computation_kinds
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.commands.parse.explain_parts import MANY, Setting, attribute_parts, operand_parts, shape_parts_of
-from hlo_cli.commands.parse.opcode_descriptions import words_of
+from hlo_cli.commands.parse.explain_parts import MANY, ExplainContext, attribute_parts, operand_parts, shape_parts_of
+from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
 from hlo_cli.commands.shared.shape_parts import shape_numbers
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -19,7 +19,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted, percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
@@ -44,9 +44,9 @@ def explain_instruction(module: Module, instruction: Instruction, *, most_operan
     >>> explain_instruction(module, module.entry.root).answer
     'Adds two arrays: 2 elements of f32, 8 B, no padding'
     """
-    kind = kinds_of(module)[instruction.computation]
+    kind = computation_kinds(module)[instruction.computation]
     is_in_memory = kind not in ("fused", "applied")
-    setting = Setting(module, target_of(module), is_in_memory=is_in_memory, most_operands=most_operands)
+    setting = ExplainContext(module, target_of(module), is_in_memory=is_in_memory, most_operands=most_operands)
     return _report(instruction, setting, is_named=True)
 
 
@@ -60,11 +60,11 @@ def explain_text(text: str, *, most_operands: int = MANY) -> Report:
     if module.errors:
         raise HloError.of(module.errors)
     instruction = module.entry.root or module.entry.instructions[-1]
-    setting = Setting(module, target_of(module), is_alone=True, most_operands=most_operands)
+    setting = ExplainContext(module, target_of(module), is_alone=True, most_operands=most_operands)
     return _report(instruction, setting, is_named=bool(_NAMED.match(text)))
 
 
-def _report(instruction: Instruction, setting: Setting, *, is_named: bool) -> Report:
+def _report(instruction: Instruction, setting: ExplainContext, *, is_named: bool) -> Report:
     users = () if setting.is_alone else _users(instruction)
     return Report(
         "parse",
@@ -75,7 +75,9 @@ def _report(instruction: Instruction, setting: Setting, *, is_named: bool) -> Re
     )
 
 
-def _anatomy(instruction: Instruction, users: Sequence[Instruction], setting: Setting, *, is_named: bool) -> Anatomy:
+def _anatomy(
+    instruction: Instruction, users: Sequence[Instruction], setting: ExplainContext, *, is_named: bool
+) -> Anatomy:
     segments: list[Segment] = []
     rows: list[Explanation] = []
     if is_named:
@@ -85,7 +87,7 @@ def _anatomy(instruction: Instruction, users: Sequence[Instruction], setting: Se
     shape_parts_of(instruction.shape, setting, segments, rows)
     part = sum(row.part is not None for row in rows)
     segments.append(Segment(instruction.opcode, part, Break.SHOULD))
-    rows.append(Explanation(part, "opcode", instruction.opcode, words_of(instruction.opcode).about))
+    rows.append(Explanation(part, "opcode", instruction.opcode, describe_opcode(instruction.opcode).about))
     operand_parts(instruction, setting, segments, rows)
     attribute_parts(instruction, setting, segments, rows)
     if not setting.is_alone:
@@ -98,16 +100,16 @@ def _anatomy(instruction: Instruction, users: Sequence[Instruction], setting: Se
 
 def _place(instruction: Instruction) -> str:
     computation = instruction.computation
-    count = counted(len(computation.instructions), "instructions")
+    count = format_count(len(computation.instructions), "instructions")
     number = f"{computation.name}, number {instruction.index + 1:,} of {count}"
     return f"{number}, its result" if instruction.is_root else number
 
 
-def _answer(instruction: Instruction, setting: Setting) -> str:
+def _answer(instruction: Instruction, setting: ExplainContext) -> str:
     """What it does and how much comes of it, in one sentence."""
     if instruction.opcode == "fusion":
-        said = [counted(len(instruction.operands), "operands")]
-        said += [counted(len(called.instructions), "instructions") for called in instruction.called_computations]
+        said = [format_count(len(instruction.operands), "operands")]
+        said += [format_count(len(called.instructions), "instructions") for called in instruction.called_computations]
         return f"One kernel: {', '.join(said)}, {_written(instruction.shape, setting)}"
     size = _size(instruction.shape, setting)
     return f"{_does(instruction)}: {size}" if size else _does(instruction)
@@ -118,39 +120,39 @@ def _does(instruction: Instruction) -> str:
         case "parameter" if (number := instruction.parameter_number) is not None:
             return f"Argument {number} of {instruction.computation.name}"
         case "while" if (trips := trip_count(instruction)) is not None:
-            return f"Loops {counted(trips, 'times')}"
+            return f"Loops {format_count(trips, 'times')}"
         case opcode:
-            return words_of(opcode).does
+            return describe_opcode(opcode).does
 
 
-def _size(shape: Shape, setting: Setting) -> str:
+def _size(shape: Shape, setting: ExplainContext) -> str:
     match shape:
         case ArrayShape():
-            what = f"{counted(shape.elements, 'elements')} of {shape.element_type}"
+            what = f"{format_count(shape.elements, 'elements')} of {shape.element_type}"
             if not setting.is_in_memory:
                 return f"{what}, not in memory here"
             where = setting.space(shape.memory_space) if shape.memory_space else ""
             where = f" in {where}" if where else ""
-            return f"{what}, {bytes_in_words(shape.padded_bytes)}{where}, {_padding(shape)}"
+            return f"{what}, {format_bytes(shape.padded_bytes)}{where}, {_padding(shape)}"
         case TupleShape():
-            return f"{counted(sum(1 for _ in shape.leaves), 'values')}, {bytes_in_words(shape.padded_bytes)}"
+            return f"{format_count(sum(1 for _ in shape.leaves), 'values')}, {format_bytes(shape.padded_bytes)}"
         case UnknownShape():
             return f"of {shape}" if shape.text else "its shape is not written"
         case _:
-            return bytes_in_words(shape.padded_bytes) if shape.padded_bytes else ""
+            return format_bytes(shape.padded_bytes) if shape.padded_bytes else ""
 
 
 def _padding(shape: ArrayShape) -> str:
     padding = shape.padded_bytes - shape.metadata_bytes - shape.logical_bytes
-    return f"{percent(padding / shape.padded_bytes)}% padding" if padding > 0 else "no padding"
+    return f"{format_percent(padding / shape.padded_bytes)}% padding" if padding > 0 else "no padding"
 
 
-def _written(shape: Shape, setting: Setting) -> str:
+def _written(shape: Shape, setting: ExplainContext) -> str:
     if not setting.is_in_memory:
         return "part of the kernel around it"
     spaces = {leaf.layout.memory_space for _, leaf in shape.leaves if leaf.layout is not None}
     where = f" to {setting.space(spaces.pop())}" if len(spaces) == 1 and setting.target else ""
-    return f"{bytes_in_words(shape.padded_bytes)} written{where}"
+    return f"{format_bytes(shape.padded_bytes)} written{where}"
 
 
 def _users(instruction: Instruction) -> tuple[Instruction, ...]:
@@ -158,7 +160,7 @@ def _users(instruction: Instruction) -> tuple[Instruction, ...]:
     return tuple(user for user in behind if instruction in user.operands)
 
 
-def _operand_table(instruction: Instruction, setting: Setting) -> Table:
+def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:
     """All operands, for machines."""
     rows: list[tuple[Cell, ...]] = []
     for at, operand in enumerate(instruction.operands):
@@ -170,7 +172,7 @@ def _operand_table(instruction: Instruction, setting: Setting) -> Table:
     return Table("operands", _OPERANDS, tuple(rows), noun="operands", person=False)
 
 
-def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: Setting) -> dict[str, Cell]:
+def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: ExplainContext) -> dict[str, Cell]:
     location = setting.module.location(instruction)
     shape = instruction.shape
     fits = isinstance(shape, ArrayShape) and shape.problem is None

@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import shape_pieces
-from hlo_cli.commands.parse.attribute_descriptions import attribute_label, attribute_meaning
+from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.ir.computation import Computation
@@ -18,7 +18,7 @@ from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape
 from hlo_cli.report.anatomy import Break, Explanation, Segment
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 
 MANY: Final = 8
 """So many operands, or elements of a tuple, are quoted; more would not leave room for what they mean."""
@@ -31,7 +31,7 @@ Rows = list[Explanation]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ExplainContext:
     """Where an instruction stands: in which module, for which target, typed alone, in memory or inside a kernel."""
 
     module: Module
@@ -45,7 +45,7 @@ class Setting:
         return space_name(space, self.target) if self.is_in_memory else ""
 
 
-def shape_parts_of(shape: Shape, setting: Setting, segments: Segments, rows: Rows) -> None:
+def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     """The shape piece by piece; a tuple leaf by leaf, with what each takes."""
     first = _next_part(rows)
     array = shape.array if isinstance(shape, BufferShape) else shape
@@ -64,7 +64,7 @@ def shape_parts_of(shape: Shape, setting: Setting, segments: Segments, rows: Row
         segments.append(Segment(" "))
 
 
-def operand_parts(instruction: Instruction, setting: Setting, segments: Segments, rows: Rows) -> None:
+def operand_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     """What stands between the parentheses: operands, or the number of a parameter, or a constant."""
     segments.append(Segment("("))
     argument = instruction.text.argument
@@ -87,7 +87,7 @@ def operand_parts(instruction: Instruction, setting: Setting, segments: Segments
     segments.append(Segment(")"))
 
 
-def attribute_parts(instruction: Instruction, setting: Setting, segments: Segments, rows: Rows) -> None:
+def attribute_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     """Each attribute with what it means; metadata says where in the user's program the instruction comes from."""
     for attribute in instruction.attributes:
         segments.append(Segment(", "))
@@ -97,14 +97,14 @@ def attribute_parts(instruction: Instruction, setting: Setting, segments: Segmen
         if attribute.name == "metadata":
             rows.append(_origin(setting.module, instruction, part))
             continue
-        meaning = attribute_meaning(instruction.opcode, attribute.name, attribute.value)
+        meaning = describe_attribute(instruction.opcode, attribute.name, attribute.value)
         if attribute.name in CALLING_ATTRIBUTES:
             meaning = _called(instruction, attribute.value, meaning)
         meaning = meaning or "an attribute that XLA did not have"
         rows.append(Explanation(part, attribute_label(attribute.name), value, meaning))
 
 
-def _tuple_parts(shape: TupleShape, setting: Setting, segments: Segments, rows: Rows) -> None:
+def _tuple_parts(shape: TupleShape, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     shown = 0
     leaves = sum(1 for _ in shape.leaves)
     most = leaves if leaves <= MANY + 1 else MANY
@@ -124,7 +124,7 @@ def _tuple_parts(shape: TupleShape, setting: Setting, segments: Segments, rows: 
         rows.append(Explanation(part, "element", _index(piece.index), str(leaf), _details(leaf, setting)))
 
 
-def _operand_part(instruction: Instruction, at: int, setting: Setting, segments: Segments, rows: Rows) -> None:
+def _operand_part(instruction: Instruction, at: int, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     operand, index = instruction.operands[at], instruction.operand_index(at)
     shape, part = instruction.operand_shape(at), _next_part(rows)
     taken = "".join(f"#{i}" for i in index)
@@ -136,7 +136,7 @@ def _operand_part(instruction: Instruction, at: int, setting: Setting, segments:
         rows.append(Explanation(part, "operand", name, str(shape), _details(shape, setting)))
 
 
-def _details(shape: Shape, setting: Setting) -> tuple[Cell, ...]:
+def _details(shape: Shape, setting: ExplainContext) -> tuple[Cell, ...]:
     if isinstance(shape, ArrayShape | BufferShape):
         return shape.padded_bytes, setting.space(shape.layout.memory_space)
     return (shape.padded_bytes, "") if isinstance(shape, TupleShape) else ("", "")
@@ -171,7 +171,7 @@ def _inside(computation: Computation) -> str:
     inside = [i for i in computation.instructions if i.opcode != "parameter"]
     if len(inside) == 1:
         return inside[0].opcode
-    return counted(len(computation.instructions), "instructions")
+    return format_count(len(computation.instructions), "instructions")
 
 
 def _value(attribute: Attribute) -> str:

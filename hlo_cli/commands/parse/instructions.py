@@ -12,7 +12,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
@@ -59,12 +59,12 @@ def choose_instructions(
     """The instructions of a computation, or of all, that an expression is true of; that in words, and notes on it."""
     chosen = module.computation(computation) if computation is not None else None
     all_of_them = tuple(chosen.instructions if chosen is not None else module.instructions)
-    place = chosen.name if chosen is not None else counted(len(module.computations), "computations")
+    place = chosen.name if chosen is not None else format_count(len(module.computations), "computations")
     if where is None:
-        return all_of_them, f"{counted(len(all_of_them), 'instructions')} in {place}", ()
+        return all_of_them, f"{format_count(len(all_of_them), 'instructions')} in {place}", ()
     found, passed_over = chosen_among(instructions_where(where, module), all_of_them, "instructions")
     number = f"{len(found):,}" if found else "None"
-    return found, f"{number} of {counted(len(all_of_them), 'instructions')} in {place}", passed_over
+    return found, f"{number} of {format_count(len(all_of_them), 'instructions')} in {place}", passed_over
 
 
 def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:

@@ -14,10 +14,10 @@ class Words(NamedTuple):
     about: str
 
 
-def words_of(opcode: str) -> Words:
+def describe_opcode(opcode: str) -> Words:
     """What an opcode does: one of XLA's, one that wraps it to run in the background, or an unknown one.
 
-    >>> words_of("tanh").does, words_of("slice-start").does, words_of("frob").does
+    >>> describe_opcode("tanh").does, describe_opcode("slice-start").does, describe_opcode("frob").does
     ('Takes hyperbolic tangents', 'Starts a slice in the background', 'An operation that XLA did not have')
     """
     if (known := OPERATIONS.get(opcode)) is not None:

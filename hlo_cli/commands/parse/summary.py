@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hlo_cli.analysis.dataflow.call_tree import Kind, kinds_of
+from hlo_cli.analysis.dataflow.call_tree import Kind, computation_kinds
 from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -14,7 +14,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
@@ -71,7 +71,8 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
 def _answer(module: Module, target: str | None) -> str:
     name = f"{module.name} for {target.upper()}" if target else module.name
     order = "scheduled" if module.is_scheduled else "not scheduled"
-    size = f"{counted(module.instruction_count, 'instructions')} in {counted(len(module.computations), 'computations')}"
+    computations = format_count(len(module.computations), "computations")
+    size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
     return f"{name}, {order}: {size}"
 
 
@@ -84,7 +85,7 @@ def _facts(
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
         _sizes("arguments", module, parameters, ""),
-        _sizes("results", module, results, f"{counted(alias, 'of them')} overwrite an argument" if alias else ""),
+        _sizes("results", module, results, f"{format_count(alias, 'of them')} overwrite an argument" if alias else ""),
         Fact("computations", (Amount("count", len(module.computations)),), _kinds_in_words(module)),
         Fact("opcodes", (Amount("count", len(opcodes)),), _most_common(opcodes)),
     ]
@@ -101,7 +102,7 @@ def _sizes(label: str, module: Module, shapes: Sequence[Shape] | None, remark: s
     parts = [remark] if remark else []
     if set(spaces) - {0}:
         target = target_of(module)
-        parts.append(", ".join(f"{space_name(s, target)} {bytes_in_words(n)}" for s, n in sorted(spaces.items())))
+        parts.append(", ".join(f"{space_name(s, target)} {format_bytes(n)}" for s, n in sorted(spaces.items())))
     return Fact(label, amounts, "; ".join(parts))
 
 
@@ -113,10 +114,10 @@ def _kinds_in_words(module: Module) -> str:
     """How many computations of each kind there are, each with its instructions: `228 fusions 2,982`."""
     counts: Counter[Kind] = Counter()
     sizes: Counter[Kind] = Counter()
-    for computation, kind in kinds_of(module).items():
+    for computation, kind in computation_kinds(module).items():
         counts[kind] += 1
         sizes[kind] += len(computation.instructions)
-    parts = [f"entry {counted(sizes['entry'], 'instructions')}"]
+    parts = [f"entry {format_count(sizes['entry'], 'instructions')}"]
     for kind, (one, many) in _WORDS.items():
         if counts[kind]:
             parts.append(f"{counts[kind]:,} {one if counts[kind] == 1 else many} {sizes[kind]:,}")

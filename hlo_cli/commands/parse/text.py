@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hlo_cli.commands.parse.instructions import choose_instructions
-from hlo_cli.commands.shared.io_options import Output, complain, finish, write
+from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics, write, write_report
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.printer import module_chunks, print_instruction
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
@@ -28,25 +28,25 @@ _COLUMNS = (
 )
 
 
-def write_lines(loaded: Loaded, where: str, output: Output, *, computation: str | None = None) -> int:
+def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, computation: str | None = None) -> int:
     """Write the instructions that an expression is true of, each on a line of its own, as they stand in the dump."""
     module = loaded.module
     chosen, answer, passed_over = choose_instructions(module, computation, where)
     if output.format not in ("table", "hlo"):
         report = _report(loaded, chosen, answer)
         report = replace(report, notes=(*passed_over, *report.notes))
-        return finish(report, output, module.errors, read=what_was_read(module))
+        return write_report(report, output, module.errors, read=what_was_read(module))
     if output.columns or output.sort:
         raise HloError("--select prints lines, not columns", hint="--where EXPR lists instructions in a table")
     limit = output.top if output.top is not None else ROWS_FOR_A_PERSON if output.is_for_person else 0
     shown = chosen[: limit or None]
     lines: Iterator[str] = (f"{_line(module, instruction)}\n" for instruction in shown)
     write(_for_a_person(answer, lines, len(chosen) - len(shown)) if output.is_for_person else lines, output.path)
-    return complain((*passed_over, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+    return print_diagnostics((*passed_over, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 
-def write_slice(
-    loaded: Loaded, name: str, output: Output, *, operands: int, users: int, computation: str | None = None
+def print_slice(
+    loaded: Loaded, name: str, output: OutputOptions, *, operands: int, users: int, computation: str | None = None
 ) -> int:
     """Write an instruction with its neighbours as a module."""
     if output.format not in ("table", "hlo") or output.columns or output.sort or output.top is not None:
@@ -55,12 +55,12 @@ def write_slice(
     part = extracted(module, _find(module, name, computation), operands=operands, users=users)
     write(module_chunks(part.module), output.path)
     notes = [Diagnostic("note", words) for words in remarks_on(part.copies)]
-    return complain((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+    return print_diagnostics((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 
 def _for_a_person(answer: str, lines: Iterator[str], left_out: int) -> Iterator[str]:
     yield f"{answer}\n\n"
-    yield from (f"{clean(line[:-1])}\n" for line in lines)
+    yield from (f"{sanitize(line[:-1])}\n" for line in lines)
     if left_out:
         yield f"{left_out:,} more, --top 0 shows all\n"
 

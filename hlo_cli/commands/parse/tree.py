@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.analysis.dataflow.call_tree import Node, call_tree
+from hlo_cli.analysis.dataflow.call_tree import CallTreeNode, call_tree
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.tree import Branch, Tree
 
@@ -53,12 +53,13 @@ def report_of_tree(loaded: Loaded) -> Report:
 
 def _answer(module: Module, loops: int, branches: int, calls: int) -> str:
     parts = [(loops, "loops"), (branches, "branches"), (calls, "calls")]
-    words = " and ".join(counted(number, noun) for number, noun in parts if number)
-    size = f"{counted(module.instruction_count, 'instructions')} in {counted(len(module.computations), 'computations')}"
+    words = " and ".join(format_count(number, noun) for number, noun in parts if number)
+    computations = format_count(len(module.computations), "computations")
+    size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
     return f"{module.entry.name} runs {words or 'no loop, branch or call'}: {size}"
 
 
-def _walk(node: Node) -> Iterator[Node]:
+def _walk(node: CallTreeNode) -> Iterator[CallTreeNode]:
     waiting = [node]
     while waiting:
         here = waiting.pop()
@@ -66,11 +67,11 @@ def _walk(node: Node) -> Iterator[Node]:
         waiting.extend(here.children)
 
 
-def _branch(module: Module, node: Node) -> Branch:
+def _branch(module: Module, node: CallTreeNode) -> Branch:
     return Branch(_cells(module, node), tuple(_branch(module, child) for child in node.children))
 
 
-def _cells(module: Module, node: Node) -> tuple[Cell, ...]:
+def _cells(module: Module, node: CallTreeNode) -> tuple[Cell, ...]:
     caller, computation = node.caller, node.computation
     instructions = computation.instructions if computation is not None else ()
     name = caller.name if caller is not None else computation.name if computation is not None else ""
@@ -87,7 +88,7 @@ def _cells(module: Module, node: Node) -> tuple[Cell, ...]:
     )
 
 
-def _trips(node: Node) -> Cell:
+def _trips(node: CallTreeNode) -> Cell:
     if node.caller is None or node.caller.opcode != "while":
         return None
     return node.trips if node.trips is not None else UNKNOWN

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
-from hlo_cli.commands.schedule.messages import overlap_in_words
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
+from hlo_cli.commands.schedule.messages import describe_overlap
 from hlo_cli.commands.schedule.time import PairTimes
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.loop_brackets import loops_of
@@ -17,7 +17,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Row, Unknown
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -26,12 +26,12 @@ from hlo_cli.source import Diagnostic
 
 def report_of_pairs(
     loaded: Loaded,
-    overlap: Overlap,
+    overlap: OverlapAnalysis,
     *,
     within: Computation | None,
     where: str | None,
     argument: str,
-    throughput: Throughput | None = None,
+    throughput: ChipSpec | None = None,
 ) -> Report:
     """The pairs in the order in which they start, and what they come to by operation."""
     flights = [flight for flight in overlap.flights if within is None or flight.pair.start.computation is within]
@@ -43,7 +43,7 @@ def report_of_pairs(
     exposed = [flight for flight in flights if flight.is_exposed]
     return Report(
         "schedule",
-        overlap_in_words(overlap, flights, blocking) if times is None else times.answer(),
+        describe_overlap(overlap, flights, blocking) if times is None else times.answer(),
         numbers={
             "steps": len(overlap.sequence),
             "order": "schedule" if loaded.module.is_scheduled else "text",
@@ -64,7 +64,7 @@ def report_of_pairs(
     )
 
 
-def order_notes(overlap: Overlap) -> tuple[Diagnostic, ...]:
+def order_notes(overlap: OverlapAnalysis) -> tuple[Diagnostic, ...]:
     """What to say of a module that has no schedule."""
     if overlap.module.is_scheduled:
         return ()
@@ -75,7 +75,7 @@ def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Par
     if not everything.rows:
         return Passage("nothing", (why,)), replace(kinds, person=bool(kinds.rows)), table
     if not table.rows:
-        return Passage("nothing", (f"None of {counted(len(everything.rows), 'pairs')} is so.",)), table
+        return Passage("nothing", (f"None of {format_count(len(everything.rows), 'pairs')} is so.",)), table
     return table, kinds
 
 
@@ -88,16 +88,19 @@ def _why_nothing(loaded: Loaded) -> str:
 
 
 def _times_of(
-    overlap: Overlap, throughput: Throughput | None, flights: Sequence[Flight], blocking: Iterable[Instruction]
+    overlap: OverlapAnalysis,
+    throughput: ChipSpec | None,
+    flights: Sequence[AsyncInterval],
+    blocking: Iterable[Instruction],
 ) -> PairTimes | None:
     if throughput is None:
         return None
-    from hlo_cli.analysis.schedule.step_time import step_time_of
+    from hlo_cli.analysis.schedule.step_time import estimate_time
 
-    return PairTimes(overlap, step_time_of(overlap, throughput), flights, blocking)
+    return PairTimes(overlap, estimate_time(overlap, throughput), flights, blocking)
 
 
-def _pairs_table(overlap: Overlap, flights: Sequence[Flight], times: PairTimes | None) -> Table:
+def _pairs_table(overlap: OverlapAnalysis, flights: Sequence[AsyncInterval], times: PairTimes | None) -> Table:
     opcodes = {flight.pair.start.opcode for flight in flights}
     several = len({flight.pair.operation for flight in flights}) > 1
     repeated = any(flight.times != 1 for flight in flights)
@@ -129,12 +132,12 @@ def _pairs_table(overlap: Overlap, flights: Sequence[Flight], times: PairTimes |
     return Table("pairs", columns, tuple(_pair_row(overlap, flight, times) for flight in flights), noun="pairs")
 
 
-def _span_column(overlap: Overlap) -> Column:
+def _span_column(overlap: OverlapAnalysis) -> Column:
     loops = tuple(loops_of(overlap.runs))
     return Column("span", "step", "span", steps=len(overlap.sequence), loops=loops, machine=False)
 
 
-def _pair_row(overlap: Overlap, flight: Flight, times: PairTimes | None) -> Row:
+def _pair_row(overlap: OverlapAnalysis, flight: AsyncInterval, times: PairTimes | None) -> Row:
     pair = flight.pair
     location = overlap.module.location(pair.start)
     done = overlap.sequence[flight.done_step].name if flight.done_step is not None else None
@@ -165,20 +168,22 @@ def _pair_row(overlap: Overlap, flight: Flight, times: PairTimes | None) -> Row:
     )
 
 
-def _meanwhile(flight: Flight) -> str | Unknown:
+def _meanwhile(flight: AsyncInterval) -> str | Unknown:
     if flight.done_step is None:
         return UNKNOWN
     return "exposed" if flight.is_exposed else f"{flight.between.kernels:,}"
 
 
-def _span(flight: Flight) -> tuple[int, int, bool] | None:
+def _span(flight: AsyncInterval) -> tuple[int, int, bool] | None:
     """The bar of a pair; a loop's next round, where the done stands first, is not drawn."""
     if flight.done_step is None or flight.done_step < flight.start_step:
         return None
     return flight.start_step, flight.done_step, not flight.is_exposed
 
 
-def _kinds_table(flights: Sequence[Flight], blocking: Sequence[tuple[str, int]], times: PairTimes | None) -> Table:
+def _kinds_table(
+    flights: Sequence[AsyncInterval], blocking: Sequence[tuple[str, int]], times: PairTimes | None
+) -> Table:
     """One row for each operation, with what of it is not asynchronous."""
     waits = any(flight.is_exposed for flight in flights)
     columns = (
@@ -207,14 +212,14 @@ def _kinds_table(flights: Sequence[Flight], blocking: Sequence[tuple[str, int]],
     return Table("kinds", columns, tuple(rows), noun="operations", main=False, person=len(rows) > 1)
 
 
-def _kind_row(name: str, flights: Sequence[Flight], blocking: Iterable[int]) -> Row:
+def _kind_row(name: str, flights: Sequence[AsyncInterval], blocking: Iterable[int]) -> Row:
     exposed = [flight for flight in flights if flight.is_exposed]
     sizes = list(blocking)
     total = sum(flight.total_bytes for flight in flights)
     return name, len(flights), total, len(exposed), sum(f.exposed_bytes for f in exposed), len(sizes), sum(sizes)
 
 
-def _next(exposed: Sequence[Flight], argument: str, *, suggests_chip: bool) -> tuple[str, ...]:
+def _next(exposed: Sequence[AsyncInterval], argument: str, *, suggests_chip: bool) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     largest = max(exposed, key=lambda flight: (flight.exposed_bytes, -flight.start_step), default=None)
@@ -223,13 +228,13 @@ def _next(exposed: Sequence[Flight], argument: str, *, suggests_chip: bool) -> t
     return (f"hlo schedule {argument} --sequence", *time, *more)
 
 
-def _notes(overlap: Overlap, flights: Sequence[Flight]) -> Iterable[Diagnostic]:
+def _notes(overlap: OverlapAnalysis, flights: Sequence[AsyncInterval]) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
     unknown = sum(flight.times is None for flight in flights)
     if unknown:
         words = "is in a loop whose rounds" if unknown == 1 else "are in loops whose rounds"
-        yield Diagnostic("note", f"{counted(unknown, 'pairs')} {words} the text does not tell: counted once")
+        yield Diagnostic("note", f"{format_count(unknown, 'pairs')} {words} the text does not tell: counted once")
     if overlap.idle:
         names = ", ".join(sorted({pair.start.computation.name for pair in overlap.idle}))
-        number = counted(len(overlap.idle), "pairs")
+        number = format_count(len(overlap.idle), "pairs")
         yield Diagnostic("note", f"not in the schedule, as nothing in it runs {names}: {number}")

@@ -9,25 +9,25 @@ import click
 
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.io_options import (
-    complain,
-    finish,
     input_options,
     output_of,
     output_options,
+    print_diagnostics,
     reading_of,
     worded,
     write,
+    write_report,
 )
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_specs import Throughput
-    from hlo_cli.analysis.schedule.async_overlap import Overlap
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+    from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.schedule.critical_path import Model
     from hlo_cli.commands.schedule.syntax_sugar import Way
-    from hlo_cli.commands.shared.io_options import Output
+    from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
@@ -103,8 +103,8 @@ def command(
         )
     if limit is not None and how != "latency":
         raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
-    from hlo_cli.analysis.schedule.async_overlap import overlap_of
-    from hlo_cli.analysis.schedule.async_verifier import broken_rules
+    from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+    from hlo_cli.analysis.schedule.async_verifier import verify_async
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
@@ -127,15 +127,15 @@ def command(
     wish = _Wish(sequence, model, how, limit, space, computation, where, throughput, output.asked_columns, given)
     if how is not None and output.is_module:
         return _write(loaded, wish, output)
-    overlap = overlap_of(loaded.module)
+    overlap = analyze_overlap(loaded.module)
     report = _report(loaded, overlap, argument, wish)
     if throughput is not None:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
         report = bounded_report(report, loaded)
-    broken = tuple(broken_rules(loaded.module, overlap.pairs))
+    broken = tuple(verify_async(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
-    code = finish(report, output, (*loaded.module.errors, *broken), read=read)
+    code = write_report(report, output, (*loaded.module.errors, *broken), read=read)
     return code if loaded.module.errors else int(any(finding.severity == "error" for finding in broken))
 
 
@@ -150,12 +150,12 @@ class _Wish:
     space: str | None
     computation: str | None
     where: str | None
-    throughput: Throughput | None
+    throughput: ChipSpec | None
     columns: tuple[str, ...]
     options: str  # what --reorder is asked for with, as it is typed
 
 
-def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Report:
+def _report(loaded: Loaded, overlap: OverlapAnalysis, argument: str, wish: _Wish) -> Report:
     within = None if wish.computation is None else loaded.module.computation(wish.computation)
     if wish.sequence:
         from hlo_cli.commands.schedule.sequence import report_of_steps
@@ -199,7 +199,7 @@ def _report(loaded: Loaded, overlap: Overlap, argument: str, wish: _Wish) -> Rep
 
 
 def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
-    from hlo_cli.analysis.schedule.async_overlap import overlap_of
+    from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.syntax.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
@@ -207,25 +207,25 @@ def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
     limits = {} if wish.limit is None else {0: parse_size(wish.limit)}
     times = None
     if wish.throughput is not None and how == "latency":
-        times = times_on_chip(overlap_of(module), wish.throughput)
+        times = times_on_chip(analyze_overlap(module), wish.throughput)
     return reordered(module, how, limits=limits, times=times)
 
 
-def _respell(loaded: Loaded, way: Way, output: Output, argument: str, *, is_part: bool) -> int:
+def _respell(loaded: Loaded, way: Way, output: OutputOptions, argument: str, *, is_part: bool) -> int:
     """The module in its other spelling: a diff, or the text."""
-    from hlo_cli.commands.schedule.syntax_sugar import report_of_respelling, respelled
+    from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
     if is_part:
         raise HloError("the text is respelled whole", hint="leave out --where and --computation")
-    new = respelled(loaded.module, way)
+    new = with_sugar(loaded.module, way)
     if output.is_module:
         return _write_text(loaded, new, output)
-    report = report_of_respelling(loaded, new, way=way, argument=argument)
-    return finish(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    report = report_of_sugar(loaded, new, way=way, argument=argument)
+    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
+def _write(loaded: Loaded, wish: _Wish, output: OutputOptions) -> int:
     """The module in its new order, as canonical text."""
     if wish.how is None or wish.where is not None or wish.computation is not None:
         raise HloError("the module is written whole", hint="leave out --where and --computation")
@@ -233,11 +233,11 @@ def _write(loaded: Loaded, wish: _Wish, output: Output) -> int:
     return _write_text(loaded, new.module, output, new.copies)
 
 
-def _write_text(loaded: Loaded, module: Module, output: Output, copies: tuple[str, ...] = ()) -> int:
+def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.in_place import remarks_on
 
     write(module_chunks(module), output.path)
     notes = [Diagnostic("note", words) for words in remarks_on(copies)]
-    return complain((*notes, *notes_of(loaded)), loaded.module.errors, output)
+    return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)

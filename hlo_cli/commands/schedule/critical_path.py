@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from hlo_cli.analysis.cost.kernel_costs import Work, works_of_all
-from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.schedule.async_overlap import Overlap
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of_all
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.critical_path import CriticalPath, critical_path
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -16,17 +16,17 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted, percent, seconds_in_words
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.schedule.step_time import StepTime
+    from hlo_cli.analysis.schedule.step_time import TimeEstimate
 
 Model = Literal["bytes", "flops", "kernels", "time"]
 
-_WEIGHT: Final[Mapping[str, Callable[[Work], int]]] = {
+_WEIGHT: Final[Mapping[str, Callable[[KernelCost], int]]] = {
     "bytes": lambda work: work.bytes,
     "flops": lambda work: work.flops,
     "kernels": lambda work: work.kernels,
@@ -41,12 +41,12 @@ _MEANING: Final[Mapping[Model, str]] = {
 
 def report_of_path(
     loaded: Loaded,
-    overlap: Overlap,
+    overlap: OverlapAnalysis,
     *,
     model: Model,
     within: Computation | None,
     where: str | None,
-    throughput: Throughput | None = None,
+    throughput: ChipSpec | None = None,
 ) -> Report:
     """The instructions of the critical path, one a row, by a simple model of what takes time, or by those of a chip."""
     computation = within or loaded.module.entry
@@ -74,13 +74,15 @@ def report_of_path(
     )
 
 
-def _step(overlap: Overlap, throughput: Throughput) -> StepTime:
-    from hlo_cli.analysis.schedule.step_time import step_time_of
+def _step(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
+    from hlo_cli.analysis.schedule.step_time import estimate_time
 
-    return step_time_of(overlap, throughput)
+    return estimate_time(overlap, throughput)
 
 
-def _seconds(overlap: Overlap, works: Mapping[Instruction, Work], step: StepTime) -> Mapping[Instruction, float]:
+def _seconds(
+    overlap: OverlapAnalysis, works: Mapping[Instruction, KernelCost], step: TimeEstimate
+) -> Mapping[Instruction, float]:
     from hlo_cli.analysis.schedule.step_time import path_seconds
 
     found = path_seconds(step, overlap)
@@ -90,31 +92,31 @@ def _seconds(overlap: Overlap, works: Mapping[Instruction, Work], step: StepTime
 def _unknown_notes(unknown: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
     if not unknown:
         return ()
-    number = counted(len(unknown), "instructions")
+    number = format_count(len(unknown), "instructions")
     return (Diagnostic("note", f"{number} of unknown time: the critical path may be another one, and longer"),)
 
 
 def _answer(
-    computation: Computation, path: CriticalPath, model: Model, timed: Throughput | None, *, is_known: bool
+    computation: Computation, path: CriticalPath, model: Model, timed: ChipSpec | None, *, is_known: bool
 ) -> str:
     if not path.instructions:
         why = f"none of its instructions costs {model}" if is_known else "the times of its instructions are unknown"
         return f"{computation.name} has no critical path: {why}"
     amount = f"{path.length:,} {model}"
     if model == "bytes":
-        amount = bytes_in_words(path.length)
+        amount = format_bytes(path.length)
     if timed is not None:
-        amount = f"{'' if is_known else 'at least '}{seconds_in_words(path.length)} on {timed.chip}"
-    chain = counted(len(path.instructions), "instructions")
-    share = f", {percent(path.length / path.whole)}% of all" if is_known else ""
+        amount = f"{'' if is_known else 'at least '}{format_seconds(path.length)} on {timed.chip}"
+    chain = format_count(len(path.instructions), "instructions")
+    share = f", {format_percent(path.length / path.whole)}% of all" if is_known else ""
     return f"The critical path of {computation.name} is {chain} long: {amount}{share}"
 
 
 def _table(
     loaded: Loaded,
-    overlap: Overlap,
+    overlap: OverlapAnalysis,
     path: CriticalPath,
-    works: Mapping[Instruction, Work],
+    works: Mapping[Instruction, KernelCost],
     weights: Mapping[Instruction, float],
     model: Model,
     unknown: frozenset[Instruction],

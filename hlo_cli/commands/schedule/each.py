@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
-from hlo_cli.analysis.schedule.async_verifier import broken_rules
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.commands.schedule.async_table import report_of_pairs
-from hlo_cli.commands.shared.io_options import Output, Reading
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.per_module import Rows, Seen, asked_of_each, finish_each
+from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 
 _COLUMNS: Final = (
     Column("is_scheduled", "scheduled", "flag", from_width=120),
@@ -43,21 +43,23 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 class _Ask:
     """What is asked of every module: the same as of one alone."""
 
-    throughput: Throughput | None
+    throughput: ChipSpec | None
 
     def __call__(self, module: Module, given: Input) -> Seen:
         check_running(module)
         loaded = Loaded(module, given)
-        overlap = overlap_of(module)
+        overlap = analyze_overlap(module)
         report = report_of_pairs(loaded, overlap, within=None, where=None, argument="", throughput=self.throughput)
         numbers = {**report.numbers, "is_scheduled": module.is_scheduled}
-        broken = tuple(each.excerpt() for each in broken_rules(module, overlap.pairs))
+        broken = tuple(each.excerpt() for each in verify_async(module, overlap.pairs))
         return Seen(stage_of(loaded) == "optimized", numbers, broken)
 
 
-def schedule_each(many: Many, reading: Reading, jobs: int | None, throughput: Throughput | None, output: Output) -> int:
+def schedule_each(
+    many: Many, reading: InputOptions, jobs: int | None, throughput: ChipSpec | None, output: OutputOptions
+) -> int:
     """Write the table, the modules first that expose most; the exit code."""
-    found = list(asked_of_each(many, reading, jobs, _Ask(throughput)))
+    found = list(map_inputs(many, reading, jobs, _Ask(throughput)))
     seen = [each.answer for each in found if each.answer is not None]
     unfinished = sum(not each.is_program for each in seen)
     times = (*_TIMES, replace(_BOUND, person=unfinished > 0)) if throughput is not None else ()
@@ -90,11 +92,11 @@ def _answer(seen: Sequence[Seen]) -> str:
         sum(number_of(each.numbers[name]) or 0 for each in seen)
         for name in ("pairs", "exposed", "bytes", "exposed_bytes")
     )
-    words = f"{counted(len(seen), 'modules')}: "
+    words = f"{format_count(len(seen), 'modules')}: "
     if pairs:
         verb = "is" if exposed == 1 else "are"
-        words += f"{exposed:,} of {counted(int(pairs), 'asynchronous operations')} {verb} exposed"
-        words += f", {bytes_in_words(int(waiting))} of {bytes_in_words(int(moved))}"
+        words += f"{exposed:,} of {format_count(int(pairs), 'asynchronous operations')} {verb} exposed"
+        words += f", {format_bytes(int(waiting))} of {format_bytes(int(moved))}"
     else:
         words += "nothing is asynchronous"
     if failing := sum(each.errors > 0 for each in seen):

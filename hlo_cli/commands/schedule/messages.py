@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES
-from hlo_cli.report.numbers import BYTE_UNITS, axis_unit, bytes_in_words, counted, scaled, singular
+from hlo_cli.report.numbers import BYTE_UNITS, axis_unit, format_bytes, format_count, format_scaled, singular
 
 
-def overlap_in_words(overlap: Overlap, flights: Sequence[Flight], blocking: Mapping[Instruction, int]) -> str:
+def describe_overlap(
+    overlap: OverlapAnalysis, flights: Sequence[AsyncInterval], blocking: Mapping[Instruction, int]
+) -> str:
     """Which pairs of an overlap, and how many of their bytes, are exposed; and what is not asynchronous at all."""
     if flights:
         words = _pairs_in_words(flights)
     else:
-        words = f"Nothing is asynchronous in {counted(len(overlap.sequence), 'steps')}"
+        words = f"Nothing is asynchronous in {format_count(len(overlap.sequence), 'steps')}"
     is_scheduled = overlap.module.is_scheduled
     if not is_scheduled:
         words = f"Not scheduled; in the order of the text {words[0].lower()}{words[1:]}"
@@ -27,7 +29,7 @@ def _blocking_in_words(blocking: Mapping[Instruction, int], *, is_scheduled: boo
     opcodes = [each.opcode for each in blocking if is_scheduled or each.opcode in COLLECTIVES]
     if not opcodes:
         return ""
-    moved = bytes_in_words(sum(size for each, size in blocking.items() if each.opcode in opcodes))
+    moved = format_bytes(sum(size for each, size in blocking.items() if each.opcode in opcodes))
     move = "moves" if len(opcodes) == 1 else "move"
     still = f"{_is(len(opcodes))} not" if is_scheduled else "may become"
     return f"; {blocking_number(opcodes)}, which {move} {moved}, {still} asynchronous"
@@ -40,43 +42,43 @@ def blocking_number(opcodes: Sequence[str]) -> str:
     ('1 infeed', '2 collectives', '2 transfers')
     """
     kinds = {"collective" if each in COLLECTIVES else each for each in opcodes}
-    return counted(len(opcodes), f"{kinds.pop() if len(kinds) == 1 else 'transfer'}s")
+    return format_count(len(opcodes), f"{kinds.pop() if len(kinds) == 1 else 'transfer'}s")
 
 
-def _pairs_in_words(every: Sequence[Flight]) -> str:
+def _pairs_in_words(every: Sequence[AsyncInterval]) -> str:
     """How many of the pairs overlap nothing, and how many nothing waits for."""
     flights = [flight for flight in every if flight.done_step is not None]
     if not flights:
-        return f"The text does not tell when {counted(len(every), _nouns(every))} {_is(len(every))} waited for"
+        return f"The text does not tell when {format_count(len(every), _nouns(every))} {_is(len(every))} waited for"
     lost = len(every) - len(flights)
     return _exposed_in_words(flights) + (f"; nothing waits for {lost:,} more" if lost else "")
 
 
-def _exposed_in_words(flights: Sequence[Flight]) -> str:
+def _exposed_in_words(flights: Sequence[AsyncInterval]) -> str:
     """How many pairs are exposed, and how many of their bytes."""
     exposed = [flight for flight in flights if flight.is_exposed]
     total, waited = (sum(flight.total_bytes for flight in each) for each in (flights, exposed))
     least = "at least " if any(flight.times is None for flight in flights) else ""
     verb = "overlaps" if len(flights if len(exposed) in (0, len(flights)) else exposed) == 1 else "overlap"
     if exposed and len(exposed) < len(flights):
-        number = f"{len(exposed):,} of {len(flights):,} {noun_of(flights)}"
+        number = f"{len(exposed):,} of {len(flights):,} {pair_noun(flights)}"
         return f"{number} {verb} nothing: {least}{_part_in_words(waited, total)} is exposed"
     what = "nothing: all" if exposed else "other work: none"
-    return f"{all_of(flights)} {verb} {what} of {least}{bytes_in_words(total)} is exposed"
+    return f"{quantified_noun(flights)} {verb} {what} of {least}{format_bytes(total)} is exposed"
 
 
-def all_of(flights: Sequence[Flight]) -> str:
+def quantified_noun(flights: Sequence[AsyncInterval]) -> str:
     """All pairs: `Both all-reduces`."""
     every = {1: "The only", 2: "Both"}.get(len(flights), f"All {len(flights):,}")
-    return f"{every} {noun_of(flights)}"
+    return f"{every} {pair_noun(flights)}"
 
 
-def noun_of(flights: Sequence[Flight]) -> str:
+def pair_noun(flights: Sequence[AsyncInterval]) -> str:
     """What the pairs are: `all-reduces`, in the plural unless there is one."""
     return singular(_nouns(flights)) if len(flights) == 1 else _nouns(flights)
 
 
-def _nouns(flights: Sequence[Flight]) -> str:
+def _nouns(flights: Sequence[AsyncInterval]) -> str:
     operations = {flight.pair.operation for flight in flights}
     noun = operations.pop() if len(operations) == 1 else "asynchronous operation"
     return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
@@ -94,6 +96,7 @@ def _part_in_words(part: int, whole: int) -> str:
     """
     unit = axis_unit(whole)
     if 0 < part * 20 < 1024**unit:
-        return f"{bytes_in_words(part)} of {bytes_in_words(whole)}"
+        return f"{format_bytes(part)} of {format_bytes(whole)}"
     decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
-    return f"{scaled(part, 1024**unit, decimals)} of {scaled(whole, 1024**unit, decimals)} {BYTE_UNITS[unit]}"
+    amounts = (format_scaled(amount, 1024**unit, decimals) for amount in (part, whole))
+    return f"{' of '.join(amounts)} {BYTE_UNITS[unit]}"

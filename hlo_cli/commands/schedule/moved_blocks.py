@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.memory.memory_delta import growth_of
-from hlo_cli.analysis.memory.order_independent import any_order
+from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.schedule.async_pairs import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words
+from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.table import Table
 from hlo_cli.transform.moved_blocks import MovedBlock
 
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
     """One row for each block, with the steps of its first instruction in both orders."""
-    before, after = growth_of(any_order(old)).positions, growth_of(any_order(new))
+    before, after = growth_of(order_independent_facts(old)).positions, growth_of(order_independent_facts(new))
     users: dict[Instruction, Instruction] = {}
     for user in new.instructions:
         for operand in user.operands:
@@ -72,6 +72,6 @@ def _why(block: MovedBlock, grown: int, users: Mapping[Instruction, Instruction]
     if any(map(is_end, block.instructions)):
         return f"waits {when}"
     if grown and (grown < 0) == is_sooner:
-        return f"{'frees' if grown < 0 else 'takes'} {bytes_in_words(abs(grown))} {when}"
+        return f"{'frees' if grown < 0 else 'takes'} {format_bytes(abs(grown))} {when}"
     user = users.get(block.instructions[-1])
     return f"for {user.name}" if is_sooner and user is not None else None

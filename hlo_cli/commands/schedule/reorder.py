@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hlo_cli.analysis.hardware.chip_specs import Throughput
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
-from hlo_cli.analysis.schedule.step_time import StepTime, step_time_of, whole
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, whole
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.moved_blocks import moved_table
 from hlo_cli.commands.shared.chips import time_model, time_notes
@@ -16,7 +16,7 @@ from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted, percent, seconds_in_words
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_seconds
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
@@ -28,7 +28,7 @@ from hlo_cli.transform.scheduling.async_latencies import BY_BYTES
 
 def report_of_reordering(
     loaded: Loaded,
-    overlap: Overlap,
+    overlap: OverlapAnalysis,
     new: Reordered,
     *,
     how: How,
@@ -37,10 +37,10 @@ def report_of_reordering(
     argument: str,
     options: str,
     has_limit: bool = False,
-    throughput: Throughput | None = None,
+    throughput: ChipSpec | None = None,
 ) -> Report:
     """What the new order does to memory and to what is waited for, and one row for each block that moved."""
-    new_overlap = overlap_of(new.module)
+    new_overlap = analyze_overlap(new.module)
     blocks = [
         block
         for block in moved_blocks(loaded.module, new.module)
@@ -85,14 +85,14 @@ def report_of_reordering(
 class _Waits:
     """How many pairs there are, how many of them with how many bytes are exposed, and on a chip for how long."""
 
-    def __init__(self, overlap: Overlap, throughput: Throughput | None) -> None:
+    def __init__(self, overlap: OverlapAnalysis, throughput: ChipSpec | None) -> None:
         self.pairs = len(overlap.flights)
         self.exposed = sum(flight.is_exposed for flight in overlap.flights)
         self.exposed_bytes = sum(flight.exposed_bytes for flight in overlap.flights)
-        self.step = None if throughput is None else step_time_of(overlap, throughput)
+        self.step = None if throughput is None else estimate_time(overlap, throughput)
 
 
-def _seconds(waits: tuple[_Waits, _Waits], throughput: Throughput | None) -> dict[str, Cell]:
+def _seconds(waits: tuple[_Waits, _Waits], throughput: ChipSpec | None) -> dict[str, Cell]:
     """How long a step takes before and after, how long of it is waiting, and by which model; nothing without a chip."""
     before, after = waits[0].step, waits[1].step
     if throughput is None or before is None or after is None:
@@ -107,11 +107,11 @@ def _seconds(waits: tuple[_Waits, _Waits], throughput: Throughput | None) -> dic
     }
 
 
-def _exposed(step: StepTime) -> float | None:
+def _exposed(step: TimeEstimate) -> float | None:
     return whole(flight.exposed_seconds for flight in step.flights)
 
 
-def _lower_bounds(before: StepTime, after: StepTime) -> tuple[str, ...]:
+def _lower_bounds(before: TimeEstimate, after: TimeEstimate) -> tuple[str, ...]:
     """Which times have an unknown part, but are something all the same."""
     named = (("step_seconds_before", before), ("step_seconds_after", after))
     return tuple(name for name, step in named if not step.is_known and step.least_seconds is not None)
@@ -151,7 +151,7 @@ def _answer(
     if waits[0].pairs:
         said.insert(0 if how == "latency" else 1, _waits_in_words(waits))
     where = "" if blocks == 1 else f" in {blocks:,} blocks"
-    words = f"{'; '.join(said)}; {counted(moved, 'instructions')} moved{where}"
+    words = f"{'; '.join(said)}; {format_count(moved, 'instructions')} moved{where}"
     return words[0].upper() + words[1:]
 
 
@@ -160,11 +160,11 @@ def _peak_in_words(peaks: Peaks) -> str:
     largest = max(peak for _, *both in peaks for peak in both)
     main, old, new = max(peaks, key=lambda peak: (_worth_saying(peak[2] - peak[1], largest), max(peak[1:])))
     if new == old:
-        return f"{main} peaks at {bytes_in_words(new)}, as before"
-    if bytes_in_words(new) == bytes_in_words(old):
-        return f"{main} peaks at {bytes_in_words(new)}, {bytes_in_words(abs(new - old))} {_more(new - old)} than before"
-    change = f"{percent(abs(new - old) / old)}% {_more(new - old)}" if old else "from nothing"
-    return f"{main} peaks at {bytes_in_words(new)} instead of {bytes_in_words(old)}, {change}"
+        return f"{main} peaks at {format_bytes(new)}, as before"
+    if format_bytes(new) == format_bytes(old):
+        return f"{main} peaks at {format_bytes(new)}, {format_bytes(abs(new - old))} {_more(new - old)} than before"
+    change = f"{format_percent(abs(new - old) / old)}% {_more(new - old)}" if old else "from nothing"
+    return f"{main} peaks at {format_bytes(new)} instead of {format_bytes(old)}, {change}"
 
 
 def _more(change: int) -> str:
@@ -178,11 +178,11 @@ def _worth_saying(change: int, whole: int) -> int:
 def _waits_in_words(waits: tuple[_Waits, _Waits]) -> str:
     before, after = waits[0].step, waits[1].step
     if before is None or after is None:
-        return f"{waits[1].exposed:,} of {counted(waits[1].pairs, 'pairs')} wait, before {waits[0].exposed:,}"
+        return f"{waits[1].exposed:,} of {format_count(waits[1].pairs, 'pairs')} wait, before {waits[0].exposed:,}"
     if _exposed(before) is None and not any(flight.total_seconds for flight in before.flights):
-        return f"how long {counted(waits[1].pairs, 'pairs')} wait is unknown on {after.throughput.chip}"
+        return f"how long {format_count(waits[1].pairs, 'pairs')} wait is unknown on {after.throughput.chip}"
     least = "at least " if _exposed(after) is None else ""
-    waiting, was = seconds_in_words(after.exposed_seconds), seconds_in_words(before.exposed_seconds)
+    waiting, was = format_seconds(after.exposed_seconds), format_seconds(before.exposed_seconds)
     return f"{least}{waiting} a step are waited for, before {least}{was}"
 
 
@@ -221,11 +221,11 @@ def _or_unknown(seconds: float | None) -> Cell:
     return UNKNOWN if seconds is None else seconds
 
 
-def _notes(overlap: Overlap, new: Reordered, how: How, throughput: Throughput | None) -> Iterable[Diagnostic]:
+def _notes(overlap: OverlapAnalysis, new: Reordered, how: How, throughput: ChipSpec | None) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
     size = sum(new.before.constants.values())
     if any(_looks_other(peaks.standing, peaks.whole) for peaks in (new.before, new.after)):
-        words = f"constants, {bytes_in_words(size)}, count for the whole run, as compilers keep them"
+        words = f"constants, {format_bytes(size)}, count for the whole run, as compilers keep them"
         yield Diagnostic("note", f"{words}; hlo memspace counts each from where it stands")
     marked = sum(flight.is_sync is True for flight in overlap.flights)
     if marked and how == "latency":
@@ -239,4 +239,4 @@ def _notes(overlap: Overlap, new: Reordered, how: How, throughput: Throughput | 
 
 def _looks_other(ones: Mapping[int, int], others: Mapping[int, int]) -> bool:
     """Whether numbers of bytes differ as people see them."""
-    return any(bytes_in_words(size) != bytes_in_words(others.get(space, 0)) for space, size in ones.items())
+    return any(format_bytes(size) != format_bytes(others.get(space, 0)) for space, size in ones.items())

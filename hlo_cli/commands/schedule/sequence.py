@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.memory.memory_model import Memory, Space
-from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
-from hlo_cli.analysis.schedule.step_time import StepTime
-from hlo_cli.commands.memspace.compiler import memory_beside
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
+from hlo_cli.analysis.schedule.step_time import TimeEstimate
+from hlo_cli.commands.memspace.compiler import compiler_memory
 from hlo_cli.commands.memspace.options import chosen_spaces
 from hlo_cli.commands.memspace.timeline import memory_timeline
 from hlo_cli.commands.schedule.async_table import order_notes
@@ -25,7 +25,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -41,19 +41,19 @@ _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 def report_of_steps(
     loaded: Loaded,
-    overlap: Overlap,
+    overlap: OverlapAnalysis,
     *,
     space: str | None,
     within: Computation | None,
     where: str | None,
-    throughput: Throughput | None = None,
+    throughput: ChipSpec | None = None,
     columns: Collection[str] = (),
 ) -> Report:
     """One row a step, and the chart of what is alive; with a chip, when each step begins and how long it takes.
 
     `columns` are those that the user names, which may be costs.
     """
-    memory = memory_beside(loaded)
+    memory = compiler_memory(loaded)
     spaces = chosen_spaces(memory, space)
     flown = _Flown(overlap)
     times = _times_of(overlap, throughput)
@@ -61,7 +61,7 @@ def report_of_steps(
     steps = (overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int))
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
     table = everything if where is None else replace(rows_where(where, everything), footnote="")
-    looked = Passage("nothing", (f"None of {counted(len(everything.rows), 'steps')} is so.",))
+    looked = Passage("nothing", (f"None of {format_count(len(everything.rows), 'steps')} is so.",))
     parts: list[Part] = [table] if table.rows else [looked, table]
     busiest = max(range(len(flown.bytes)), key=flown.bytes.__getitem__, default=0)
     return Report(
@@ -85,22 +85,22 @@ def report_of_steps(
     )
 
 
-def _times_of(overlap: Overlap, throughput: Throughput | None) -> StepTime | None:
+def _times_of(overlap: OverlapAnalysis, throughput: ChipSpec | None) -> TimeEstimate | None:
     if throughput is None:
         return None
-    from hlo_cli.analysis.schedule.step_time import step_time_of
+    from hlo_cli.analysis.schedule.step_time import estimate_time
 
-    return step_time_of(overlap, throughput)
+    return estimate_time(overlap, throughput)
 
 
 class _Flown:
     """At each step, what starts, what ends, and how many pairs with how many bytes are in flight."""
 
-    def __init__(self, overlap: Overlap) -> None:
+    def __init__(self, overlap: OverlapAnalysis) -> None:
         steps = len(overlap.sequence)
         ends = {run.computation: run.end for run in overlap.runs}
-        self.starts: dict[int, Flight] = {}
-        self.ends: dict[int, Flight] = {}
+        self.starts: dict[int, AsyncInterval] = {}
+        self.ends: dict[int, AsyncInterval] = {}
         number, size = [0] * (steps + 1), [0] * (steps + 1)
         for flight in overlap.flights:
             start = flight.start_step
@@ -119,26 +119,28 @@ class _Flown:
         self.bytes = list(accumulate(size))[:-1]
 
 
-def _answer(overlap: Overlap, spaces: Sequence[Space], flown: _Flown, busiest: int, times: StepTime | None) -> str:
-    words = counted(len(overlap.sequence), "steps")
+def _answer(
+    overlap: OverlapAnalysis, spaces: Sequence[SpaceUsage], flown: _Flown, busiest: int, times: TimeEstimate | None
+) -> str:
+    words = format_count(len(overlap.sequence), "steps")
     if times is not None:
         words += f", {length_in_words(times)}"
-    peaks = [f"{space.name} is fullest at step {space.peak:,}, {bytes_in_words(space.peak_bytes)}" for space in spaces]
+    peaks = [f"{space.name} is fullest at step {space.peak:,}, {format_bytes(space.peak_bytes)}" for space in spaces]
     flying = "nothing is ever in flight"
     if overlap.flights:
         most = max(flown.number)
         verb = "is" if most == 1 else "are"
-        flying = f"at most {most:,} {verb} in flight, and {bytes_in_words(flown.bytes[busiest])} at step {busiest:,}"
+        flying = f"at most {most:,} {verb} in flight, and {format_bytes(flown.bytes[busiest])} at step {busiest:,}"
     return f"{words}: {'; '.join((*peaks, flying))}"
 
 
 def _steps_table(
-    overlap: Overlap,
-    memory: Memory,
-    spaces: Sequence[Space],
+    overlap: OverlapAnalysis,
+    memory: MemoryAnalysis,
+    spaces: Sequence[SpaceUsage],
     flown: _Flown,
     within: Computation | None,
-    times: StepTime | None,
+    times: TimeEstimate | None,
 ) -> Table:
     columns = (
         Column("step", "step", "step"),
@@ -171,11 +173,11 @@ def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, In
 
 def _step_row(
     sequence: Sequence[Instruction],
-    spaces: Sequence[Space],
+    spaces: Sequence[SpaceUsage],
     changes: Sequence[int],
     flown: _Flown,
     step: int,
-    times: StepTime | None,
+    times: TimeEstimate | None,
 ) -> Row:
     instruction = sequence[step]
     started, ended = flown.starts.get(step), flown.ends.get(step)
@@ -203,7 +205,7 @@ def _step_row(
     )
 
 
-def _time_cells(times: StepTime, instruction: Instruction, step: int) -> Row:
+def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row:
     """When a step begins, how long it works, and how long it waits."""
     kernel, played = times.kernels.get(instruction), times.playback
     works = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
@@ -211,11 +213,11 @@ def _time_cells(times: StepTime, instruction: Instruction, step: int) -> Row:
     return played.begin_seconds[step], works, waits
 
 
-def _changes(spaces: Sequence[Space]) -> list[int]:
+def _changes(spaces: Sequence[SpaceUsage]) -> list[int]:
     """By how many bytes more or less is alive at each step than at the one before, in all spaces shown."""
     totals = [sum(alive) for alive in zip(*(space.timeline for space in spaces), strict=True)]
     return [after - before for before, after in pairwise([0, *totals])]
 
 
-def _column_name(space: Space) -> str:
+def _column_name(space: SpaceUsage) -> str:
     return f"{_NO_WORD.sub('_', space.name.lower()).strip('_')}_bytes"

@@ -8,7 +8,7 @@ from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.ir.module import Module
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.text import Passage
 from hlo_cli.transform.desugar import desugar
@@ -17,7 +17,7 @@ from hlo_cli.transform.sugar import sugar
 Way = Literal["desugar", "sugar"]
 
 
-def respelled(module: Module, way: Way) -> Module:
+def with_sugar(module: Module, way: Way) -> Module:
     """The module with its asynchronous operations in their other spelling.
 
     What takes an element of a tuple by `t#0` is spelled out with the rest, but not written short: fewer readers of
@@ -26,7 +26,7 @@ def respelled(module: Module, way: Way) -> Module:
     return desugar(module) if way == "desugar" else sugar(module, elements=False)
 
 
-def report_of_respelling(loaded: Loaded, new: Module, *, way: Way, argument: str) -> Report:
+def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> Report:
     """The diff, and how many operations are spelled in another way now."""
     old, path = loaded.module, loaded.input.path or "-"
     before, after = (_count(module, way) for module in (old, new))
@@ -63,13 +63,13 @@ def _elements(module: Module) -> int:
 def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> str:
     if way == "sugar":
         if not done:
-            return f"Nothing to write short among {counted(instructions, 'instructions')}"
-        part = f"{done:,} of {counted(of, 'async-starts')}" if done < of else counted(done, "async-starts")
+            return f"Nothing to write short among {format_count(instructions, 'instructions')}"
+        part = f"{done:,} of {format_count(of, 'async-starts')}" if done < of else format_count(done, "async-starts")
         return f"{part} written short, without {'its computation' if done == 1 else 'their computations'}"
     if not (done or elements):
-        return f"Nothing to write out among {counted(instructions, 'instructions')}"
-    operations = counted(done, "asynchronous operations") if done else ""
-    taken = f"{counted(elements, 'elements')} of tuples" if elements else ""
+        return f"Nothing to write out among {format_count(instructions, 'instructions')}"
+    operations = format_count(done, "asynchronous operations") if done else ""
+    taken = f"{format_count(elements, 'elements')} of tuples" if elements else ""
     return f"{' and '.join(part for part in (operations, taken) if part)} written out"
 
 

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_overlap import Flight, Overlap
-from hlo_cli.analysis.schedule.step_time import FlightTime, StepTime, known_part, whole
-from hlo_cli.commands.schedule.messages import all_of, blocking_number, noun_of
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
+from hlo_cli.analysis.schedule.step_time import FlightTime, TimeEstimate, known_part, whole
+from hlo_cli.commands.schedule.messages import blocking_number, pair_noun, quantified_noun
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted, percent, seconds_in_words
+from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.source import Diagnostic
 
 _PARTS: Final = 1_000_000
 """Into how many parts the axis of time is cut."""
 
 
-def step_numbers(step: StepTime) -> Mapping[str, Cell]:
+def step_numbers(step: TimeEstimate) -> Mapping[str, Cell]:
     """The time of a step and of its work, None where nothing is known; `lower_bounds` names what is partly known."""
     work = step.work_seconds if step.work_seconds or step.is_work_known else None
     named = (("step_seconds", step.least_seconds, step.is_known), ("work_seconds", work, step.is_work_known))
@@ -32,19 +32,23 @@ def step_numbers(step: StepTime) -> Mapping[str, Cell]:
     }
 
 
-def length_in_words(step: StepTime, noun: str = "") -> str:
+def length_in_words(step: TimeEstimate, noun: str = "") -> str:
     """How long a step is on its chip, `at least` where a part of it is unknown."""
     chip = step.throughput.chip
     if step.least_seconds is None:
         return f"unknown time{noun} on {chip}"
-    return f"{'' if step.is_known else 'at least '}{seconds_in_words(step.seconds)}{noun} on {chip}"
+    return f"{'' if step.is_known else 'at least '}{format_seconds(step.seconds)}{noun} on {chip}"
 
 
 class PairTimes:
     """What a chip makes of the pairs that are shown: their cells, and what there is to say of them."""
 
     def __init__(
-        self, overlap: Overlap, step: StepTime, flights: Sequence[Flight], blocking: Iterable[Instruction]
+        self,
+        overlap: OverlapAnalysis,
+        step: TimeEstimate,
+        flights: Sequence[AsyncInterval],
+        blocking: Iterable[Instruction],
     ) -> None:
         self.overlap, self.step = overlap, step
         self.flights = flights
@@ -65,7 +69,7 @@ class PairTimes:
             Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
         )
 
-    def cells(self, flight: Flight) -> Row:
+    def cells(self, flight: AsyncInterval) -> Row:
         """What stands in these columns."""
         time = self.times[flight.pair.start]
         transfer = time.transfer
@@ -99,7 +103,7 @@ class PairTimes:
     def _axis(self) -> float:
         return self.step.playback.axis_seconds
 
-    def span(self, flight: Flight) -> tuple[int, int, bool, int] | None:
+    def span(self, flight: AsyncInterval) -> tuple[int, int, bool, int] | None:
         """The bar of a pair, with the part that is waited for; none for what a loop carries into its next round."""
         played, done = self.step.playback, flight.done_step
         if done is None or done < flight.start_step or not 0 < self._axis < math.inf:
@@ -173,25 +177,25 @@ class PairTimes:
     def _answer(self) -> str:
         length = length_in_words(self.step, " a step")
         if not self.flights:
-            return f"Nothing is asynchronous in {counted(len(self.overlap.sequence), 'steps')}: {length}"
+            return f"Nothing is asynchronous in {format_count(len(self.overlap.sequence), 'steps')}: {length}"
         if len(self._unknown) == len(self.flights):
-            number = counted(len(self.flights), "pairs")
+            number = format_count(len(self.flights), "pairs")
             return f"How long {number} {'takes' if len(self.flights) == 1 else 'take'} is unknown: {length}"
         waiting = [flight for flight in self.flights if self.times[flight.pair.start].exposed_seconds]
         if not waiting:
             verb = "hides" if len(self.flights) == 1 else "hide"
             known = ", as far as known" if self._unknown else ""
-            return f"{all_of(self.flights)} {verb} behind other work{known}: {length}"
-        few = f"{len(waiting):,} of {len(self.flights):,} {noun_of(self.flights)}"
-        number = few if len(waiting) < len(self.flights) else all_of(self.flights)
+            return f"{quantified_noun(self.flights)} {verb} behind other work{known}: {length}"
+        few = f"{len(waiting):,} of {len(self.flights):,} {pair_noun(self.flights)}"
+        number = few if len(waiting) < len(self.flights) else quantified_noun(self.flights)
         verb = "is" if len(waiting) == 1 else "are"
         least = "at least " if self._unknown else ""
         share = self._share(self.exposed_seconds) if not least else None
-        part = f", {percent(share)}% of {length}" if share is not None else f" of {length}"
-        return f"{number} {verb} waited for: {least}{seconds_in_words(self.exposed_seconds)}{part}"
+        part = f", {format_percent(share)}% of {length}" if share is not None else f" of {length}"
+        return f"{number} {verb} waited for: {least}{format_seconds(self.exposed_seconds)}{part}"
 
     @property
-    def _unknown(self) -> list[Flight]:
+    def _unknown(self) -> list[AsyncInterval]:
         """The pairs of which nobody says how long they take."""
         return [flight for flight in self.flights if self.times[flight.pair.start].total_seconds is None]
 
@@ -201,7 +205,7 @@ class PairTimes:
         number = blocking_number([each.opcode for each in self.blocking])
         verb = "is" if len(self.blocking) == 1 else "are"
         known, total = known_part(self.blocking.values()), whole(self.blocking.values())
-        took = seconds_in_words(known) if total is not None else f"at least {seconds_in_words(known)}"
+        took = format_seconds(known) if total is not None else f"at least {format_seconds(known)}"
         if total is None and all(seconds is None for seconds in self.blocking.values()):
             took = "of unknown time"
         return f"; {number}, {took}, {verb} not asynchronous"
@@ -214,14 +218,18 @@ class PairTimes:
         for found, noun in ((wires, "pairs"), (blocking, "transfers that are not asynchronous")):
             if unsaid := [wire for wire in found if wire is not None]:
                 words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
-                yield Diagnostic("note", f"{counted(len(unsaid), noun)} without a time: {words}", hint="--chips FILE")
+                yield Diagnostic(
+                    "note", f"{format_count(len(unsaid), noun)} without a time: {words}", hint="--chips FILE"
+                )
         if other := wires.count(None):
-            yield Diagnostic("note", f"{counted(other, 'pairs')} without a time: more is done there than bytes moved")
+            yield Diagnostic(
+                "note", f"{format_count(other, 'pairs')} without a time: more is done there than bytes moved"
+            )
         if self.step.unknown_kernels:
-            number = counted(self.step.unknown_kernels, "kernels")
+            number = format_count(self.step.unknown_kernels, "kernels")
             yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")
         if self.step.unknown_rounds:
-            number = counted(self.step.unknown_rounds, "computations")
+            number = format_count(self.step.unknown_rounds, "computations")
             yield Diagnostic("note", f"{number} in loops of unknown trip count: counted once")
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import rate_in_words
+from hlo_cli.report.numbers import format_rate
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.hardware.chip_specs import Rate, Throughput
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
     from hlo_cli.analysis.hardware.chips import Chip
     from hlo_cli.ir.module import Module
 
@@ -33,7 +33,7 @@ def chip_options(purpose: str) -> Callable[[_F], _F]:
     return add
 
 
-def chosen_throughput(chip: str | None, path: str | None) -> Throughput | None:
+def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     """What the chip asked for can do in a second; None if none was asked for.
 
     >>> chosen_throughput("v5e", None).memory.per_second, chosen_throughput(None, None)
@@ -53,7 +53,7 @@ def chosen_throughput(chip: str | None, path: str | None) -> Throughput | None:
     raise HloError(f"which chip of {path} is it: {', '.join(own)}?", hint="say so with --chip NAME")
 
 
-def time_model(throughput: Throughput) -> Mapping[str, Cell]:
+def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
     """The model of an estimate for those who read JSON: the chip, and every figure with its source."""
     return {
         "chip": throughput.chip,
@@ -64,11 +64,11 @@ def time_model(throughput: Throughput) -> Mapping[str, Cell]:
     }
 
 
-def figures_of(throughput: Throughput) -> Iterator[tuple[str, str, Rate]]:
+def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
     """The name, the unit and the rate of everything that is known of a chip.
 
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-    >>> [name for name, _, _ in figures_of(throughput_of("v5e"))]
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> [name for name, _, _ in figures_of(chip_spec("v5e"))]
     ['bf16', 's8', 's4', 'memory', 'links', 'host']
     """
     for kind, rate in throughput.flops.items():
@@ -78,12 +78,12 @@ def figures_of(throughput: Throughput) -> Iterator[tuple[str, str, Rate]]:
             yield name, "byte", wire
 
 
-def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]:
+def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
     """The model of an estimate in one sentence, and whether the module is for another kind of chip.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-    >>> note, = time_notes(throughput_of("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> note, = time_notes(chip_spec("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
     >>> print(note.message)
     times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; hlo help chips says how
     """
@@ -91,9 +91,9 @@ def time_notes(throughput: Throughput, module: Module) -> tuple[Diagnostic, ...]
     from hlo_cli.analysis.hardware.target import target_of
 
     peak = next(((kind, throughput.flops[kind]) for kind in ("bf16", "f16", "f32") if kind in throughput.flops), None)
-    figures = [f"{rate_in_words(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
+    figures = [f"{format_rate(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
     wires = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
-    figures += [f"{rate_in_words(rate.per_second, 'B')} {name}" for name, rate in wires]
+    figures += [f"{format_rate(rate.per_second, 'B')} {name}" for name, rate in wires]
     chip = next((chip for chip in CHIPS if chip.name == throughput.chip), None)
     which = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
     words = f"times are estimates for {throughput.chip}{which}: {', '.join(figures)}"
@@ -114,11 +114,11 @@ def mismatch(chip: Chip | None, target: str | None) -> str:
     return f"{chip.name} is a {chip.target.upper()}, but the dump is for a {target.upper()}"
 
 
-def _throughput(chip: str, own: Mapping[str, Throughput]) -> Throughput:
-    from hlo_cli.analysis.hardware.chip_specs import throughput_of
+def _throughput(chip: str, own: Mapping[str, ChipSpec]) -> ChipSpec:
+    from hlo_cli.analysis.hardware.chip_specs import chip_spec
 
     try:
-        return throughput_of(chip, own)
+        return chip_spec(chip, own)
     except HloError as error:
         if not own:
             raise

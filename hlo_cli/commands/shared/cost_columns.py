@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.cost_analysis import costs_of
+from hlo_cli.analysis.cost.cost_analysis import cost_analysis
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import bytes_in_words, counted
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Table
 
 _COLUMNS: Final = (
@@ -38,7 +38,7 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
     """
     if {column.name for column in _COLUMNS}.isdisjoint(asked):
         return table
-    listed, costs = tuple(instructions), costs_of(module)
+    listed, costs = tuple(instructions), cost_analysis(module)
     is_summed = len({each.computation for each in listed}) == 1 and len(set(listed)) == len(listed)
     columns = _COLUMNS if is_summed else (replace(column, total=None) for column in _COLUMNS)
     found = [costs[instruction] for instruction in listed]
@@ -60,5 +60,5 @@ def _footnote(found: Sequence[Cost]) -> str:
         return ""
     flops, transcendentals = round(sum(c.flops for c in found)), round(sum(c.transcendentals for c in found))
     moved = round(sum(c.bytes_accessed for c in found))
-    words = f"at least {flops:,} flops, {transcendentals:,} transcendentals and {bytes_in_words(moved)} moved"
-    return f"{words}; {counted(unknown, 'operations')} of unknown cost"
+    words = f"at least {flops:,} flops, {transcendentals:,} transcendentals and {format_bytes(moved)} moved"
+    return f"{words}; {format_count(unknown, 'operations')} of unknown cost"

@@ -80,7 +80,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
     Who asked for JSON gets it as JSON too, on standard output, and a server its own format.
     """
-    from hlo_cli.commands.shared.io_options import Output, complain
+    from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics
 
     asked = next((name for name in _TOLD if _asks_for(name, arguments)), None)
     if asked == "json":
@@ -96,7 +96,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
         report = Report("lint", "", parts=(Findings("findings", (), ()),), errors=tuple(error.diagnostics))
         for chunk in renderer(asked, person=False, findings=True)(report, Style()):
             click.echo(chunk, nl=False)
-    complain((), error.diagnostics, Output())
+    print_diagnostics((), error.diagnostics, OutputOptions())
 
 
 def _asks_for(name: str, arguments: Sequence[str]) -> bool:

@@ -26,7 +26,7 @@ _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputOptions:
     """How the user wants to see a report."""
 
     format: str = "table"
@@ -47,7 +47,7 @@ class Output:
     def asked_columns(self) -> tuple[str, ...]:
         """The columns that are named, to be shown or to order rows by.
 
-        >>> Output(columns=("name", "flops"), sort="-bytes").asked_columns
+        >>> OutputOptions(columns=("name", "flops"), sort="-bytes").asked_columns
         ('name', 'flops', 'bytes')
         """
         return (*self.columns, *([self.sort.removeprefix("-")] if self.sort else []))
@@ -56,7 +56,7 @@ class Output:
     def is_module(self) -> bool:
         """Whether a module is wanted, as text, rather than a report: by its format or the ending of the file.
 
-        >>> Output(format="hlo").is_module, Output(path="new.txt").is_module
+        >>> OutputOptions(format="hlo").is_module, OutputOptions(path="new.txt").is_module
         (True, False)
         """
         return self.format == "hlo"
@@ -77,7 +77,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class InputOptions:
     """How the user wants the input to be chosen and read."""
 
     stage: str | None = None
@@ -87,7 +87,7 @@ class Reading:
     def again(self, inputs: Sequence[str]) -> str:
         """What reads the same once more, as a person types it; nothing for several inputs, `-` for standard input.
 
-        >>> Reading(stage="before_optimizations").again(["my dump/"]), Reading().again(["a", "b"])
+        >>> InputOptions(stage="before_optimizations").again(["my dump/"]), InputOptions().again(["a", "b"])
         ("'my dump/' --stage before_optimizations", '')
         """
         if len(inputs) != 1 or inputs[0] == "-":
@@ -144,7 +144,7 @@ output_options = output_options_of(FORMATS)
 """The same options, with the formats that every report has."""
 
 
-def output_of(options: dict[str, object], *, writes: Collection[str] = ()) -> Output:
+def output_of(options: dict[str, object], *, writes: Collection[str] = ()) -> OutputOptions:
     """The output options among a command's parameters, taken out of them; what it `writes` besides reports, by ending.
 
     HloError for a file whose name asks for a form that the command does not write, unless a format is given.
@@ -152,7 +152,7 @@ def output_of(options: dict[str, object], *, writes: Collection[str] = ()) -> Ou
     columns = str(options.pop("columns") or "")
     top = options.pop("top")
     path = _text(options.pop("path"))
-    return Output(
+    return OutputOptions(
         format=_text(options.pop("format")) or _format_of(path, writes),
         path=path,
         top=top if isinstance(top, int) else None,
@@ -164,12 +164,12 @@ def output_of(options: dict[str, object], *, writes: Collection[str] = ()) -> Ou
     )
 
 
-def reading_of(options: dict[str, object]) -> Reading:
+def reading_of(options: dict[str, object]) -> InputOptions:
     """The input options among a command's parameters, taken out of them."""
-    return Reading(_text(options.pop("stage")), _text(options.pop("module")), bool(options.pop("strict")))
+    return InputOptions(_text(options.pop("stage")), _text(options.pop("module")), bool(options.pop("strict")))
 
 
-def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
+def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.registry import renderer
     from hlo_cli.report.findings import Findings
@@ -182,10 +182,12 @@ def finish(report: Report, output: Output, errors: Sequence[Diagnostic] = (), *,
     has_findings = any(isinstance(part, Findings) for part in arranged.parts)
     render = renderer(output.format, person=output.is_for_person, findings=has_findings)
     write(render(arranged, style), output.path)
-    return complain(notes, errors, output, read=read)
+    return print_diagnostics(notes, errors, output, read=read)
 
 
-def complain(notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: Output, *, read: str = "") -> int:
+def print_diagnostics(
+    notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: OutputOptions, *, read: str = ""
+) -> int:
     """Write notes and errors to standard error; the exit code, 2 if there are errors."""
     if sys.stdout is not None:
         sys.stdout.flush()

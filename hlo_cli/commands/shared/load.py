@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.commands.shared.io_options import Reading
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.selection import Many, one_or_many
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module
 
@@ -27,7 +27,7 @@ class Loaded:
 
 def load(
     arguments: Sequence[str],
-    reading: Reading,
+    reading: InputOptions,
     *,
     each: bool = False,
     jobs: int | None = None,
@@ -38,14 +38,14 @@ def load(
     return chosen if isinstance(chosen, Many) else read_one(chosen, reading)
 
 
-def load_one(arguments: Sequence[str], reading: Reading, *, about: str = "this") -> Loaded:
+def load_one(arguments: Sequence[str], reading: InputOptions, *, about: str = "this") -> Loaded:
     """The one module that the arguments name; HloError where there are several. `about` is what asks for one."""
     loaded = load(arguments, reading, about_one=(about,))
     assert isinstance(loaded, Loaded)
     return loaded
 
 
-def read_one(chosen: Input, reading: Reading) -> Loaded:
+def read_one(chosen: Input, reading: InputOptions) -> Loaded:
     """The module of an input."""
     return Loaded(read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape), chosen)
 
@@ -77,4 +77,4 @@ def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
 
 def what_was_read(module: Module) -> str:
     """What to say beside errors: how much was read in spite of them."""
-    return f"{counted(module.instruction_count, 'instructions')} were read" if module.errors else ""
+    return f"{format_count(module.instruction_count, 'instructions')} were read" if module.errors else ""

@@ -14,8 +14,8 @@ def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
     """Bodies of loops, with how often they run; conditions, branches and calls are no loops.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_of
-    >>> list(loops_of(memory_of(parse_module("r = f32[2] negate(f32[2] p)")).runs))
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    >>> list(loops_of(memory_analysis(parse_module("r = f32[2] negate(f32[2] p)")).runs))
     []
     """
     for run in runs:

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from hlo_cli.commands.shared.io_options import Output
+from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.source import HloError
 
 Idle: TypeAlias = Mapping[str, tuple[str, ...]]
 """For an option the others that change nothing beside it."""
 
 
-def refuse_idle(given: Mapping[str, bool], output: Output, idle: Idle, why: Mapping[str, str]) -> frozenset[str]:
+def check_conflicts(
+    given: Mapping[str, bool], output: OutputOptions, idle: Idle, why: Mapping[str, str]
+) -> frozenset[str]:
     """The options that there are, by their names; HloError for two of which one would change nothing.
 
     `given` says which there are, those of every table aside; `why` is the hint, by the option that stands.
 
-    >>> sorted(refuse_idle({"--text": True, "--jobs": False}, Output(sort="line"), {}, {}))
+    >>> sorted(check_conflicts({"--text": True, "--jobs": False}, OutputOptions(sort="line"), {}, {}))
     ['--sort', '--text']
-    >>> refuse_idle({"--text": True}, Output(sort="line"), {"--text": ("--sort",)}, {"--text": "lines have an order"})
+    >>> against, why = {"--text": ("--sort",)}, {"--text": "lines have an order"}
+    >>> check_conflicts({"--text": True}, OutputOptions(sort="line"), against, why)
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: --text and --sort do not go together

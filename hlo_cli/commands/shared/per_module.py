@@ -8,28 +8,28 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from hlo_cli.commands.shared.io_options import Output, Reading, finish
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions, write_report
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many, no_module
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.scan_modules import Ask, Asked, Reader, ask_each
+from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules
 from hlo_cli.source import Diagnostic
 
 Answer = TypeVar("Answer")
 
 
-def asked_of_each(many: Many, reading: Reading, jobs: int | None, ask: Ask[Answer]) -> Iterator[Asked[Answer]]:
+def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer]) -> Iterator[ScanResult[Answer]]:
     """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
     if many.inputs:
         yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
         return
-    asked = ask_each(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
+    asked = map_modules(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
     is_any = False
     for each in watched(asked, len(many.pieces), "dumps"):
         is_any = True
@@ -69,11 +69,11 @@ class Rows(Generic[Answer]):
 
 def finish_each(
     command: str,
-    found: Sequence[Asked[Answer]],
+    found: Sequence[ScanResult[Answer]],
     rows: Rows[Answer],
     *,
     answer: str,
-    output: Output,
+    output: OutputOptions,
     numbers: Mapping[str, Cell] | None = None,
     unfinished: int | None = None,
 ) -> int:
@@ -99,7 +99,7 @@ def finish_each(
     )
     verb = "was" if len(answers) == 1 else "were"
     told = [finding for each in answers for finding in rows.findings(each)]
-    code = finish(report, output, (*problems, *told), read=f"{counted(len(answers), 'modules')} {verb} read")
+    code = write_report(report, output, (*problems, *told), read=f"{format_count(len(answers), 'modules')} {verb} read")
     return code if problems else int(any(map(rows.fails, answers)))
 
 
@@ -122,7 +122,7 @@ def _next(command: str, table: Table) -> tuple[str, ...]:
     return (shlex.join(("hlo", command, path)),) if isinstance(path, str) and path != "-" else ()
 
 
-def _table(found: Sequence[Asked[Answer]], rows: Rows[Answer]) -> Table:
+def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer]) -> Table:
     has_unread = any(each.answer is None for each in found)
     around = (
         Column("module", "module", "name", role="name"),

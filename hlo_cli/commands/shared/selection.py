@@ -12,10 +12,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hlo_cli.commands.shared.io_options import Reading
-from hlo_cli.inputs.directory import without_dumps
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.inputs.directory import no_dumps_error
 from hlo_cli.inputs.dumps import parse_dump_name
-from hlo_cli.inputs.each import Piece, pieces_of, read_piece
+from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.source import HloError
 
@@ -28,7 +28,7 @@ class Many:
     """The modules of several inputs: files that are read when their turn comes, or what one file was found to hold."""
 
     arguments: tuple[str, ...]
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[ModuleRef, ...] = ()
     inputs: tuple[Input, ...] = ()
 
     @property
@@ -46,19 +46,19 @@ class Many:
         return "several" if any(piece.is_guess for piece in self.pieces) else f"{len(self.pieces):,}"
 
 
-def every_module(arguments: Sequence[str], reading: Reading) -> Many:
+def every_module(arguments: Sequence[str], reading: InputOptions) -> Many:
     """All modules that the arguments name, whatever their number.
 
-    >>> [piece.path for piece in every_module(["a.txt", "b.txt"], Reading()).pieces]
+    >>> [piece.path for piece in every_module(["a.txt", "b.txt"], InputOptions()).pieces]
     ['a.txt', 'b.txt']
     """
-    pieces = pieces_of(arguments, stage=reading.stage, module=reading.module)
+    pieces = list_modules(arguments, stage=reading.stage, module=reading.module)
     return Many(tuple(arguments) or ("-",), tuple(pieces))
 
 
 def one_or_many(
     arguments: Sequence[str],
-    reading: Reading,
+    reading: InputOptions,
     *,
     each: bool = False,
     jobs: int | None = None,
@@ -81,25 +81,25 @@ def one_or_many(
     return _told(found, arguments, reading)
 
 
-def no_module(many: Many, reading: Reading) -> HloError:
+def no_module(many: Many, reading: InputOptions) -> HloError:
     """The error for inputs that hold no module, or none of the wanted name."""
     arguments = many.arguments
     if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
-        return without_dumps(arguments[0])
+        return no_dumps_error(arguments[0])
     wanted = "HLO" if reading.module is None else f"module {reading.module}"
     wanted += "" if reading.stage is None else f" of stage {reading.stage}"
     more = " …" if len(arguments) > _NAMED else ""
     return HloError(f"there is no {wanted} in {' '.join(arguments[:_NAMED])}{more}")
 
 
-def _found(many: Many, reading: Reading) -> Input | Many:
+def _found(many: Many, reading: InputOptions) -> Input | Many:
     """What the files hold, as far as that decides between one and many."""
     if sum(piece.is_certain for piece in many.pieces) > 1:
         return many
     found: list[Input] = []
     for piece in many.pieces:
         try:
-            found += read_piece(piece)
+            found += read_module_ref(piece)
         except (HloError, OSError):
             if len(many.pieces) > 1:
                 return many  # what cannot be read has a row of its own
@@ -111,7 +111,7 @@ def _found(many: Many, reading: Reading) -> Input | Many:
     return found[0] if len(found) == 1 else Many(many.arguments, inputs=tuple(found))
 
 
-def _told(chosen: Input, arguments: Sequence[str], reading: Reading) -> Input:
+def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
     """A module with a note that says which it is, where `--module` chose it among several."""
     if reading.module is None:
         return chosen

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import Reading
+    from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.shape import Shape
@@ -23,7 +23,7 @@ _ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedShape:
     """An instruction of a dump, the shape of it or of an element of its tuple, and the dump."""
 
     instruction: Instruction
@@ -31,13 +31,13 @@ class Named:
     loaded: Loaded
 
 
-def shape_text(argument: str, reading: Reading) -> str | None:
+def shape_text(argument: str, reading: InputOptions) -> str | None:
     """The shape or instruction that an argument writes or, as DUMP:NAME, points at; None for a dump."""
     if argument == "-" or os.path.exists(argument):
         return None
     if is_written(argument):
         return argument
-    named = named_in(argument, reading)
+    named = resolve_name(argument, reading)
     return str(named.shape) if named is not None else None
 
 
@@ -54,7 +54,7 @@ def _begins_with_a_type(argument: str) -> bool:
     return bool(bracket) and word.strip().lower() in PRIMITIVE_TYPES
 
 
-def named_in(argument: str, reading: Reading) -> Named | None:
+def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
     """What an argument DUMP:NAME or DUMP:NAME{1} points at; None for others."""
     dump, colon, name = argument.rpartition(":")
     if not colon or not os.path.exists(dump) or os.path.exists(argument):
@@ -71,4 +71,4 @@ def named_in(argument: str, reading: Reading) -> Named | None:
         raise HloError(
             f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
         )
-    return Named(instruction, shape, loaded)
+    return NamedShape(instruction, shape, loaded)

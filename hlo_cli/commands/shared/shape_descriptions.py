@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.hardware.target import space_name
-from hlo_cli.analysis.layout.shape_tokens import Piece
+from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
 from hlo_cli.commands.shared.shape_figure import dimension_names
@@ -13,7 +13,7 @@ from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 
 LABELS = {
     "type": "type",
@@ -49,7 +49,7 @@ _KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
 _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
 
-def meaning_of(piece: Piece, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
+def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
     """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
 
     >>> from hlo_cli.analysis.layout.shape_tokens import shape_pieces
@@ -79,19 +79,20 @@ def meaning_of(piece: Piece, shape: ArrayShape, *, numbered: bool = False, targe
         case "element_size":
             return _element_size(shape)
         case "space":
-            return space_meaning(layout.memory_space, target)
+            return describe_memory_space(layout.memory_space, target)
         case "splits":
             return _splits(shape, names)
         case "prefix":
-            return f"{counted(layout.dynamic_shape_metadata_prefix_bytes, 'bytes')} before the data hold dynamic sizes"
+            prefix = format_count(layout.dynamic_shape_metadata_prefix_bytes, "bytes")
+            return f"{prefix} before the data hold dynamic sizes"
         case _:
             return ""
 
 
-def space_meaning(space: int, target: str | None) -> str:
+def describe_memory_space(space: int, target: str | None) -> str:
     """What a memory space is called and what it is.
 
-    >>> space_meaning(1, "tpu"), space_meaning(9, None)
+    >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
     ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
     """
     name = space_name(space, target)
@@ -127,8 +128,8 @@ def _type(kind: PrimitiveType, element_size_in_bits: int) -> str:
     what = f"{_KINDS[kind.kind]}, " if kind.kind in _KINDS else ""
     if kind.is_sub_byte:
         own = f" in a byte of its own, as no E({kind.bits}) follows"
-        return f"{counted(kind.bits, 'bits')}{own if not element_size_in_bits else ' an element'}"
-    return f"{what}{counted(kind.byte_width, 'bytes')} an element"
+        return f"{format_count(kind.bits, 'bits')}{own if not element_size_in_bits else ' an element'}"
+    return f"{what}{format_count(kind.byte_width, 'bytes')} an element"
 
 
 def _order(shape: ArrayShape, names: Sequence[str]) -> str:
@@ -158,7 +159,7 @@ def _tile(shape: ArrayShape, number: int, names: Sequence[str]) -> str:
     if COMBINE not in tile.dimensions and len(cut.cut) == 2 and cut.cut[1] == 1 and rows > 1:
         return f"inside each, {rows} rows interleave" + _in_a_word(shape, rows)
     if len(cut.cut) == 1:
-        return f"inside each, {counted(cut.counts[0], 'rows')} of {cut.cut[0]:,}"
+        return f"inside each, {format_count(cut.counts[0], 'rows')} of {cut.cut[0]:,}"
     return f"inside each, {counts} parts of {' × '.join(map(str, cut.cut))}"
 
 
@@ -178,7 +179,7 @@ def _elements(shape: ArrayShape, names: Sequence[str]) -> str:
         dynamic = (shape.dynamic_dimensions[d] and shape.dimensions[d] != UNBOUNDED for d in range(shape.rank))
         most = ("at most " if is_bounded else "" for is_bounded in dynamic)
         each = [f"{n} is {m}{_size(d)}" for n, m, d in zip(names, most, shape.dimensions, strict=True)]
-    return f"{', '.join(each)}: {counted(shape.elements, 'elements')}"
+    return f"{', '.join(each)}: {format_count(shape.elements, 'elements')}"
 
 
 def _numbered(shape: ArrayShape) -> str:
@@ -206,8 +207,8 @@ def _in_a_word(shape: ArrayShape, rows: int) -> str:
 def _element_size(shape: ArrayShape) -> str:
     bits = shape.layout.element_size_in_bits
     if bits < 8 and 8 % bits == 0:
-        return f"{counted(bits, 'bits')} an element: {8 // bits} in a byte, the first in the low bits"
-    return f"{counted(bits, 'bits')} an element in memory, where the type has {shape.element_type.bits}"
+        return f"{format_count(bits, 'bits')} an element: {8 // bits} in a byte, the first in the low bits"
+    return f"{format_count(bits, 'bits')} an element in memory, where the type has {shape.element_type.bits}"
 
 
 def _splits(shape: ArrayShape, names: Sequence[str]) -> str:

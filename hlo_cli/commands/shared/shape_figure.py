@@ -10,7 +10,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.grid import Grid, GridCell, Side
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Run
 
 LINES = 24
@@ -133,17 +133,17 @@ def _left_out(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere:
         (len(grid.columns.labels), plane.columns, "columns"),
     ):
         if count < axis.padded:
-            said.append(f"{axis.padded - count:,} of {counted(axis.padded, noun)}")
+            said.append(f"{axis.padded - count:,} of {format_count(axis.padded, noun)}")
     if (planes := prod(plane.tail.bounds[0][:-2])) > 1:
         names = [_axis_name(shape, dimension) for dimension in range(len(plane.lead))]
         where = ", ".join(f"{name} {at}" for name, at in zip(names, plane.lead, strict=True))
-        said.append(f"{planes - 1:,} of {counted(planes, 'planes')}, all but {where}")
+        said.append(f"{planes - 1:,} of {format_count(planes, 'planes')}, all but {where}")
     if said:
         yield from _lines("left out: " + "; ".join(said), room)
     if (more := shape.slots - planes * plane.rows.padded * plane.columns.padded) > 0:
-        yield from _lines(f"{counted(more, 'more slots')} of padding come from what is not drawn", room)
+        yield from _lines(f"{format_count(more, 'more slots')} of padding come from what is not drawn", room)
     if elsewhere:
-        yield from _lines(f"{counted(elsewhere, 'elements')} asked for lie in other planes", room)
+        yield from _lines(f"{format_count(elsewhere, 'elements')} asked for lie in other planes", room)
 
 
 def _axis_name(shape: ArrayShape, physical: int) -> str:

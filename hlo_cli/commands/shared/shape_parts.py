@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.layout.shape_tokens import Piece, shape_pieces
+from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_pieces
 from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.commands.shared.shape_descriptions import LABELS, meaning_of, stride_meaning
@@ -16,7 +16,7 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -105,8 +105,8 @@ def drawing_answer(shape: ArrayShape) -> str:
     if not shape.slots:
         return "No slots: a size is 0"
     padded = shape.slots != shape.elements
-    said = [f"{counted(shape.slots, 'slots')} for {counted(shape.elements, 'elements')}; · is padding"]
-    said = said if padded else [f"{counted(shape.slots, 'slots')}, no padding"]
+    said = [f"{format_count(shape.slots, 'slots')} for {format_count(shape.elements, 'elements')}; · is padding"]
+    said = said if padded else [f"{format_count(shape.slots, 'slots')}, no padding"]
     sizes = [_tile_in_words(tile) for tile in shape.layout.tiles]
     if len(sizes) > 1 and all(len(tile.dimensions) == 1 for tile in shape.layout.tiles[:2]):
         said.append(f"boxes {sizes[0]} in rows of {sizes[1]}" + (f", ┊ {sizes[2]}" if len(sizes) > 2 else ""))
@@ -125,12 +125,12 @@ def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[t
         for name, shape in drawn[:MOST_DRAWN]
     ]
     if (more := len(shapes) - len(parts)) and len(shapes) > 1:
-        parts.append(Passage("not_drawn", (f"{counted(more, 'more arrays')} not drawn",)))
+        parts.append(Passage("not_drawn", (f"{format_count(more, 'more arrays')} not drawn",)))
     return parts
 
 
 def shape_segments(
-    pieces: Sequence[Piece], first: int, shape: ArrayShape, *, numbered: bool = False, target: str | None = None
+    pieces: Sequence[ShapeToken], first: int, shape: ArrayShape, *, numbered: bool = False, target: str | None = None
 ) -> tuple[list[Segment], list[Explanation]]:
     """The pieces of an array as segments of an anatomy whose parts count from `first`, and what they mean."""
     segments: list[Segment] = []
@@ -150,7 +150,7 @@ def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
     pieces = shape_pieces(explained.shape, layout=explained.has_layout)
     segments, explanations = shape_segments(pieces, 0, array, target=target)
     if not explained.has_layout and array.rank:
-        order = meaning_of(Piece("", "order"), array)
+        order = meaning_of(ShapeToken("", "order"), array)
         explanations.append(Explanation(None, "order", "none written", order))
         explanations.append(Explanation(None, "tile", "none written", "no padding, as on CPU and GPU"))
     return Anatomy("shape", tuple(segments), tuple(explanations))
@@ -213,7 +213,7 @@ def _remark(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
         case "split":
             return "SC divides the rest"
         case "metadata":
-            return f"+ {counted(shape.metadata_bytes, 'bytes')} for sizes"
+            return f"+ {format_count(shape.metadata_bytes, 'bytes')} for sizes"
         case _:
             return ""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
@@ -71,7 +71,7 @@ def chosen(
     answers = [(thing, test(thing)) for thing in things]
     unknown = sum(answer is None for _, answer in answers)
     are = "it is" if unknown == 1 else "they are"
-    message = f"{counted(unknown, noun)} passed over: whether {are} so depends on what is unknown"
+    message = f"{format_count(unknown, noun)} passed over: whether {are} so depends on what is unknown"
     notes = (Diagnostic("note", message),) if unknown else ()
     return tuple(thing for thing, answer in answers if answer), notes
 

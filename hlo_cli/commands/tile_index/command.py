@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.shared.io_options import finish, input_options, output_of, output_options, reading_of
-from hlo_cli.commands.shared.shape_argument import is_written, named_in
+from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
 from hlo_cli.ir.shape import ArrayShape, BufferShape
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import Output, Reading
-    from hlo_cli.commands.shared.shape_argument import Named
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.commands.shared.shape_argument import NamedShape
     from hlo_cli.ir.shape import Shape
     from hlo_cli.report.report import Report
 
@@ -40,7 +40,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TileIndexOptions:
     """What is asked about the elements."""
 
     inverse: bool = False
@@ -58,7 +58,7 @@ class _Array:
     """The array that is asked about, and the instruction that it was named by."""
 
     shape: ArrayShape
-    named: Named | None
+    named: NamedShape | None
     is_divided: bool
 
 
@@ -96,7 +96,7 @@ def command(
         if question.startswith("-") and not _INDEX.fullmatch(question):
             raise click.NoSuchOption(question)
     bits = None if element_bytes is None else 8 * element_bytes
-    wish = Wish(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
+    wish = TileIndexOptions(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
     array = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
     asks = everything or verify or draw or bool(questions)
@@ -113,7 +113,7 @@ def command(
     return _answer(array, questions, wish, output)
 
 
-def _answer(array: _Array, asked: Sequence[str], wish: Wish, output: Output) -> int:
+def _answer(array: _Array, asked: Sequence[str], wish: TileIndexOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.tile_index.report import report_of_elements, report_of_slots, selections_of, slots_of
 
     if wish.inverse:
@@ -138,8 +138,8 @@ def _compare(
     array: _Array,
     second: ArrayShape | None,
     asked: Sequence[str],
-    wish: Wish,
-    output: Output,
+    wish: TileIndexOptions,
+    output: OutputOptions,
 ) -> int:
     from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
 
@@ -151,26 +151,26 @@ def _compare(
     return _finish(report_of_pair(array.shape, second, asked, everything=wish.everything), array, output)
 
 
-def _finish(report: Report, array: _Array, output: Output) -> int:
+def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
     """Write a report, with what is to be said of the array and of the dump in which it stands."""
     if array.is_divided:
         note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
         report = replace(report, notes=(*report.notes, note))
     named = array.named
     if named is None:
-        return finish(report, output)
+        return write_report(report, output)
     from hlo_cli.commands.shared.load import input_facts, notes_of, what_was_read
 
     facts = {**input_facts(named.loaded), "instruction": named.instruction.name}
     report = replace(report, input=facts, notes=(*notes_of(named.loaded), *report.notes))
     module = named.loaded.module
-    return finish(report, output, module.errors, read=what_was_read(module))
+    return write_report(report, output, module.errors, read=what_was_read(module))
 
 
-def _array(argument: str, reading: Reading) -> _Array:
+def _array(argument: str, reading: InputOptions) -> _Array:
     if is_written(argument):
         return _array_of(_written(argument))
-    named = named_in(argument, reading)
+    named = resolve_name(argument, reading)
     if named is None:
         dump = argument.rpartition(":")[0] or argument
         if "[" not in dump and not os.path.exists(dump) and (dump != argument or os.sep in dump):
@@ -182,7 +182,7 @@ def _array(argument: str, reading: Reading) -> _Array:
     return _array_of(named.shape, named)
 
 
-def _array_of(shape: Shape, named: Named | None = None) -> _Array:
+def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
     from hlo_cli.analysis.layout.indices import addressable
 
     array = addressable(shape)
@@ -203,7 +203,7 @@ def _written(text: str) -> Shape:
     return explained_of(text).shape
 
 
-def _second(argument: str, reading: Reading) -> ArrayShape | None:
+def _second(argument: str, reading: InputOptions) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
     if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.addresses import linear_index
-from hlo_cli.analysis.layout.bitcast_steps import Renaming, renaming_of
+from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, renaming_of
 from hlo_cli.analysis.layout.indices import addressable
-from hlo_cli.analysis.layout.relayout import Correspondence, Moves, corresponding, moves_of
+from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, corresponding, moves_of
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import questions
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import Lazy
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.lazy_rows import LazyRows
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
@@ -59,7 +59,9 @@ def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], 
     return _report(before, after, by, selections)
 
 
-def _report(before: ArrayShape, after: ArrayShape, by: Correspondence, selections: Sequence[Selection] = ()) -> Report:
+def _report(
+    before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, selections: Sequence[Selection] = ()
+) -> Report:
     moves = moves_of(before, after, by)
     parts: list[Part] = []
     if selections:
@@ -78,23 +80,23 @@ def _report(before: ArrayShape, after: ArrayShape, by: Correspondence, selection
     return Report("tile-index", _answer(moves), numbers=numbers, parts=tuple(parts))
 
 
-def _bitcast(before: ArrayShape, after: ArrayShape, found: Renaming) -> Report:
-    answer = f"A bitcast: {counted(before.elements, 'elements')} keep their bytes; {_renamed(found)}"
+def _bitcast(before: ArrayShape, after: ArrayShape, found: BitcastSteps) -> Report:
+    answer = f"A bitcast: {format_count(before.elements, 'elements')} keep their bytes; {_renamed(found)}"
     numbers: dict[str, Cell] = {"bitcast": True, "elements": before.elements, "moved": 0, "renaming": found.kind}
     return Report("tile-index", answer, numbers=numbers, parts=(_layouts(before, after, main=True),))
 
 
-def _answer(moves: Moves) -> str:
+def _answer(moves: LayoutMoves) -> str:
     if not moves.moved:
-        return f"A bitcast: all {counted(moves.elements, 'elements')} keep their bytes"
-    longest = "one element" if moves.longest_run == 1 else f"up to {counted(moves.longest_run, 'elements')}"
+        return f"A bitcast: all {format_count(moves.elements, 'elements')} keep their bytes"
+    longest = "one element" if moves.longest_run == 1 else f"up to {format_count(moves.longest_run, 'elements')}"
     return (
-        f"Not a bitcast: {moves.moved:,} of {counted(moves.elements, 'elements')} move,"
-        f" in {counted(moves.runs, 'runs')} of {longest}"
+        f"Not a bitcast: {moves.moved:,} of {format_count(moves.elements, 'elements')} move,"
+        f" in {format_count(moves.runs, 'runs')} of {longest}"
     )
 
 
-def _renamed(found: Renaming) -> str:
+def _renamed(found: BitcastSteps) -> str:
     match found.kind:
         case "identity":
             return "indices stay as they are"
@@ -144,7 +146,7 @@ def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
     return [Table("steps", (*columns, sizes, raw), rows, main=False, noun="steps")]
 
 
-def _places(before: ArrayShape, after: ArrayShape, by: Correspondence, asked: Sequence[Selection]) -> Table:
+def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, asked: Sequence[Selection]) -> Table:
     columns = (
         Column("index", "element", "index", align="left"),
         Column("to_index", "becomes", "index", align="left"),
@@ -164,7 +166,7 @@ def _places(before: ArrayShape, after: ArrayShape, by: Correspondence, asked: Se
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
 
     count = sum(selection.count for selection in asked)
-    return Table("places", columns, Lazy(count, rows), noun="elements")
+    return Table("places", columns, LazyRows(count, rows), noun="elements")
 
 
 def _tuple(numbers: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hlo_cli.analysis.layout.addresses import Place
+from hlo_cli.analysis.layout.addresses import ElementPosition
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split
 from hlo_cli.report.cell import Cell
@@ -20,14 +20,14 @@ class _Line:
     value: tuple[int, ...]
 
 
-def explanation(shape: ArrayShape, place: Place, *, named: bool = False) -> Figure:
+def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = False) -> Figure:
     """Every step from the index to the slot: what is divided by what, and the sum; `named` after the element.
 
-    >>> from hlo_cli.analysis.layout.addresses import place_of
+    >>> from hlo_cli.analysis.layout.addresses import position_of
     >>> from hlo_cli.report.text import plain_text
     >>> from hlo_cli.syntax.shapes import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
-    >>> for line in explanation(shape, place_of(shape, (2, 3))).draw(80): print(plain_text(line))
+    >>> for line in explanation(shape, position_of(shape, (2, 3))).draw(80): print(plain_text(line))
     tile T(2,2)  which tile   (⌊2/2⌋, ⌊3/2⌋)      = (1,1)
                  of tiles     (⌈3/2⌉, ⌈5/2⌉)      = (2,3)
                  where in it  (2 mod 2, 3 mod 2)  = (0,1)
@@ -95,7 +95,7 @@ def _label(tile: object, level: int) -> str:
     return "" if tile is None else f"tile {'' if level else 'T'}{tile}"
 
 
-def _sum(shape: ArrayShape, place: Place) -> Iterator[str]:
+def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
     tiling = shape.tiling
     final, bounds = tuple(place.index), tiling.bounds[0]
     for step, before in zip(tiling.steps, tiling.bounds, strict=False):

@@ -15,10 +15,10 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import Selection
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.tile_index.command import Wish
+    from hlo_cli.commands.tile_index.command import TileIndexOptions
 
 
-def write_addresses(array: ArrayShape, asked: Sequence[Selection], wish: Wish, path: str | None) -> None:
+def write_addresses(array: ArrayShape, asked: Sequence[Selection], wish: TileIndexOptions, path: str | None) -> None:
     """The linear index of each element or, with `--bytes`, its byte; those of a whole array in the array's sizes."""
     whole = wish.everything and len(asked) == 1
     sizes = array.sizes if whole else (sum(selection.count for selection in asked),)
@@ -29,7 +29,7 @@ def write_addresses(array: ArrayShape, asked: Sequence[Selection], wish: Wish, p
     write_bytes(npy_bytes(blocks, sizes), path)
 
 
-def write_elements(array: ArrayShape, asked: Sequence[range], wish: Wish, path: str | None) -> None:
+def write_elements(array: ArrayShape, asked: Sequence[range], wish: TileIndexOptions, path: str | None) -> None:
     """The element in each slot or at each byte, one row each, -1 throughout for padding."""
     front, bits = 0, 8
     if wish.as_bytes:
@@ -40,7 +40,7 @@ def write_elements(array: ArrayShape, asked: Sequence[range], wish: Wish, path: 
     write_bytes(npy_bytes(blocks, (sum(map(len, asked)), array.rank)), path)
 
 
-def _first_byte(array: ArrayShape, wish: Wish) -> int:
+def _first_byte(array: ArrayShape, wish: TileIndexOptions) -> int:
     """The address of slot 0; HloError if a .npy file has no numbers as large as the last address."""
     if (end := buffer_bytes(array, wish).stop) > 2**63:
         raise HloError(f"the buffer ends at byte {end:,}, which the 64 bits of a .npy file cannot hold")

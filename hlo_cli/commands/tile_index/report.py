@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.layout.addresses import Place, element_at, place_of
+from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
 from hlo_cli.commands.tile_index.inputs import questions
-from hlo_cli.commands.tile_index.tables import addresses_table, slots_table, why_padding
+from hlo_cli.commands.tile_index.tables import addresses_table, padding_reason, slots_table
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.indices import Selection, read_selection, read_slots
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.tile_index.command import Wish
+    from hlo_cli.commands.tile_index.command import TileIndexOptions
 
 _MOST_EXPLAINED = 20
 _MOST_DRAWN = 200
 _MOST_VERIFIED = 1 << 27
 
 
-def selections_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[Selection]:
+def selections_of(array: ArrayShape, asked: Sequence[str], wish: TileIndexOptions) -> list[Selection]:
     """The elements asked for, in the order they were asked."""
     found = questions(
         asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
@@ -32,7 +32,7 @@ def selections_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[S
     return [*found, Selection(tuple(map(range, array.sizes)))] if wish.everything else found
 
 
-def slots_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[range]:
+def slots_of(array: ArrayShape, asked: Sequence[str], wish: TileIndexOptions) -> list[range]:
     """The slots or, with `--bytes`, the bytes asked for, in the order they were asked."""
     if wish.explain or wish.draw or wish.verify:
         raise HloError("--inverse goes with indices alone: --explain, --draw and --verify are for elements")
@@ -49,24 +49,24 @@ def slots_of(array: ArrayShape, asked: Sequence[str], wish: Wish) -> list[range]
     return [*found, range(array.slots)] if wish.everything else found
 
 
-def buffer_bytes(array: ArrayShape, wish: Wish) -> range:
+def buffer_bytes(array: ArrayShape, wish: TileIndexOptions) -> range:
     """The addresses of the buffer: from its base, sizes that `M(n)` puts in front included, to behind the last slot."""
     bits = wish.bits or array.element_bits
     data = wish.base + array.layout.dynamic_shape_metadata_prefix_bytes
     return range(wish.base, data + -(-array.slots * bits // 8))
 
 
-def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish) -> tuple[Report, int]:
+def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: TileIndexOptions) -> tuple[Report, int]:
     """Where elements lie; the second value is the exit code, 1 if `--verify` found that the two ways differ."""
     count = sum(selection.count for selection in asked)
     bits = wish.bits or array.element_bits
     table = addresses_table(array, asked, bits=bits, base=wish.base)
     parts: list[Part] = [table] if asked else []
-    answer = f"{counted(count, 'elements')} of {array}"
+    answer = f"{format_count(count, 'elements')} of {array}"
     numbers: dict[str, Cell] = {"elements": count, "slots": array.slots, "element_bits": bits}
     shown = [index for selection in asked for index in _first(selection)] if count <= _MOST_DRAWN else []
     if count == 1:
-        place = place_of(array, shown[0], element_bits=bits)
+        place = position_of(array, shown[0], element_bits=bits)
         answer, words = _one(place, bits, wish.base)
         numbers |= {"linear_index": place.linear_index, "byte_offset": place.byte_offset}
         parts = [_for_machines(table), *words]
@@ -75,7 +75,7 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish
             raise HloError(f"--explain is for a few elements, not for {count:,}")
         from hlo_cli.commands.tile_index.explain import explanation
 
-        parts = [explanation(array, place_of(array, index, element_bits=bits), named=count > 1) for index in shown]
+        parts = [explanation(array, position_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if wish.draw:
         from hlo_cli.commands.shared.shape_figure import figure_of
 
@@ -92,22 +92,22 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: Wish
     return report, code
 
 
-def report_of_slots(array: ArrayShape, asked: Sequence[range], wish: Wish) -> Report:
+def report_of_slots(array: ArrayShape, asked: Sequence[range], wish: TileIndexOptions) -> Report:
     """What lies in slots or at bytes."""
     bits = wish.bits or array.element_bits
     table = slots_table(array, asked, as_bytes=wish.as_bytes, bits=bits, base=wish.base)
     what = "bytes" if wish.as_bytes else "slots"
-    answer = f"{counted(sum(map(len, asked)), what)} of {array}"
+    answer = f"{format_count(sum(map(len, asked)), what)} of {array}"
     if len(table.rows) == 1 and not wish.as_bytes:
         slot = asked[0][0]
         element = element_at(array, slot)
         answer = f"Slot {slot} holds element ({_bare(element)})" if element is not None else f"Slot {slot} is padding"
         if element is None:
-            answer += f": {why_padding(array, slot)}"
+            answer += f": {padding_reason(array, slot)}"
     return Report("tile-index", answer, numbers={"asked": len(table.rows)}, parts=(table,))
 
 
-def _one(place: Place, bits: int, base: int) -> tuple[str, list[Part]]:
+def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]:
     byte = place.byte_offset
     within = f", bit {place.bit_offset % 8} of it" if bits % 8 else ""
     where = f"byte {byte} ({hex(byte)}){within}"
@@ -123,15 +123,18 @@ def _one(place: Place, bits: int, base: int) -> tuple[str, list[Part]]:
 
 
 def _verified(array: ArrayShape) -> tuple[str, int]:
-    from hlo_cli.analysis.layout.verify_tiling import agrees
+    from hlo_cli.analysis.layout.verify_tiling import verify_index_map
 
     if array.slots > _MOST_VERIFIED:
         raise HloError(
             f"--verify moves the whole array about, and {array.slots:,} slots are too many for that",
             hint="the same layout with smaller sizes shows as much",
         )
-    if agrees(array):
-        return f"Both ways agree on {counted(array.elements, 'elements')} in {counted(array.slots, 'slots')}", 0
+    if verify_index_map(array):
+        return (
+            f"Both ways agree on {format_count(array.elements, 'elements')} in {format_count(array.slots, 'slots')}",
+            0,
+        )
     return f"The two ways differ for {array}: this is a bug of hlo", 1
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hlo_cli.analysis.layout.addresses import Place, element_at, place_of
+from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
 from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.lazy_rows import Lazy
+from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.table import Table
 from hlo_cli.syntax.indices import Selection
 
@@ -39,10 +39,10 @@ def addresses_table(shape: ArrayShape, asked: Sequence[Selection], *, bits: int,
 
     def rows() -> Iterator[Row]:
         for index in _indices(asked):
-            yield _row(place_of(shape, index, element_bits=bits), tiles, base)
+            yield _row(position_of(shape, index, element_bits=bits), tiles, base)
 
     count = sum(selection.count for selection in asked)
-    made = Lazy(count, rows) if count > _FEW else tuple(rows())
+    made = LazyRows(count, rows) if count > _FEW else tuple(rows())
     return Table("addresses", columns, made, noun="elements")
 
 
@@ -66,15 +66,15 @@ def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bi
                     yield _slot_row(shape, number, slot, (slot * bits + prefix) // 8)
 
     count = sum(map(len, asked))
-    made = Lazy(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
+    made = LazyRows(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
     return Table("slots", columns, made, noun="slots")
 
 
-def why_padding(shape: ArrayShape, slot: int) -> str | None:
+def padding_reason(shape: ArrayShape, slot: int) -> str | None:
     """In words why a slot holds no element; None if it holds one.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> why_padding(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
+    >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
     '(0,70), x ends at 69'
     """
     if slot < 0:
@@ -103,7 +103,7 @@ def _slots_of_byte(byte: int, bits: int, prefix: int) -> range:
 
 
 def _slot_row(shape: ArrayShape, number: int, slot: int, byte: int) -> Row:
-    reason = why_padding(shape, slot)
+    reason = padding_reason(shape, slot)
     element = element_at(shape, slot) if reason is None else None
     said = _written(element) if element is not None else f"padding: {reason}"
     return (number, hex(number), slot if slot >= 0 else None, byte if slot >= 0 else None, element, reason, said)
@@ -114,7 +114,7 @@ def _indices(asked: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
         yield from selection.indices
 
 
-def _row(place: Place, tiles: Sequence[tuple[int, ...]], base: int) -> Row:
+def _row(place: ElementPosition, tiles: Sequence[tuple[int, ...]], base: int) -> Row:
     levels: list[Cell] = []
     records: list[Cell] = []
     for tile in place.tiles:

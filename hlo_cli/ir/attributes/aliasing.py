@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo_cli.ir.shape import Shape, ShapeIndex
-from hlo_cli.ir.shape_text import with_index_marks
+from hlo_cli.ir.shape_text import annotate_indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ComputationLayout:
     result: Shape
 
     def __str__(self) -> str:
-        return f"{{({with_index_marks([str(shape) for shape in self.parameters])})->{self.result}}}"
+        return f"{{({annotate_indices([str(shape) for shape in self.parameters])})->{self.result}}}"
 
 
 def index_text(index: ShapeIndex) -> str:

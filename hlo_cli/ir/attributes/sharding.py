@@ -12,7 +12,7 @@ from math import prod
 from hlo_cli.ir.attributes.mesh import IotaTransform, check_count
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.shape_text import with_index_marks
+from hlo_cli.ir.shape_text import annotate_indices
 from hlo_cli.ir.words import ReductionKind
 
 
@@ -151,7 +151,7 @@ class TupleSharding:
     elements: tuple[Sharding | NamedSharding, ...]
 
     def __str__(self) -> str:
-        return "{" + with_index_marks([str(element) for element in self.elements]) + "}"
+        return "{" + annotate_indices([str(element) for element in self.elements]) + "}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
-from hlo_cli.ir.strings import UnreadText, quoted
+from hlo_cli.ir.strings import UnparsedText, quoted
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
@@ -76,7 +76,7 @@ def value_text(value: AttributeValue) -> str:
             comma = "," if not value or isinstance(value[0], _CLOSE) else ", "
             listed = comma.join(map(value_text, value))
             return f"{{ {listed} }}" if value and isinstance(value[0], Alias | BufferDonor) else f"{{{listed}}}"
-        case UnreadText() | StrEnum():
+        case UnparsedText() | StrEnum():
             return str(value)
         case str():
             return quoted(value)

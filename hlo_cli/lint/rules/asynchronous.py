@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.adapt import findings_of
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.deadlock import deadlocks
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
@@ -17,7 +17,7 @@ _NAMES: Final = ("metadata", "control-predecessors", "channel_id", "backend_conf
 
 
 @rule("HLO060", "asynchronous operation is not paired as it must be")
-def async_rules(subject: Subject) -> Iterator[Finding]:
+def async_rules(subject: LintContext) -> Iterator[Finding]:
     """A start has no done or two, a done has no start, or both disagree on what runs.
 
     Why: a start hands work over, and exactly one done takes the result back; what lies between has been given to the
@@ -34,7 +34,7 @@ def async_rules(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO063", "asynchronous operation that newer XLA may reject", severity="warning")
-def async_doubts(subject: Subject) -> Iterator[Finding]:
+def async_doubts(subject: LintContext) -> Iterator[Finding]:
     """An asynchronous operation is written in a way that older versions of XLA take and newer ones reject.
 
     Why: a dump that one version wrote is often read by another.
@@ -58,7 +58,7 @@ def async_doubts(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO064", "asynchronous operation that older XLA rejects", severity="note")
-def async_news(subject: Subject) -> Iterator[Finding]:
+def async_news(subject: LintContext) -> Iterator[Finding]:
     """An asynchronous operation is written in a way that newer versions of XLA take and older ones reject.
 
     Why: a dump that one version wrote is often read by another, as by the one in jaxlib 0.10.2.
@@ -78,7 +78,7 @@ def async_news(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO061", "transfers with the host that share a channel differ")
-def host_channel(subject: Subject) -> Iterator[Finding]:
+def host_channel(subject: LintContext) -> Iterator[Finding]:
     """Two sends to the host, or two receives from it, have one channel, but not one shape and the same attributes.
 
     Why: the host serves a channel in one way, whichever of them the program comes to.
@@ -103,7 +103,7 @@ def host_channel(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO062", "sends and receives may wait for each other for ever", is_default=False)
-def deadlock(subject: Subject) -> Iterator[Finding]:
+def deadlock(subject: LintContext) -> Iterator[Finding]:
     """In the order of the schedule, sends and receives between devices do not meet, or form a circle.
 
     Why: a device that waits for a send that another starts only later, or that a third one holds up, never goes on.

@@ -10,7 +10,7 @@ from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
@@ -21,7 +21,7 @@ _TURNING: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
 
 
 @rule("HLO040", "buffer where none can be")
-def misplaced_buffer(subject: Subject) -> Iterator[Finding]:
+def misplaced_buffer(subject: LintContext) -> Iterator[Finding]:
     """A buffer value is a parameter of the entry, or goes through an opcode that cannot hand it on.
 
     Why: a buffer is memory, not a value: it can be created, pinned, written by a custom call or a
@@ -44,7 +44,7 @@ def misplaced_buffer(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO041", "buffer written twice")
-def two_writers(subject: Subject) -> Iterator[Finding]:
+def two_writers(subject: LintContext) -> Iterator[Finding]:
     """Two instructions take the same buffer and may write to it.
 
     Why: each writes in place and gives the buffer on under a new name; of two, either would see what the other wrote.
@@ -69,7 +69,7 @@ def two_writers(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO042", "custom call loses a buffer")
-def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
+def unaliased_buffer(subject: LintContext) -> Iterator[Finding]:
     """A custom call takes a buffer without giving it on, or gives one that it was not given.
 
     Why: a buffer is written in place, so each one that goes in must come out, in the same memory: one entry of
@@ -98,7 +98,7 @@ def unaliased_buffer(subject: Subject) -> Iterator[Finding]:
             yield Finding(f"{call.name} {message}", call)
 
 
-def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
+def _writers(subject: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
     """Who takes a buffer and may write to it, also behind tuples; the root of a loop's body, for the next round."""
     bodies = {loop.called_computations[0] for loop in subject.of("while") if loop.called_computations}
     waiting, seen = [(maker, index)], {(maker, index)}
@@ -128,7 +128,7 @@ def _writers(subject: Subject, maker: Instruction, index: ShapeIndex) -> Iterato
 
 
 def _turning_problem(
-    subject: Subject, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
+    subject: LintContext, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
 ) -> str | None:
     """What is wrong with a call that makes a buffer of an array, or an array of a buffer."""
     wanted = _TURNING[target]

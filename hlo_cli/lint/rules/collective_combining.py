@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
@@ -20,7 +20,7 @@ Key = tuple[Computation, str, str]
 
 
 @rule("HLO508", "small collectives that could be one", severity="note")
-def uncombined(subject: Subject) -> Iterator[Finding]:
+def uncombined(subject: LintContext) -> Iterator[Finding]:
     """Several small collective operations of one kind, between the same devices, do not depend on each other.
 
     Why: each waits for the slowest device and for the way there and back, which takes longer than its bytes do
@@ -52,7 +52,7 @@ def uncombined(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def _alike(subject: Subject) -> dict[Key, list[Instruction]]:
+def _alike(subject: LintContext) -> dict[Key, list[Instruction]]:
     """Small collectives that run step by step, by where they are, what they do and between whom."""
     found: dict[Key, list[Instruction]] = {}
     for opcode in _COMBINED:

@@ -10,11 +10,11 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.lint.context import Subject
-from hlo_cli.lint.dataflow import Use, origin_of, uses_inside
+from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.dataflow import Use, origin_of, transitive_uses
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
-from hlo_cli.lint.loop_invariants import unchanging
+from hlo_cli.lint.loop_invariants import is_loop_invariant
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.source import HloError
@@ -27,7 +27,7 @@ _HANDED_ON: Final = MOVES - {"broadcast"} | {"all-gather-done", "all-reduce-done
 
 
 @rule("HLO501", "gathers what it then slices", severity="warning")
-def gathered_then_sliced(subject: Subject) -> Iterator[Finding]:
+def gathered_then_sliced(subject: LintContext) -> Iterator[Finding]:
     """All that is done with the result of an all-gather is to take a part of it (transfer_bytes and more).
 
     Why: every device fetches the whole and drops most of it. Where each wants its own part, this changes one sharding
@@ -46,7 +46,7 @@ def gathered_then_sliced(subject: Subject) -> Iterator[Finding]:
         given, moved = _operand_bytes(gather), _moved(gather)
         if moved < subject.settings.transfer_bytes or gather.computation in subject.fused:
             continue
-        uses = list(uses_inside(_done(subject, gather), subject.users))
+        uses = list(transitive_uses(_done(subject, gather), subject.users))
         if uses and all(use.instruction.opcode in _SLICES for use in uses):
             kept = max(use.instruction.shape.padded_bytes for use in uses)
             if kept <= given:
@@ -55,7 +55,7 @@ def gathered_then_sliced(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO502", "reduces what it then slices", severity="warning")
-def reduced_then_sliced(subject: Subject) -> Iterator[Finding]:
+def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
     """All that is done with the result of an all-reduce is to take a part of it (transfer_bytes and more).
 
     Why: a reduce-scatter gives each device its part and moves half as much. In fusions the two are left alone: that is
@@ -74,7 +74,7 @@ def reduced_then_sliced(subject: Subject) -> Iterator[Finding]:
         moved = _moved(reduce)
         if moved < subject.settings.transfer_bytes or reduce.computation in subject.fused:
             continue
-        uses = list(uses_inside(_done(subject, reduce), subject.users))
+        uses = list(transitive_uses(_done(subject, reduce), subject.users))
         members = _group_size(reduce, subject.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
             first = uses[0].instruction
@@ -85,7 +85,7 @@ def reduced_then_sliced(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO503", "resharded twice in a row", severity="warning")
-def resharded_twice(subject: Subject) -> Iterator[Finding]:
+def resharded_twice(subject: LintContext) -> Iterator[Finding]:
     """What an all-to-all or a collective-permute gives goes, with nothing computed in between, into another one.
 
     Why: one exchange could bring everything to its last place, or two of them undo each other (transfer_bytes).
@@ -111,7 +111,7 @@ def resharded_twice(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO505", "collective computes the same in every round", severity="warning")
-def unchanging_collective(subject: Subject) -> Iterator[Finding]:
+def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
     """A collective operation in a loop is given what no round changes (transfer_bytes in all rounds).
 
     Why: it brings the same result each time. Before the loop it would run once, if there is memory for the result.
@@ -131,7 +131,7 @@ def unchanging_collective(subject: Subject) -> Iterator[Finding]:
         inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
         if body is None or not inner:
             continue
-        same, rounds = unchanging(body), subject.analyses.times.get(body) or 1
+        same, rounds = is_loop_invariant(body), subject.analyses.times.get(body) or 1
         for collective in inner:
             if collective in same and _moved(collective) * rounds >= subject.settings.transfer_bytes:
                 times = f" in {rounds:,} rounds" if rounds > 1 else " each time"
@@ -143,7 +143,7 @@ def unchanging_collective(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO506", "collective of one device alone", severity="warning")
-def lonely(subject: Subject) -> Iterator[Finding]:
+def lonely(subject: LintContext) -> Iterator[Finding]:
     """The groups of a collective operation hold one device each.
 
     Why: nothing is exchanged, but the operation is there, and keeps others from being fused across it.
@@ -168,7 +168,7 @@ def lonely(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO507", "moved wider than it was made", severity="warning")
-def moved_wide(subject: Subject) -> Iterator[Finding]:
+def moved_wide(subject: LintContext) -> Iterator[Finding]:
     """A value is converted to a wider type and then sent to other devices (transfer_bytes and more).
 
     Why: it could be sent as it was, and converted where it arrives: half the bytes. Sums are left alone, for they may
@@ -222,7 +222,7 @@ def _largest(shape: Shape) -> int:
     )
 
 
-def _done(subject: Subject, collective: Instruction) -> Instruction:
+def _done(subject: LintContext, collective: Instruction) -> Instruction:
     """What gives the result of a collective: its done, where it has one."""
     users: Sequence[Instruction] = subject.users[collective] if collective.opcode.endswith("-start") else ()
     return users[0] if len(users) == 1 and users[0].opcode.endswith("-done") else collective

@@ -13,7 +13,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
@@ -32,7 +32,7 @@ _NUMBERS: Final = {
 
 
 @rule("HLO050", "replica groups do not divide the devices")
-def replica_groups(subject: Subject) -> Iterator[Finding]:
+def replica_groups(subject: LintContext) -> Iterator[Finding]:
     """The groups of a collective operation leave out a device, name one twice, or are of different sizes.
 
     Why: every device must know with whom it exchanges data, or the program waits for ever. Without channel_id the
@@ -57,7 +57,7 @@ def replica_groups(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO051", "global device ids without what they need")
-def global_ids(subject: Subject) -> Iterator[Finding]:
+def global_ids(subject: LintContext) -> Iterator[Finding]:
     """A collective operation counts devices globally, but has no channel_id, or names no groups.
 
     Why: use_global_device_ids=true says that groups list devices over replicas and partitions, which only operations
@@ -81,7 +81,7 @@ def global_ids(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO052", "a device sends or receives twice")
-def permute_pairs(subject: Subject) -> Iterator[Finding]:
+def permute_pairs(subject: LintContext) -> Iterator[Finding]:
     """A collective-permute names a source or a target twice, or one that is not there.
 
     Why: each device sends once at most and receives once at most; an exchange in place may do both twice.
@@ -110,7 +110,7 @@ def permute_pairs(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO053", "channel that is no channel")
-def channel_id(subject: Subject) -> Iterator[Finding]:
+def channel_id(subject: LintContext) -> Iterator[Finding]:
     """An all-reduce has a channel_id that is not above 0.
 
     Why: operations of one channel find each other by its number; 0 and less stand for none.
@@ -130,7 +130,7 @@ def channel_id(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO054", "all-reduces with and without layout constraints")
-def mixed_constraints(subject: Subject) -> Iterator[Finding]:
+def mixed_constraints(subject: LintContext) -> Iterator[Finding]:
     """Some all-reduces of a module have constrain_layout=true, and some do not.
 
     Why: programs that were compiled separately must agree on the layouts of what they reduce together; in one module
@@ -153,7 +153,7 @@ def mixed_constraints(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO055", "offsets of an exchange in place do not fit")
-def in_place_offsets(subject: Subject) -> Iterator[Finding]:
+def in_place_offsets(subject: LintContext) -> Iterator[Finding]:
     """A collective-permute with slice_sizes has offsets of another number than its buffers have dimensions.
 
     Why: the offsets say where in each buffer a slice begins, one scalar a dimension; for several slices or buffers
@@ -176,7 +176,7 @@ def in_place_offsets(subject: Subject) -> Iterator[Finding]:
                 yield Finding(message, instruction)
 
 
-def _groups_problem(subject: Subject, instruction: Instruction) -> str | None:
+def _groups_problem(subject: LintContext, instruction: Instruction) -> str | None:
     groups = instruction.replica_groups
     if groups is None or not lists_groups(instruction):
         return None
@@ -206,7 +206,7 @@ def _unnamed(groups: Groups) -> str | None:
     return f"{missing} stands in no group" if missing is not None else None
 
 
-def _miscounted(subject: Subject, groups: Groups, mode: CollectiveOpGroupMode) -> str | None:
+def _miscounted(subject: LintContext, groups: Groups, mode: CollectiveOpGroupMode) -> str | None:
     count = {
         CollectiveOpGroupMode.CROSS_PARTITION: subject.num_partitions,
         CollectiveOpGroupMode.FLATTENED_ID: subject.replica_count * subject.num_partitions,

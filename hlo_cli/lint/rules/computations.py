@@ -13,7 +13,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
@@ -26,7 +26,7 @@ _VERSION: Final = re.compile(r"[0-9]{1,18}")
 
 
 @rule("HLO020", "parameters are not numbered through")
-def parameter_numbers(subject: Subject) -> Iterator[Finding]:
+def parameter_numbers(subject: LintContext) -> Iterator[Finding]:
     """The parameters of a computation do not have the numbers from 0 on, each once.
 
     Why: callers hand over operands by number, so a number that is missing or used twice has no value.
@@ -54,7 +54,7 @@ def parameter_numbers(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO021", "calls a computation, but cannot")
-def calls_nothing(subject: Subject) -> Iterator[Finding]:
+def calls_nothing(subject: LintContext) -> Iterator[Finding]:
     """An opcode that runs no computation names one.
 
     Why: the computation would be dropped or run by nobody; XLA rejects the module.
@@ -79,7 +79,7 @@ def calls_nothing(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO022", "handed over in another layout")
-def other_layout(subject: Subject) -> Iterator[Finding]:
+def other_layout(subject: LintContext) -> Iterator[Finding]:
     """A parameter or a result has another layout or memory space in a computation than with its caller.
 
     Why: once layouts are settled, a call hands over buffers as they are; the callee would read the wrong elements.
@@ -113,7 +113,7 @@ def other_layout(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO023", "called on another thread")
-def other_thread(subject: Subject) -> Iterator[Finding]:
+def other_thread(subject: LintContext) -> Iterator[Finding]:
     """A loop, a branch or a fusion belongs to another execution thread than its caller.
 
     Why: only asynchronous operations take work to another thread; loops, branches and fusions run on their caller's.
@@ -130,7 +130,7 @@ def other_thread(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO024", "applied on another thread", is_default=False)
-def applied_on_other_thread(subject: Subject) -> Iterator[Finding]:
+def applied_on_other_thread(subject: LintContext) -> Iterator[Finding]:
     """What is called or applied belongs to another execution thread than its caller.
 
     Why: some pipelines of XLA ask for it; others leave such calls alone, so this rule is off.
@@ -147,7 +147,7 @@ def applied_on_other_thread(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO025", "composite call without its attributes")
-def composite(subject: Subject) -> Iterator[Finding]:
+def composite(subject: LintContext) -> Iterator[Finding]:
     """A call with is_composite=true does not say by its frontend attributes what operation it stands for.
 
     Why: backends replace composites by name; without composite.name there is nothing to look up, and a version that is
@@ -206,7 +206,7 @@ def _differ(a: Shape, b: Shape) -> bool:
     return a is not b and compatible(a, b) and not same_layout(a, b)
 
 
-def _other_threads(subject: Subject, opcodes: tuple[str, ...]) -> Iterator[Finding]:
+def _other_threads(subject: LintContext, opcodes: tuple[str, ...]) -> Iterator[Finding]:
     threads = subject.threads
     for caller in subject.of(*opcodes):
         own = threads[caller.computation]

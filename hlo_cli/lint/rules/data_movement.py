@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.uses import maker_of
+from hlo_cli.analysis.dataflow.uses import producer_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import default_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
@@ -24,7 +24,7 @@ _REARRANGING: Final = ("copy", "reshape", "transpose")
 
 
 @rule("HLO103", "kernel only rearranges", severity="warning")
-def rearranging_kernel(subject: Subject) -> Iterator[Finding]:
+def rearranging_kernel(subject: LintContext) -> Iterator[Finding]:
     """A kernel does nothing but transpose, or copy into another layout (copy_bytes and more).
 
     Why: it computes nothing and reads and writes all of the array. A copy that stands by itself is HLO102.
@@ -49,12 +49,12 @@ def rearranging_kernel(subject: Subject) -> Iterator[Finding]:
                 f"{kernel.name} does nothing but {' and '.join(opcodes)} {size(shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
-                hint=f"{maker_of(kernel.operands[0]).name} could be made in the layout that is wanted",
+                hint=f"{producer_of(kernel.operands[0]).name} could be made in the layout that is wanted",
             )
 
 
 @rule("HLO104", "dimensions too small for tiles", severity="warning", needs="text")
-def small_dimensions(subject: Subject) -> Iterator[Finding]:
+def small_dimensions(subject: LintContext) -> Iterator[Finding]:
     """An argument of a module that is not compiled yet will be mostly padding on the TPU that is named (chip).
 
     Why: a TPU keeps arrays in tiles of 8 by 128 or so, along the two dimensions that pad least. Where the last
@@ -92,7 +92,7 @@ def small_dimensions(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO105", "layout changes there and back", severity="warning")
-def there_and_back(subject: Subject) -> Iterator[Finding]:
+def there_and_back(subject: LintContext) -> Iterator[Finding]:
     """A value is copied into another layout, and from there into the one that it had (copy_bytes and more).
 
     Why: what needs the first layout could have read the value before both copies; and if nothing in between needs the
@@ -107,7 +107,7 @@ def there_and_back(subject: Subject) -> Iterator[Finding]:
     Reference: xla/service/layout_assignment.h; hlo layout DUMP
     """
     for last in subject.of("copy", "copy-start"):
-        first = maker_of(last.operands[0]) if last.operands else last
+        first = producer_of(last.operands[0]) if last.operands else last
         if first.opcode not in ("copy", "copy-start") or not first.operands:
             continue
         begun, between, ended = _of(first.operands[0]), _written(first), _written(last)
@@ -118,12 +118,12 @@ def there_and_back(subject: Subject) -> Iterator[Finding]:
                 f"{last.name} turns {size(ended.padded_bytes)} back into the layout that {first.name} turned it from",
                 last,
                 shape_span(subject.module, last),
-                hint=f"read {maker_of(first.operands[0]).name}",
+                hint=f"read {producer_of(first.operands[0]).name}",
             )
 
 
 @rule("HLO106", "producer and consumer differ in tiles", severity="note")
-def other_tiles(subject: Subject) -> Iterator[Finding]:
+def other_tiles(subject: LintContext) -> Iterator[Finding]:
     """A kernel reads an array in one layout and writes one of the same sizes in another, element by element.
 
     Why: elements that stand together in the operand stand apart in the result, so that the kernel must sort them anew
@@ -157,7 +157,7 @@ def other_tiles(subject: Subject) -> Iterator[Finding]:
             break
 
 
-def _only_rearranges(subject: Subject, kernel: Instruction) -> bool:
+def _only_rearranges(subject: LintContext, kernel: Instruction) -> bool:
     if not subject.analyses.does_only(kernel, *_REARRANGING):
         return False
     return any(

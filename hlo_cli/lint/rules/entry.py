@@ -11,7 +11,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, header_span
@@ -28,7 +28,7 @@ _RENAMED: Final = (".remat", ".clone")
 
 
 @rule("HLO070", "entry layout is not that of the entry")
-def entry_layout(subject: Subject) -> Iterator[Finding]:
+def entry_layout(subject: LintContext) -> Iterator[Finding]:
     """entry_computation_layout lists other parameters or another result than the entry computation has.
 
     Why: the runtime allocates arguments and results by the header; the program reads and writes what the entry says.
@@ -59,7 +59,7 @@ def entry_layout(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO071", "aliased results and parameters do not fit")
-def input_output_alias(subject: Subject) -> Iterator[Finding]:
+def input_output_alias(subject: LintContext) -> Iterator[Finding]:
     """input_output_alias names a parameter or a result that is not there, is a tuple, has another size, or is taken.
 
     Why: a result that overwrites a parameter needs the same bytes, and one buffer can hold one result.
@@ -91,7 +91,7 @@ def input_output_alias(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO072", "donated buffer is not there")
-def buffer_donor(subject: Subject) -> Iterator[Finding]:
+def buffer_donor(subject: LintContext) -> Iterator[Finding]:
     """buffer_donor names a parameter that is not there or is a tuple, or one that input_output_alias gives away.
 
     Why: a donated buffer may be used for any result; one that is aliased is used already.
@@ -119,7 +119,7 @@ def buffer_donor(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO073", "used before it is made")
-def order(subject: Subject) -> Iterator[Finding]:
+def order(subject: LintContext) -> Iterator[Finding]:
     """An instruction stands before one whose value it takes, or before one that control-predecessors puts first.
 
     Why: the order of a scheduled module is the order in which it runs, and XLA's parser knows only what stands above.
@@ -152,7 +152,7 @@ def order(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO074", "origin of another structure")
-def origin(subject: Subject) -> Iterator[Finding]:
+def origin(subject: LintContext) -> Iterator[Finding]:
     """The origin of a value has other leaves than its shape.
 
     Why: it says for every array of a value which one of the original program it is.
@@ -172,7 +172,7 @@ def origin(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO075", "scheduled under another name", severity="warning", is_default=False)
-def scheduling_name(subject: Subject) -> Iterator[Finding]:
+def scheduling_name(subject: LintContext) -> Iterator[Finding]:
     """An instruction's scheduling_name is not its name.
 
     Why: the name under which an instruction was scheduled stays while passes rename it, so profiles taken of one do
@@ -192,7 +192,7 @@ def scheduling_name(subject: Subject) -> Iterator[Finding]:
             yield Finding(f"{instruction.name} was scheduled as {name}", instruction, place)
 
 
-def _is_same_but_space(subject: Subject, listed: Shape, shape: Shape) -> bool:
+def _is_same_but_space(subject: LintContext, listed: Shape, shape: Shape) -> bool:
     if not compatible(listed, shape):
         return False
     if not subject.is_layout_sensitive:
@@ -206,19 +206,19 @@ def _is_same_but_space(subject: Subject, listed: Shape, shape: Shape) -> bool:
     )
 
 
-def _parameter_part(subject: Subject, number: int, index: ShapeIndex) -> Shape | None:
+def _parameter_part(subject: LintContext, number: int, index: ShapeIndex) -> Shape | None:
     parameters = subject.module.entry.parameters
     return subshape(parameters[number].shape, index) if 0 <= number < len(parameters) else None
 
 
-def _no_array(subject: Subject, number: int, index: ShapeIndex) -> str:
+def _no_array(subject: LintContext, number: int, index: ShapeIndex) -> str:
     parameters = subject.module.entry.parameters
     if not 0 <= number < len(parameters):
         return f"the entry has {len(parameters)} parameters"
     return f"parameter {number} is {parameters[number].shape}, which has no array at {index_text(index)}"
 
 
-def _alias_problem(subject: Subject, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
+def _alias_problem(subject: LintContext, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
     root = subject.module.entry.root
     output = subshape(root.shape, output_index) if root is not None else None
     parameter = _parameter_part(subject, number, index)
@@ -231,7 +231,7 @@ def _alias_problem(subject: Subject, output_index: ShapeIndex, number: int, inde
     return None
 
 
-def _must_alias_problem(subject: Subject, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
+def _must_alias_problem(subject: LintContext, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
     layout = subject.module.entry_computation_layout
     if layout is None or number >= len(layout.parameters):
         return None

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.query.spellings import is_product_opcode
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import amount
 from hlo_cli.lint.registry import rule
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.assertions import Part, Verdict
+    from hlo_cli.analysis.query.assertions import AssertionResult, Part
 
 _TARGETS: Final = {"tpu": "a TPU", "gpu": "this GPU module", "cpu": "this CPU module", None: "this module"}
 _NAMED: Final = 3
@@ -21,7 +21,7 @@ _NAMED: Final = 3
 
 
 @rule("HLO901", "expectation not met", is_default=False, needs="text")
-def not_met(subject: Subject) -> Iterator[Finding]:
+def not_met(subject: LintContext) -> Iterator[Finding]:
     """A module does not keep what a file of expectations states, which --expect names.
 
     Why: limits that a team has set itself, on memory, collectives, copies or fusions, are checked in every build;
@@ -44,7 +44,7 @@ def not_met(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO902", "expectation about what has another name", severity="warning", is_default=False)
-def other_names(subject: Subject) -> Iterator[Finding]:
+def other_names(subject: LintContext) -> Iterator[Finding]:
     """A file of expectations names an opcode that this module spells in another way.
 
     Why: a TPU's compiler writes dots as convolutions, and on GPUs and CPUs libraries take over products, sorts and
@@ -66,7 +66,7 @@ def other_names(subject: Subject) -> Iterator[Finding]:
             yield Finding(message, each.first, hint=f"{hint}; {stated.place} states it", subject=str(stated))
 
 
-def _found(verdict: Verdict, module: Module) -> str:
+def _found(verdict: AssertionResult, module: Module) -> str:
     """What was found, and where: the first few instructions that count, with how much each."""
     if verdict.found is None:
         return verdict.remark or "found nothing that counts"
@@ -78,7 +78,7 @@ def _found(verdict: Verdict, module: Module) -> str:
     return f"{head}: {', '.join(named)}{f' and {more:,} more' if more else ''}"
 
 
-def _named(verdict: Verdict, part: Part, module: Module) -> str:
+def _named(verdict: AssertionResult, part: Part, module: Module) -> str:
     instruction = part.instruction
     words = [instruction.name]
     if part.amount is not None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
+from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
-from hlo_cli.lint.dataflow import uses_inside
+from hlo_cli.lint.dataflow import transitive_uses
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
@@ -25,7 +25,7 @@ _MADE_FROM_LITTLE: Final = ("broadcast", "iota")
 
 
 @rule("HLO301", "elementwise kernels in a row", severity="warning")
-def unfused_chain(subject: Subject) -> Iterator[Finding]:
+def unfused_chain(subject: LintContext) -> Iterator[Finding]:
     """Two kernels stand one behind the other that both compute each element from the one at the same place.
 
     Why: in one kernel, what goes between them would stay in registers; as it is, it is written to memory and read back
@@ -53,7 +53,7 @@ def unfused_chain(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO302", "kernel only converts", severity="warning")
-def converting_kernel(subject: Subject) -> Iterator[Finding]:
+def converting_kernel(subject: LintContext) -> Iterator[Finding]:
     """A kernel does nothing but change the element type (kernel_bytes and more).
 
     Why: whoever reads the result could convert while reading, whoever writes the operand while writing: a conversion
@@ -79,12 +79,12 @@ def converting_kernel(subject: Subject) -> Iterator[Finding]:
                 f"{kernel.name} only converts {' to '.join((begun, *kinds))}, {size(kernel.shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
-                hint=f"{maker_of(kernel.operands[0]).name} could be converted where it is made or read",
+                hint=f"{producer_of(kernel.operands[0]).name} could be converted where it is made or read",
             )
 
 
 @rule("HLO303", "converted up and back", severity="warning")
-def needless_upcast(subject: Subject) -> Iterator[Finding]:
+def needless_upcast(subject: LintContext) -> Iterator[Finding]:
     """A value is converted to a wider type and back, with nothing computed in between (kernel_bytes and more).
 
     Why: it comes out as it went in. What stands between, a transpose or a slice, moves twice the bytes or more. Not
@@ -108,7 +108,7 @@ def needless_upcast(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO304", "stored wider than it is used", severity="warning")
-def stored_wide(subject: Subject) -> Iterator[Finding]:
+def stored_wide(subject: LintContext) -> Iterator[Finding]:
     """A kernel writes an array of a wide type, and all that read it convert it to a narrower one (kernel_bytes).
 
     Why: written in the narrow type it would take half the memory, and half the time to write and to read. Not looked
@@ -129,7 +129,7 @@ def stored_wide(subject: Subject) -> Iterator[Finding]:
             continue
         if not _ADDING.isdisjoint(each.opcode.removesuffix("-start") for each in subject.analyses.operations(kernel)):
             continue
-        uses = [use.instruction for use in uses_inside(kernel, subject.users)]
+        uses = [use.instruction for use in transitive_uses(kernel, subject.users)]
         narrow = {element_type(use) for use in uses if use.opcode == "convert"}
         if len(narrow) != 1 or not all(use.opcode == "convert" for use in uses):
             continue
@@ -144,7 +144,7 @@ def stored_wide(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO305", "broadcast goes through memory", severity="warning")
-def written_broadcast(subject: Subject) -> Iterator[Finding]:
+def written_broadcast(subject: LintContext) -> Iterator[Finding]:
     """A kernel writes an array that is made of little: a broadcast, or numbers counted up (kernel_bytes and more).
 
     Why: whoever reads it could make each element anew, and read next to nothing. What is handed to a loop, a library
@@ -169,7 +169,7 @@ def written_broadcast(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _written(subject: Subject) -> Iterator[Instruction]:
+def _written(subject: LintContext) -> Iterator[Instruction]:
     """The kernels of a scheduled module that write one array of kernel_bytes or more, copies apart."""
     for kernel in subject.analyses.kernels if subject.module.is_scheduled else ():
         is_array = kernel.opcode != "copy" and isinstance(kernel.shape, ArrayShape)
@@ -177,7 +177,7 @@ def _written(subject: Subject) -> Iterator[Instruction]:
             yield kernel
 
 
-def _only_user(subject: Subject, kernel: Instruction) -> Instruction | None:
+def _only_user(subject: LintContext, kernel: Instruction) -> Instruction | None:
     users = subject.users[kernel]
     return users[0] if len(users) == 1 and not kernel.is_root else None
 

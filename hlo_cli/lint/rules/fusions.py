@@ -13,7 +13,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, subshape
 from hlo_cli.lint.adapt import findings_of
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
@@ -24,7 +24,7 @@ _ANY_ALIAS: Final = "xla_skip_custom_call_alias_shape_check"
 
 
 @rule("HLO030", "fusion that is none")
-def fusion_rules(subject: Subject) -> Iterator[Finding]:
+def fusion_rules(subject: LintContext) -> Iterator[Finding]:
     """A fusion does not fit its body, shares it with others, or holds what no kernel computes.
 
     Why: a fused computation is the body of one kernel: its parameters are the fusion's operands, its root the result,
@@ -46,7 +46,7 @@ def fusion_rules(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO031", "odd fusion", severity="warning", is_default=False)
-def odd_fusion(subject: Subject) -> Iterator[Finding]:
+def odd_fusion(subject: LintContext) -> Iterator[Finding]:
     """A fusion is allowed, but not as compilers make them.
 
     Why: a kind that does not fit what is inside, operands that the body does not take or results that are handed on
@@ -65,7 +65,7 @@ def odd_fusion(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO032", "aliases what it cannot")
-def wrong_alias(subject: Subject) -> Iterator[Finding]:
+def wrong_alias(subject: LintContext) -> Iterator[Finding]:
     """A custom call says that it writes into an operand, or a part of one, that is not there or not alike.
 
     Why: the result lies in the operand's buffer, so both must be there and of one shape; where layouts are settled, of
@@ -96,7 +96,7 @@ def wrong_alias(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO033", "layout constraints do not fit")
-def layout_constraints(subject: Subject) -> Iterator[Finding]:
+def layout_constraints(subject: LintContext) -> Iterator[Finding]:
     """A custom call whose layouts are constrained has another number of constraints than operands, or other shapes.
 
     Why: the layouts that a library expects are given operand by operand.
@@ -127,7 +127,7 @@ def layout_constraints(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO034", "random seed of another shape")
-def rng_seed(subject: Subject) -> Iterator[Finding]:
+def rng_seed(subject: LintContext) -> Iterator[Finding]:
     """A custom call of GetRngSeed takes operands, or gives something else than a scalar of u64.
 
     Why: the runtime hands out one seed of 64 bits.
@@ -148,7 +148,7 @@ def rng_seed(subject: Subject) -> Iterator[Finding]:
                 yield Finding(message, call)
 
 
-def _alias_problem(subject: Subject, call: Instruction, alias: OutputOperandAlias) -> str | None:
+def _alias_problem(subject: LintContext, call: Instruction, alias: OutputOperandAlias) -> str | None:
     output = subshape(call.shape, alias.output_index)
     if output is None:
         return f"{call.shape} has no such element"
@@ -175,7 +175,7 @@ def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | Non
     return _other_layout(operand, subshape(fusion.shape, alias.output_index))
 
 
-def _asynchronous_layouts(subject: Subject) -> Iterator[Finding]:
+def _asynchronous_layouts(subject: LintContext) -> Iterator[Finding]:
     """Where only layouts differ of what a start or an update aliases; the rest is a rule of asynchronous operations."""
     for pair in subject.async_pairs.pairs if next(subject.saying(_ALIASING), None) is not None else ():
         for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():

@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
 from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, shape_span
@@ -27,7 +27,7 @@ _ROUNDED: Final = taking("result_accuracy")
 
 
 @rule("HLO013", "layout does not fit the shape", needs="instructions")
-def impossible_layout(subject: Subject) -> Iterator[Finding]:
+def impossible_layout(subject: LintContext) -> Iterator[Finding]:
     """A layout is no order of the dimensions, or no buffer could hold the array.
 
     Why: minor_to_major lists every dimension once, so that each element has one place. On CPUs and GPUs only types of
@@ -47,7 +47,7 @@ def impossible_layout(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO014", "dynamic without a bound")
-def unbounded(subject: Subject) -> Iterator[Finding]:
+def unbounded(subject: LintContext) -> Iterator[Finding]:
     """The size of a dimension is `?`: known to nobody before the program runs.
 
     Why: without a bound no memory can be set aside. Programs with such sizes are refined before they are compiled.
@@ -65,7 +65,7 @@ def unbounded(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO015", "dimensions of a broadcast are not in order", is_default=False)
-def broadcast_order(subject: Subject) -> Iterator[Finding]:
+def broadcast_order(subject: LintContext) -> Iterator[Finding]:
     """The dimensions of a broadcast do not rise, so it transposes too.
 
     Why: some backends take only broadcasts that keep the order; others do not mind, so this rule is off.
@@ -85,7 +85,7 @@ def broadcast_order(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO016", "accuracy of what has none")
-def result_accuracy(subject: Subject) -> Iterator[Finding]:
+def result_accuracy(subject: LintContext) -> Iterator[Finding]:
     """An opcode that is exact, or takes no accuracy, says how accurate its result is to be.
 
     Why: result_accuracy chooses between implementations of elementary functions; other opcodes have one.
@@ -104,7 +104,7 @@ def result_accuracy(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO090", "changes the layout, but cannot", severity="warning", is_default=False)
-def changed_layout(subject: Subject) -> Iterator[Finding]:
+def changed_layout(subject: LintContext) -> Iterator[Finding]:
     """An operation that keeps the places of elements has another layout than an operand of the same rank.
 
     Why: once layouts are assigned, only copies, transposes, bitcasts and a few others may change them; anything else
@@ -136,7 +136,7 @@ def changed_layout(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO091", "moves between memories, but cannot", severity="warning", is_default=False)
-def changed_space(subject: Subject) -> Iterator[Finding]:
+def changed_space(subject: LintContext) -> Iterator[Finding]:
     """A slice or an update goes from one memory to another.
 
     Why: from fast memory a slice or an update stays there, and none reaches into the memory of the host. Only some
@@ -163,7 +163,7 @@ def changed_space(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO092", "reshape that moves bytes", severity="warning", is_default=False)
-def moving_reshape(subject: Subject) -> Iterator[Finding]:
+def moving_reshape(subject: LintContext) -> Iterator[Finding]:
     """A reshape changes the order of elements in memory.
 
     Why: behind layout assignment a reshape is expected to be free; one that moves bytes costs a pass over memory. Only
@@ -184,7 +184,7 @@ def moving_reshape(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO093", "value in host memory", severity="warning", is_default=False)
-def host_memory(subject: Subject) -> Iterator[Finding]:
+def host_memory(subject: LintContext) -> Iterator[Finding]:
     """A value lies in the memory of the host, S(5).
 
     Why: a program that keeps nothing there needs no transfers; programs that offload do so on purpose, so this rule is

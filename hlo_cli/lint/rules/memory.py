@@ -9,11 +9,11 @@ from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import fits_of
-from hlo_cli.analysis.memory.memory_model import Memory, Space
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
@@ -28,7 +28,7 @@ _BY_TEXT: Final = "computed from the text"
 
 
 @rule("HLO201", "does not fit into memory")
-def over_limit(subject: Subject) -> Iterator[Finding]:
+def over_limit(subject: LintContext) -> Iterator[Finding]:
     """The module takes more of a memory than there is (peak_limit, or chip).
 
     Why: it will not load, or ends with an error of memory that ran out. What it takes are its arguments, results,
@@ -67,7 +67,7 @@ def over_limit(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO202", "value too large", severity="warning")
-def large_value(subject: Subject) -> Iterator[Finding]:
+def large_value(subject: LintContext) -> Iterator[Finding]:
     """One temporary value takes value_bytes or more.
 
     Why: a single value of gigabytes is often made by mistake: by a broadcast, a product of all with all, a one-hot
@@ -94,7 +94,7 @@ def large_value(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO204", "copy makes the same array again", severity="warning")
-def keeping_copy(subject: Subject) -> Iterator[Finding]:
+def keeping_copy(subject: LintContext) -> Iterator[Finding]:
     """A copy makes the same array again, in the same layout and memory (copy_bytes and more).
 
     Why: the compiler puts it in where something writes in place while the old value is still read, or where an
@@ -122,7 +122,7 @@ def keeping_copy(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO205", "large constant", severity="warning", needs="instructions")
-def large_constant(subject: Subject) -> Iterator[Finding]:
+def large_constant(subject: LintContext) -> Iterator[Finding]:
     """A constant takes constant_bytes or more.
 
     Why: it is part of the compiled program: that becomes large, slow to compile and to load, and every device holds
@@ -145,7 +145,7 @@ def large_constant(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO206", "argument that nobody reads", severity="warning")
-def unread_argument(subject: Subject) -> Iterator[Finding]:
+def unread_argument(subject: LintContext) -> Iterator[Finding]:
     """No instruction reads an argument, but it takes memory all the time (argument_bytes and more).
 
     Why: who calls the module must put it there, and the compiler may not use its place.
@@ -167,15 +167,15 @@ def unread_argument(subject: Subject) -> Iterator[Finding]:
             yield Finding(f"nothing reads {parameter.name}, {size(taken)}", parameter)
 
 
-def _as_assigned(module: Module, assignment: BufferAssignment) -> Memory:
+def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
     from hlo_cli.analysis.memory.compiler_memory import (
-        memory_as_assigned,  # loads much, which pages and lists do without
+        memory_from_assignment,  # loads much, which pages and lists do without
     )
 
-    return memory_as_assigned(module, assignment)
+    return memory_from_assignment(module, assignment)
 
 
-def _hint(subject: Subject, space: Space) -> str | None:
+def _hint(subject: LintContext, space: SpaceUsage) -> str | None:
     """What lowers the peak, or what it consists of."""
     orders = orders_of(subject.module, data_values(subject.module))
     for suggestion in suggestions(space, orders, most=1):

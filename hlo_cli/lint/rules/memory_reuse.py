@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
-from hlo_cli.analysis.dataflow.uses import maker_of, uses_of
+from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
-from hlo_cli.analysis.memory.memory_model import LiveValue, Memory
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import HOST, Transfer
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.context import Subject
-from hlo_cli.lint.dataflow import is_from
+from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.dataflow import derives_from
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
-from hlo_cli.lint.loop_invariants import carried_number, handed_round
+from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 
@@ -30,7 +30,7 @@ _FAST: Final = (1, 3)
 
 
 @rule("HLO203", "argument could be donated", severity="warning")
-def missed_donation(subject: Subject) -> Iterator[Finding]:
+def missed_donation(subject: LintContext) -> Iterator[Finding]:
     """A result is computed from an argument that nothing reads later, but is written elsewhere.
 
     Why: it could take the place of the argument, whose shape and layout it has, as new weights can that of the old. As
@@ -56,7 +56,7 @@ def missed_donation(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO207", "value spilled and fetched back", severity="note", is_default=False)
-def spilled(subject: Subject) -> Iterator[Finding]:
+def spilled(subject: LintContext) -> Iterator[Finding]:
     """A value is moved out of the fast memory to make room, and back into it later (prefetch_bytes and more).
 
     Why: it crosses the way to main memory twice. The compiler does so where more is alive than fits, as with what a
@@ -86,7 +86,7 @@ def spilled(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO208", "value fetched several times", severity="note")
-def fetched_again(subject: Subject) -> Iterator[Finding]:
+def fetched_again(subject: LintContext) -> Iterator[Finding]:
     """The same value is fetched into the fast memory more than once (prefetch_bytes and more in all).
 
     Why: each time crosses the main memory. The compiler does so where the value would lie there too long in between.
@@ -113,7 +113,7 @@ def fetched_again(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO209", "read from main memory in every round", severity="note", is_default=False)
-def never_fetched(subject: Subject) -> Iterator[Finding]:
+def never_fetched(subject: LintContext) -> Iterator[Finding]:
     """A loop reads an array that never changes from the main memory each time (prefetch_bytes in all rounds).
 
     Why: it is small enough to stay in the fast memory, an eighth of that or less, and would be read once. Whether there
@@ -133,10 +133,10 @@ def never_fetched(subject: Subject) -> Iterator[Finding]:
         rounds = subject.analyses.times.get(body) if body is not None else None
         if body is None or rounds is None or rounds < 2:
             continue
-        handed = handed_round(body)
+        handed = passes_through(body)
         for element in body.instructions:
             shape = element.shape
-            if carried_number(element) not in handed or not isinstance(shape, ArrayShape) or shape.memory_space:
+            if carry_index(element) not in handed or not isinstance(shape, ArrayShape) or shape.memory_space:
                 continue
             if shape.padded_bytes <= _VMEM_SHARE:
                 read = _read_bytes(element, uses_of(element, subject.users))
@@ -150,7 +150,7 @@ def never_fetched(subject: Subject) -> Iterator[Finding]:
 _VMEM_SHARE: Final = 16 * 1024**2
 
 
-def _kept(subject: Subject) -> bool:
+def _kept(subject: LintContext) -> bool:
     """Whether an argument that is large enough is not given away, which is quicker to see than what fills memory."""
     module = subject.module
     given = {alias.parameter_number for alias in module.input_output_alias}
@@ -159,7 +159,7 @@ def _kept(subject: Subject) -> bool:
     return any(each.shape.padded_bytes >= subject.settings.donation_bytes for each in parameters)
 
 
-def _donations(subject: Subject, memory: Memory) -> Iterator[tuple[int, Finding]]:
+def _donations(subject: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[int, Finding]]:
     """The arguments that could be given away, with their bytes."""
     written = _results(memory)
     for allocation in memory.allocations:
@@ -186,13 +186,13 @@ def _donations(subject: Subject, memory: Memory) -> Iterator[tuple[int, Finding]
             )
 
 
-def _taken(memory: Memory) -> int:
+def _taken(memory: MemoryAnalysis) -> int:
     """What the module takes of the main memory."""
     main = memory.space(0)
     return (arena_bytes(memory, main) or main.peak_bytes) if main is not None else 0
 
 
-def _results(memory: Memory) -> list[LiveValue]:
+def _results(memory: MemoryAnalysis) -> list[LiveValue]:
     """The arrays that results are written to and that are no argument's, as what first lies there."""
     found: list[LiveValue] = []
     for allocation in memory.allocations:
@@ -204,7 +204,7 @@ def _results(memory: Memory) -> list[LiveValue]:
     return found
 
 
-def _last_use(subject: Subject, memory: Memory, given: Instruction) -> int:
+def _last_use(subject: LintContext, memory: MemoryAnalysis, given: Instruction) -> int:
     """The step of the last use; the end of all where the value goes on under other names, -1 if nothing uses it."""
     uses = uses_of(given, subject.users)
     if any(use.opcode in _CARRYING for use in uses):
@@ -220,9 +220,9 @@ def _updates(result: LiveValue, argument: Instruction) -> bool:
 
 def _behind_copies(instruction: Instruction) -> Instruction:
     """What made a value, wherever it has been moved since."""
-    made = maker_of(instruction)
+    made = producer_of(instruction)
     while (moved := _moved(made)) is not None:
-        made = maker_of(moved)
+        made = producer_of(moved)
     return made
 
 
@@ -240,7 +240,7 @@ def _moved(made: Instruction) -> Instruction | None:
     return None
 
 
-def _is_worth(subject: Subject, transfer: Transfer) -> bool:
+def _is_worth(subject: LintContext, transfer: Transfer) -> bool:
     times = subject.analyses.times.get(transfer.instruction.computation) or 1
     return transfer.from_space != HOST and transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
 
@@ -248,5 +248,5 @@ def _is_worth(subject: Subject, transfer: Transfer) -> bool:
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:
     """How much of a value its users read, each once."""
     costs = costs_among(user for user in users if user.opcode not in _CARRYING)
-    places = ((user, n) for user in costs for n, operand in enumerate(user.operands) if is_from(operand, element))
+    places = ((user, n) for user in costs for n, operand in enumerate(user.operands) if derives_from(operand, element))
     return sum(round(costs[user].operand_bytes(number)) for user, number in places)

@@ -12,7 +12,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
@@ -24,7 +24,7 @@ _NARROW_BITS: Final = 16
 
 
 @rule("HLO701", "f64 on a TPU", severity="warning")
-def double_on_tpu(subject: Subject) -> Iterator[Finding]:
+def double_on_tpu(subject: LintContext) -> Iterator[Finding]:
     """A module for a TPU, or meant for one (chip), computes in f64 or c128. Told once, of the first that does.
 
     Why: TPUs have no such units. Each number is taken apart into two of f32, each operation into dozens, and the range
@@ -46,7 +46,7 @@ def double_on_tpu(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO702", "f64 without an argument of f64", severity="warning")
-def promoted(subject: Subject) -> Iterator[Finding]:
+def promoted(subject: LintContext) -> Iterator[Finding]:
     """A module computes in f64 or c128 though none of its arguments is. Told once, of the first that does.
 
     Why: that is seldom meant: a constant of Python or numpy met an array of f32 and made it twice as wide. It takes
@@ -67,7 +67,7 @@ def promoted(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO703", "sums in a narrow type", severity="warning")
-def narrow_sum(subject: Subject) -> Iterator[Finding]:
+def narrow_sum(subject: LintContext) -> Iterator[Finding]:
     """A reduction adds many elements in 16 bits or fewer (summed_elements).
 
     Why: bf16 keeps 8 bits of precision: once the sum is 256 times as large as a summand, adding that changes nothing.
@@ -92,7 +92,7 @@ def narrow_sum(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO704", "product overflows its type", severity="warning")
-def narrow_product(subject: Subject) -> Iterator[Finding]:
+def narrow_product(subject: LintContext) -> Iterator[Finding]:
     """A product of matrices of narrow integers gives integers as narrow.
 
     Why: a product of two s8 takes 15 bits, and the sum of many more; what does not fit is cut off without a word.
@@ -119,7 +119,7 @@ def narrow_product(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO705", "product of f32 at default precision", severity="note", is_default=False)
-def default_precision(subject: Subject) -> Iterator[Finding]:
+def default_precision(subject: LintContext) -> Iterator[Finding]:
     """A product of f32 matrices in a module for a TPU (compiled, or chip) does not say how precise it must be.
 
     Why: TPUs multiply in bf16, and add in f32. By default both operands are rounded to bf16 first, to 8 bits. Mostly
@@ -144,7 +144,7 @@ def default_precision(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO706", "precision that the operands do not have", severity="note")
-def useless_precision(subject: Subject) -> Iterator[Finding]:
+def useless_precision(subject: LintContext) -> Iterator[Finding]:
     """A product of matrices of 16 bits or fewer asks for more than the default precision.
 
     Why: that tells into how many parts of bf16 an operand of f32 is taken apart. An operand of bf16 is one part: asking
@@ -171,7 +171,7 @@ def useless_precision(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO707", "loses precision halfway", severity="note", is_default=False)
-def rounded_between(subject: Subject) -> Iterator[Finding]:
+def rounded_between(subject: LintContext) -> Iterator[Finding]:
     """A value is converted to a narrower type and back to the wider, with nothing computed in between (kernel_bytes).
 
     Why: the low bits are lost, but memory is saved only if the narrow value is what is kept. Programs in bf16 do so all
@@ -196,7 +196,7 @@ _INTEGERS: Final = frozenset(("signed", "unsigned"))
 _SCALAR_BYTES: Final = 16
 
 
-def _doubles(subject: Subject) -> Iterator[Instruction]:
+def _doubles(subject: LintContext) -> Iterator[Instruction]:
     """What gives f64 or c128, in the order of the text, constants apart."""
     if subject.module.source.text and not any(kind in subject.module.source.text for kind in _DOUBLE):
         return

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_overlap import Flight
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.schedule.transfers import HOST
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.concurrency import kernels_beside
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.concurrency import independent_kernels
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
@@ -21,7 +21,7 @@ _AHEAD: Final = "cross_program_prefetch_index"
 
 
 @rule("HLO401", "asynchronous operation overlaps nothing", severity="warning")
-def exposed(subject: Subject) -> Iterator[Finding]:
+def exposed(subject: LintContext) -> Iterator[Finding]:
     """No kernel runs between a start and its done, though other instructions may stand there.
 
     From transfer_bytes on, and within a device, which is quicker, from prefetch_bytes on.
@@ -49,7 +49,7 @@ def exposed(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO402", "done stands next to its start", severity="warning")
-def adjacent(subject: Subject) -> Iterator[Finding]:
+def adjacent(subject: LintContext) -> Iterator[Finding]:
     """An asynchronous operation is waited for by the very next instruction.
 
     From transfer_bytes on, and within a device, which is quicker, from prefetch_bytes on.
@@ -77,7 +77,7 @@ def adjacent(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO403", "collective is not asynchronous", severity="note")
-def blocking(subject: Subject) -> Iterator[Finding]:
+def blocking(subject: LintContext) -> Iterator[Finding]:
     """A collective operation of a program for TPU or GPU has no start and done, though there are kernels beside it.
 
     Why: nothing else runs on the device until it is through. The hint counts the kernels that neither need its result
@@ -96,7 +96,7 @@ def blocking(subject: Subject) -> Iterator[Finding]:
         return
     collectives = subject.analyses.overlap.blocking
     large = {each: moved for each, moved in collectives.items() if moved >= subject.settings.transfer_bytes}
-    beside = kernels_beside([(each, each) for each in large])
+    beside = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if work := beside[collective, collective]:
             yield Finding(
@@ -106,17 +106,17 @@ def blocking(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _exposed(subject: Subject) -> Iterator[tuple[Flight, int]]:
+def _exposed(subject: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
     """Pairs that overlap nothing and move enough in all their times, and how many kernels could run meanwhile."""
     flights = subject.analyses.overlap.flights if subject.module.is_scheduled else ()
     large = (flight for flight in flights if flight.is_exposed and flight.total_bytes >= _least(subject, flight.pair))
     exposed = [flight for flight in large if flight.pair.start.attribute(_AHEAD) is None]
     ends = [(flight.pair.start, flight.pair.dones[0]) for flight in exposed]
-    beside = kernels_beside(ends)
+    beside = independent_kernels(ends)
     yield from ((flight, beside[pair]) for flight, pair in zip(exposed, ends, strict=True))
 
 
-def _least(subject: Subject, pair: AsyncPair) -> int:
+def _least(subject: LintContext, pair: AsyncPair) -> int:
     """From how many bytes on a transfer is worth a word: within a device, which is quicker, from more on."""
     settings = subject.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
@@ -124,7 +124,7 @@ def _least(subject: Subject, pair: AsyncPair) -> int:
     return max(settings.transfer_bytes, settings.prefetch_bytes) if is_near else settings.transfer_bytes
 
 
-def _bytes(flight: Flight) -> str:
+def _bytes(flight: AsyncInterval) -> str:
     times = f" in {flight.times:,} rounds" if flight.times not in (1, None) else ""
     return f"{size(flight.total_bytes)}{times}"
 

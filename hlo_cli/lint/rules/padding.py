@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
-from hlo_cli.lint.settings import Settings
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
-def mostly_padding(subject: Subject) -> Iterator[Finding]:
+def mostly_padding(subject: LintContext) -> Iterator[Finding]:
     """More than half of a buffer is padding, and enough of it to matter (padding_fraction, padding_bytes).
 
     Why: tiles are filled up to whole ones, most of all along the two most minor dimensions. The padding takes memory,
@@ -49,7 +49,7 @@ def mostly_padding(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO102", "copy changes only the layout", severity="warning", needs="text")
-def layout_copy(subject: Subject) -> Iterator[Finding]:
+def layout_copy(subject: LintContext) -> Iterator[Finding]:
     """A copy writes the same values in another order of dimensions or other tiles (copy_bytes and more).
 
     Why: it computes nothing and costs a pass over memory, usually because the producer and the consumer want
@@ -101,7 +101,7 @@ def _tiles(shape: ArrayShape) -> str:
     return "".join(map(str, shape.layout.tiles)) or "none"
 
 
-def _is_wasting(shape: ArrayShape, settings: Settings) -> bool:
+def _is_wasting(shape: ArrayShape, settings: LintSettings) -> bool:
     taken = shape.padded_bytes
     padding = taken - shape.logical_bytes
     return padding >= settings.padding_bytes and padding > settings.padding_fraction * taken

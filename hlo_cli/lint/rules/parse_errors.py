@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.operations import OPAQUE, is_known
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 
 
 @rule("HLO001", "cannot be read", needs="text")
-def unreadable(subject: Subject) -> Iterator[Finding]:
+def unreadable(subject: LintContext) -> Iterator[Finding]:
     """A part of the text is not HLO, or names something that is not there.
 
     Why: what cannot be read cannot be checked; rules that need the whole module say nothing until it is mended.
@@ -28,7 +28,7 @@ def unreadable(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text", reads_again=True)
-def rejected(subject: Subject) -> Iterator[Finding]:
+def rejected(subject: LintContext) -> Iterator[Finding]:
     """XLA's own parser would not take the text, though it can be read here.
 
     Why: a text that is edited by hand is often read back by XLA. Dumps of older versions and of forks hold attributes
@@ -46,7 +46,7 @@ def rejected(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO003", "too much left out to judge", severity="warning", needs="text")
-def left_out(subject: Subject) -> Iterator[Finding]:
+def left_out(subject: LintContext) -> Iterator[Finding]:
     """The text leaves out operands, attributes or the names of computations.
 
     Why: rules that ask whether a module is well formed cannot tell what is wrong from what is not printed, so they say
@@ -64,7 +64,7 @@ def left_out(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO004", "opcode that is not known", severity="warning")
-def unknown_opcode(subject: Subject) -> Iterator[Finding]:
+def unknown_opcode(subject: LintContext) -> Iterator[Finding]:
     """An instruction has an opcode of which no rule is known.
 
     Why: nobody can tell here what it takes and gives, so its shape is taken as it is written. It may come from a newer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.fusion.kernel_backends import way_of
+from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
@@ -13,7 +13,7 @@ from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
@@ -27,7 +27,7 @@ _MOSAIC: Final = "tpu_custom_call"
 
 
 @rule("HLO504", "large value on every device", severity="warning", needs="instructions")
-def replicated(subject: Subject) -> Iterator[Finding]:
+def replicated(subject: LintContext) -> Iterator[Finding]:
     """Each of several devices holds all of an argument (replicated_bytes and more).
 
     Why: it takes as much memory on every device as on one. Weights are often better spread and gathered layer by layer.
@@ -55,7 +55,7 @@ def replicated(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO601", "calls back into Python", severity="note", needs="instructions")
-def python_callback(subject: Subject) -> Iterator[Finding]:
+def python_callback(subject: LintContext) -> Iterator[Finding]:
     """A custom call runs a function of the Python process that compiled the module.
 
     Why: the device waits for Python each time, and the module cannot be saved, or run by another process.
@@ -68,12 +68,12 @@ def python_callback(subject: Subject) -> Iterator[Finding]:
     Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
     """
     for call in subject.of("custom-call"):
-        if way_of(call, "cpu").by == "Python":
+        if backend_of(call, "cpu").by == "Python":
             yield Finding(f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target"))
 
 
 @rule("HLO602", "waits for the host in a loop", severity="warning")
-def host_in_loop(subject: Subject) -> Iterator[Finding]:
+def host_in_loop(subject: LintContext) -> Iterator[Finding]:
     """A loop sends something to the host or receives something from it, or calls back into Python, in every round.
 
     Why: a round cannot end before the host has answered, which takes longer than most rounds do.
@@ -97,7 +97,7 @@ def host_in_loop(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO603", "runs on one kind of device alone", severity="note", needs="instructions")
-def one_platform(subject: Subject) -> Iterator[Finding]:
+def one_platform(subject: LintContext) -> Iterator[Finding]:
     """A module that is not compiled yet calls a library that only CPUs, only GPUs or only TPUs have.
 
     Why: it was made for them, and cannot be compiled for others.
@@ -111,14 +111,14 @@ def one_platform(subject: Subject) -> Iterator[Finding]:
     """
     for call in subject.of("custom-call") if not subject.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
-        kinds = [name for platform, name in _PLATFORMS if way_of(call, platform).how in ("library", "Triton")]
+        kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).how in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
         if len(kinds) == 1:
             yield Finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
 
 
 @rule("HLO604", "custom call by an old interface", severity="note")
-def old_interface(subject: Subject) -> Iterator[Finding]:
+def old_interface(subject: LintContext) -> Iterator[Finding]:
     """A custom call on a CPU or GPU names another interface than API_VERSION_TYPED_FFI.
 
     Why: only the typed one is stable between versions of XLA; the others are to be removed. What names none is left
@@ -157,11 +157,11 @@ def _asks_host(call: Instruction) -> bool:
         case "send" | "recv":
             return call.flag("is_host_transfer")
         case "custom-call":
-            return way_of(call, "cpu").by == "Python"
+            return backend_of(call, "cpu").by == "Python"
     return True
 
 
-def _loop_around(subject: Subject, instruction: Instruction) -> Instruction | None:
+def _loop_around(subject: LintContext, instruction: Instruction) -> Instruction | None:
     """The innermost loop that an instruction runs in."""
     computation = instruction.computation
     seen = {computation}

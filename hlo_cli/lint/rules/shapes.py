@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.analysis.shapes.comparison import precision_difference
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 
 
 @rule("HLO010", "shape or operands do not fit the opcode", needs="instructions")
-def wrong_shape(subject: Subject) -> Iterator[Finding]:
+def wrong_shape(subject: LintContext) -> Iterator[Finding]:
     """An instruction has another shape than its opcode gives, or takes operands or attributes that it cannot take.
 
     Why: XLA computes the shape of a result from operands, attributes and called computations, and rejects a module in
@@ -33,7 +33,7 @@ def wrong_shape(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO011", "result of another precision", needs="instructions")
-def wrong_precision(subject: Subject) -> Iterator[Finding]:
+def wrong_precision(subject: LintContext) -> Iterator[Finding]:
     """A shape is right but for the width of its float type.
 
     Why: XLA rejects it, except where mixed precision is allowed, as it is behind the passes of the TPU compiler that
@@ -52,7 +52,7 @@ def wrong_precision(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO012", "operands of different precisions", needs="instructions")
-def mixed_precision(subject: Subject) -> Iterator[Finding]:
+def mixed_precision(subject: LintContext) -> Iterator[Finding]:
     """An instruction takes floats of different widths.
 
     Why: XLA rejects it before precision is lowered, as it cannot tell in which type to compute; what the TPU compiler

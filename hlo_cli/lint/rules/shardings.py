@@ -11,7 +11,7 @@ from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
@@ -22,7 +22,7 @@ _MARK: Final = "sharding={"
 
 
 @rule("HLO080", "sharding does not fit the shape")
-def wrong_sharding(subject: Subject) -> Iterator[Finding]:
+def wrong_sharding(subject: LintContext) -> Iterator[Finding]:
     """A sharding has another number of parts than the shape has leaves or dimensions, or devices that are not there.
 
     Why: the partitioner cuts each array along its dimensions and hands every part to one device.
@@ -48,7 +48,7 @@ def wrong_sharding(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("HLO081", "loop or branch changes the sharding")
-def inconsistent_sharding(subject: Subject) -> Iterator[Finding]:
+def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
     """A loop, its body and its condition, or a conditional and its branches, are sharded in different ways.
 
     Why: what goes round in a loop lies where it lay before, and whichever branch runs gives the same result.
@@ -81,7 +81,7 @@ def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
             yield from called.parameters[:1]
 
 
-def _problem(subject: Subject, sharding: AnySharding, shape: Shape) -> str | None:
+def _problem(subject: LintContext, sharding: AnySharding, shape: Shape) -> str | None:
     leaves: list[Shape] = [leaf for _, leaf in shape.leaves] or [shape]
     if isinstance(sharding, TupleSharding):
         elements = sharding.elements
@@ -95,7 +95,7 @@ def _problem(subject: Subject, sharding: AnySharding, shape: Shape) -> str | Non
     return next((problem for problem in found if problem is not None), None)
 
 
-def _leaf_problem(subject: Subject, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
+def _leaf_problem(subject: LintContext, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
     if (problem := sharding.problem) is not None:
         return problem
     if isinstance(shape, BufferShape):
@@ -105,7 +105,7 @@ def _leaf_problem(subject: Subject, sharding: Sharding | NamedSharding, shape: S
     return _tiles_problem(subject, sharding, shape)
 
 
-def _named_problem(subject: Subject, sharding: NamedSharding, shape: Shape) -> str | None:
+def _named_problem(subject: LintContext, sharding: NamedSharding, shape: Shape) -> str | None:
     if isinstance(sharding.mesh, MaximalMesh):
         return _outside(subject, (sharding.mesh.device_id,))
     dims = len(sharding.dim_shardings)
@@ -115,7 +115,7 @@ def _named_problem(subject: Subject, sharding: NamedSharding, shape: Shape) -> s
     return None
 
 
-def _tiles_problem(subject: Subject, sharding: Sharding, shape: Shape) -> str | None:
+def _tiles_problem(subject: LintContext, sharding: Sharding, shape: Shape) -> str | None:
     tiles = sharding.tiles
     if tiles is None:
         return _outside(subject, (sharding.device,)) if sharding.device is not None else None
@@ -136,7 +136,7 @@ def _tiles_problem(subject: Subject, sharding: Sharding, shape: Shape) -> str | 
     return _outside(subject, devices)
 
 
-def _outside(subject: Subject, devices: tuple[int, ...]) -> str | None:
+def _outside(subject: LintContext, devices: tuple[int, ...]) -> str | None:
     """Whether a device is beyond those that the module runs on, where it says on how many."""
     count, least, most = subject.num_partitions, min(devices, default=0), max(devices, default=0)
     if least < 0:

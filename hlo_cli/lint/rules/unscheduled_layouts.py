@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.lint.context import Subject
+from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.rules import buffers, computations, entry, fusions, shapes
@@ -23,7 +23,7 @@ _COMPARING: Final = (
 
 
 @rule("HLO094", "layouts do not agree yet", severity="warning", is_default=False)
-def unsettled_layouts(subject: Subject) -> Iterator[Finding]:
+def unsettled_layouts(subject: LintContext) -> Iterator[Finding]:
     """Where data only moves through, layouts or sizes in bytes differ in a module that is not scheduled.
 
     Why: while a module is compiled its layouts are still chosen, and XLA compares them only once they are settled. A
@@ -41,7 +41,7 @@ def unsettled_layouts(subject: Subject) -> Iterator[Finding]:
     if subject.is_layout_sensitive or subject.settings.layout_sensitive == "never":
         return
     settled = replace(subject.settings, layout_sensitive="always")
-    strict = Subject(subject.module, settled, subject.rejections, subject.verdicts)
+    strict = LintContext(subject.module, settled, subject.rejections, subject.verdicts)
     for each in _COMPARING:
         known = set(each.check(subject))
         yield from (finding for finding in each.check(strict) if finding not in known)

@@ -11,7 +11,7 @@ from hlo_cli.render.draw.column_widths import Lane
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import seconds_in_words
+from hlo_cli.report.numbers import format_seconds
 
 FLYING: Final = "━"
 WAITING: Final = "│"
@@ -84,6 +84,6 @@ def _glyphs(stretch: Stretch, axis: Axis, cells: int) -> str:
 
 
 def _header(title: str, axis: Axis, seconds: float) -> str:
-    last = seconds_in_words(seconds) if seconds else f"{axis.steps - 1:,}"
+    last = format_seconds(seconds) if seconds else f"{axis.steps - 1:,}"
     room = axis.columns - len(last) - 1
     return f"0{title:^{room}}{last}" if room >= len(title) + 2 else title

@@ -79,19 +79,19 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             unit = numbers.byte_unit(max(map(abs, everything), default=0))
             divisor = 1024**unit
             decimals = 1 if any(value % divisor for value in values) else 0
-            return Writing(numbers.BYTE_UNITS[unit], _number(lambda n: numbers.scaled(n, divisor, decimals)))
+            return Writing(numbers.BYTE_UNITS[unit], _number(lambda n: numbers.format_scaled(n, divisor, decimals)))
         case "seconds":
             everything = values + [number for number in map(number_of, sums) if number is not None]
             unit = numbers.second_unit(max(map(abs, everything), default=0))
             sign = numbers.SECOND_UNITS[unit]
-            return Writing(sign, _number(lambda n: numbers.scaled(numbers.in_second_unit(n, unit), decimals=1)))
+            return Writing(sign, _number(lambda n: numbers.format_scaled(numbers.in_second_unit(n, unit), decimals=1)))
         case "bytes" | "count" | "step":
             decimals = 1 if any(value % 1 for value in values) else 0
-            return Writing("", _number(lambda n: numbers.scaled(n, decimals=decimals)))
+            return Writing("", _number(lambda n: numbers.format_scaled(n, decimals=decimals)))
         case "percent":
-            return Writing("%", _number(numbers.percent))
+            return Writing("%", _number(numbers.format_percent))
         case "ratio":
-            return Writing("", _number(numbers.ratio))
+            return Writing("", _number(numbers.format_ratio))
         case "address":
             return Writing("", _number(lambda n: f"0x{int(n):x}"))
         case "span" if column.seconds:
@@ -136,7 +136,7 @@ def _time_span(column: Column) -> Callable[[Cell], str]:
         match cell:
             case (int(start), int(end), *_):
                 times = (each * column.seconds / column.steps for each in (start, end + 1))
-                return "–".join(map(numbers.seconds_in_words, times))
+                return "–".join(map(numbers.format_seconds, times))
             case _:
                 return plain_value(cell)
 
@@ -159,9 +159,9 @@ def in_words(column: Column, cell: Cell) -> str:
     """
     number = number_of(cell)
     if number is not None and column.unit == "bytes" and not column.exact:
-        return numbers.bytes_in_words(number)
+        return numbers.format_bytes(number)
     if number is not None and column.unit == "seconds":
-        return numbers.seconds_in_words(number)
+        return numbers.format_seconds(number)
     writing = writing_of(column, (cell,))
     sign = "%" if column.unit == "percent" and number is not None else ""
     return cell_text(cell, writing) + sign

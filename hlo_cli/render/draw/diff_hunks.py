@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.render.style import Style
 from hlo_cli.report.diff import SIGNS, Diff, DiffLine
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 
 _LONGEST_BLOCK: Final = 6
 _OF_A_BLOCK: Final = 3
@@ -62,7 +62,7 @@ def shown_lines(diff: Diff, style: Style) -> list[Shown]:
 
 
 def _words(heading: str, unseen: int) -> list[Shown]:
-    return [Shown(heading, None, counted(unseen, "lines"))] if unseen else []
+    return [Shown(heading, None, format_count(unseen, "lines"))] if unseen else []
 
 
 def _brief(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, int]]:

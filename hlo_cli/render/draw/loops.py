@@ -12,7 +12,7 @@ from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.loop import Loop
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line
 
 MOST_LINES: Final = 4
@@ -36,7 +36,7 @@ def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line
         yield strip.line()
     if left_out:
         strip = Strip(style.room)
-        strip.put(axis.margin, f"{counted(left_out, 'more loops')}", "quiet")
+        strip.put(axis.margin, f"{format_count(left_out, 'more loops')}", "quiet")
         yield strip.line()
 
 

@@ -13,7 +13,7 @@ from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted, singular
+from hlo_cli.report.numbers import format_count, singular
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Role
 
@@ -60,7 +60,7 @@ def footer(table: Table, style: Style) -> tuple[str, ...]:
     """
     shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
     counting = shown < len(table.rows) and (style.top is None or not sums_of(table, shown))
-    seen = f"{shown:,} of {counted(len(table.rows), table.noun)}"
+    seen = f"{shown:,} of {format_count(len(table.rows), table.noun)}"
     return (*((seen, "--top 0 shows all") if counting else ()), *((table.footnote,) if table.footnote else ()))
 
 

@@ -80,7 +80,9 @@ def _labels(top: int) -> tuple[str, list[str]]:
     unit = numbers.axis_unit(top)
     divisor = 1024**unit
     decimals = 1 if unit and top % (ROWS * divisor) else 0
-    return numbers.BYTE_UNITS[unit], [numbers.scaled(top * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)]
+    return numbers.BYTE_UNITS[unit], [
+        numbers.format_scaled(top * row, ROWS * divisor, decimals) for row in range(1, ROWS + 1)
+    ]
 
 
 def _header(track: Track, scale: Scale, unit: str, axis: Axis, style: Style) -> Iterator[Line]:

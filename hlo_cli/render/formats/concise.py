@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Report
@@ -22,4 +22,4 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     for each in (each for part in report.parts if isinstance(part, Findings) for each in part.first(style.top)):
         diagnostic = each.diagnostic
-        yield clean(f"{each.where}: {diagnostic.code} {diagnostic.severity} {diagnostic.message}") + "\n"
+        yield sanitize(f"{each.where}: {diagnostic.code} {diagnostic.severity} {diagnostic.message}") + "\n"

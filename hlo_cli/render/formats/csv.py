@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from hlo_cli.render.machine import columns_of, field_of, rows_of
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
 
@@ -27,7 +27,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     writer = csv.writer(buffer, lineterminator="\n")
     header = [column.name for column in columns_of(table)]
     for record in chain((header,), rows_of(table, style)):
-        writer.writerow([clean(field_of(cell)) for cell in record])
+        writer.writerow([sanitize(field_of(cell)) for cell in record])
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

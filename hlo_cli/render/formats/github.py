@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings, stopped_by
 from hlo_cli.report.report import Report
@@ -50,7 +50,7 @@ def _command(diagnostic: Diagnostic, properties: dict[str, str]) -> str:
 
 def _escaped(text: str, more: str = "") -> str:
     """What ends a command or a property in the text, written by its number; what a terminal obeys, shown."""
-    text = "\n".join(map(clean, text.split("\n")))
+    text = "\n".join(map(sanitize, text.split("\n")))
     for character in f"%\r\n{more}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text

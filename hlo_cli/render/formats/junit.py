@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Check, Findings, ReportedFinding, stopped_by
 from hlo_cli.report.report import Report
@@ -126,4 +126,4 @@ def _words(message: str, hint: str | None) -> str:
 
 def _quoted(text: str, line: str = "") -> str:
     """A text as an attribute, without the characters that XML has no way to write."""
-    return quoteattr(clean(text) + line.replace(line[1:], clean(line[1:])), {'"': "&quot;"})
+    return quoteattr(sanitize(text) + line.replace(line[1:], sanitize(line[1:])), {'"': "&quot;"})

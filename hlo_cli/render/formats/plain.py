@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hlo_cli.render.formats.unified import unified_lines
 from hlo_cli.render.machine import columns_of, field_of, rows_of
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.figure import Figure
@@ -42,17 +42,17 @@ def render(report: Report, style: Style) -> Iterator[str]:
         return
     written = [line for diff in diffs for line in unified_lines(diff.first(style.top or diff.changes))]
     drawn = [line for part in report.parts if isinstance(part, Figure) for line in _drawn(part, style)]
-    answer = [clean(report.answer)] if report.answer else []
+    answer = [sanitize(report.answer)] if report.answer else []
     yield from (line + "\n" for line in written or drawn or answer)
 
 
 def _page(report: Report, style: Style) -> Iterator[str]:
     """The answer, then words and drawings in their order, a blank line between them."""
-    yield clean(report.answer) + "\n"
+    yield sanitize(report.answer) + "\n"
     for part in report.parts:
         match part:
             case Passage():
-                yield from ("\n" + clean(plain_text(line_of(text))) + "\n" for text in part.paragraphs)
+                yield from ("\n" + sanitize(plain_text(line_of(text))) + "\n" for text in part.paragraphs)
             case Figure():
                 yield from ("\n", *(line + "\n" for line in _drawn(part, style)))
 
@@ -65,4 +65,4 @@ def _records(table: Table, style: Style, *, named: bool) -> Iterator[str]:
     first = (table.name,) if named else ()
     yield "#" + "\t".join((*first, *(column.name for column in columns_of(table)))) + "\n"
     for row in rows_of(table, style):
-        yield "\t".join((*first, *(clean(field_of(cell, "-")) for cell in row))) + "\n"
+        yield "\t".join((*first, *(sanitize(field_of(cell, "-")) for cell in row))) + "\n"

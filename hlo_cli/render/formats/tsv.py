@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from hlo_cli.render.machine import columns_of, field_of, rows_of
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
 
@@ -23,4 +23,4 @@ def render(report: Report, style: Style) -> Iterator[str]:
     table = report.main_table
     header = [column.name for column in columns_of(table)]
     for record in chain((header,), rows_of(table, style)):
-        yield "\t".join(clean(field_of(cell)) for cell in record) + "\n"
+        yield "\t".join(sanitize(field_of(cell)) for cell in record) + "\n"

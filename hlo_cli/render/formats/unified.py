@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.report.diff import Diff, DiffLine, Hunk
 
 
@@ -24,17 +24,17 @@ def unified_lines(diff: Diff) -> Iterator[str]:
     +c
     """
     if diff.hunks:
-        yield f"--- {clean(diff.old_name)}"
-        yield f"+++ {clean(diff.new_name)}"
+        yield f"--- {sanitize(diff.old_name)}"
+        yield f"+++ {sanitize(diff.new_name)}"
     line = new_line = 1
     for hunk in diff.hunks:
         line, new_line = line + hunk.folded, new_line + hunk.folded
         lines, new_lines = _count(hunk, "+>"), _count(hunk, "-<")
         places = f"@@ -{_range(line, lines)} +{_range(new_line, new_lines)} @@"
-        yield f"{places} {clean(hunk.heading)}" if hunk.heading else places
+        yield f"{places} {sanitize(hunk.heading)}" if hunk.heading else places
         for is_context, group in groupby(hunk.lines, lambda each: each.sign == " "):
             together = tuple(group)
-            yield from (" " + clean(each.text) for each in together) if is_context else _replaced(together)
+            yield from (" " + sanitize(each.text) for each in together) if is_context else _replaced(together)
         line, new_line = line + lines, new_line + new_lines
 
 
@@ -50,5 +50,5 @@ def _range(first: int, lines: int) -> str:
 def _replaced(lines: Iterable[DiffLine]) -> Iterator[str]:
     """What was there, then what is there now."""
     together = tuple(lines)
-    yield from ("-" + clean(line.old) for line in together if line.old is not None and line.sign not in "+>")
-    yield from ("+" + clean(line.new) for line in together if line.new is not None and line.sign not in "-<")
+    yield from ("-" + sanitize(line.old) for line in together if line.old is not None and line.sign not in "+>")
+    yield from ("+" + sanitize(line.new) for line in together if line.new is not None and line.sign not in "-<")

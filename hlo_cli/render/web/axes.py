@@ -15,10 +15,10 @@ from hlo_cli.report.numbers import (
     BYTE_UNITS,
     SECOND_UNITS,
     axis_unit,
-    counted,
+    format_count,
+    format_scaled,
+    format_seconds,
     in_second_unit,
-    scaled,
-    seconds_in_words,
 )
 from hlo_cli.report.timeline import Mark
 
@@ -43,7 +43,7 @@ def byte_axis(frame: Frame) -> Iterator[str]:
     ticks = range(0, frame.scale * part // 1024**unit + 1, interval)
     for tenths in ticks:
         y = frame.y(tenths * 1024**unit / part)
-        words = scaled(tenths, part, 1 if interval % part else 0)
+        words = format_scaled(tenths, part, 1 if interval % part else 0)
         sign = f" {BYTE_UNITS[unit]}" if tenths == ticks[-1] else ""
         yield f'<path class="grid" d="M{LEFT} {short(y)}h{WIDTH}"/>'
         yield f'<text class="quiet end" x="{LEFT - 8}" y="{short(y + 4)}">{words}{sign}</text>'
@@ -52,7 +52,7 @@ def byte_axis(frame: Frame) -> Iterator[str]:
 def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     """Ticks at round steps, and how many there are at the end."""
     axis = Axis(0, frame.columns, steps)
-    last = f"{counted(steps, 'steps')}"
+    last = f"{format_count(steps, 'steps')}"
     for step in range(0, steps, tick_interval(steps, WIDTH, BETWEEN_STEPS)):
         x = frame.x(axis.cell(step))
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
@@ -67,14 +67,14 @@ def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
     >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
     ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
     """
-    unit = SECOND_UNITS.index(seconds_in_words(seconds).rpartition(" ")[2])
+    unit = SECOND_UNITS.index(format_seconds(seconds).rpartition(" ")[2])
     whole = in_second_unit(seconds, unit)
-    last = seconds_in_words(seconds)
+    last = format_seconds(seconds)
     parts = 1 if whole >= 10 else 10
     interval = tick_interval(max(int(whole * parts), 1), WIDTH, BETWEEN_STEPS)
     for tick in range(0, int(whole * parts) + 1, interval):
         x = LEFT + WIDTH * tick / (whole * parts)
-        words = scaled(tick, parts, 0 if parts == 1 or interval % 10 == 0 else 1)
+        words = format_scaled(tick, parts, 0 if parts == 1 or interval % 10 == 0 else 1)
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
         if x <= LEFT + WIDTH - GLYPH * (len(last) + len(words)):
             yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{words}</text>'

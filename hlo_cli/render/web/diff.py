@@ -11,7 +11,7 @@ from hlo_cli.render.draw.prose import BETWEEN
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.markup import safe
 from hlo_cli.report.diff import Diff, DiffLine, Piece
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 
 MOST_LINES: Final = 10_000
 
@@ -54,7 +54,7 @@ def diff_css(key: str) -> str:
 
 def _left_out(count: int) -> Iterator[str]:
     if count:
-        yield f'<tr class="quiet"><td colspan="3"></td><td>… {counted(count, "lines")}</td></tr>'
+        yield f'<tr class="quiet"><td colspan="3"></td><td>… {format_count(count, "lines")}</td></tr>'
 
 
 def _row(line: DiffLine) -> str:

@@ -12,7 +12,7 @@ from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, step_axis, time_axis
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 
 ROW: Final = 18
@@ -56,7 +56,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     bottom += height + LEGEND
     elements += _legend(bottom)
     if shown < len(table.rows):
-        words = f"{shown:,} of {counted(len(table.rows), table.noun)}"
+        words = f"{shown:,} of {format_count(len(table.rows), table.noun)}"
         elements.append(f'<text class="quiet" x="{LEFT}" y="{short(bottom)}">{safe(words)}</text>')
     return elements, bottom + ROW
 

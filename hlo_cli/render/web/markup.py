@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.report.text import Run
 
 
@@ -15,7 +15,7 @@ def safe(text: str) -> str:
     >>> print(safe("<script>\x1b'\""))
     &lt;script&gt;\x1b&#x27;&quot;
     """
-    return escape(clean(text))
+    return escape(sanitize(text))
 
 
 def safe_lines(lines: Sequence[str]) -> str:

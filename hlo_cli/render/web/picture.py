@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hlo_cli.render.truncate import shorten_name, shorten_text
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.stack import Layer, Stack
-from hlo_cli.report.numbers import bytes_in_words, percent
+from hlo_cli.report.numbers import format_bytes, format_percent
 from hlo_cli.report.timeline import Band
 
 LEFT: Final = 70
@@ -93,12 +93,12 @@ def band_words(band: Band, peak: int) -> list[str]:
     >>> band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), 3676160)
     ['copy.10', '646 KiB, 18% of the peak', 'steps 15–17, temp', 'model.py:3']
     """
-    size = bytes_in_words(band.bytes)
+    size = format_bytes(band.bytes)
     share = band.bytes / peak if peak else 0
     steps = f"steps {band.start:,}–{band.end:,}" if band.end > band.start else f"step {band.start:,}"
     words = (
         band.label, band.shape,
-        f"{size}, {'all' if share == 1 else percent(share) + '%'} of the peak",
+        f"{size}, {'all' if share == 1 else format_percent(share) + '%'} of the peak",
         f"{steps}, {band.kind}" if band.kind else steps,
         band.op_name, band.source,
     )  # fmt: skip
@@ -131,13 +131,13 @@ def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
         return
     y = frame.y(limit)
     yield f'<path class="limit" d="M{LEFT} {short(y)}h{WIDTH}"/>'
-    words = f"limit {bytes_in_words(limit)}"
+    words = f"limit {format_bytes(limit)}"
     beside = short(y + 13 if y < frame.top + 12 else y - 4)
     yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{beside}">{words}</text>'
 
 
 def _size(value: int, at: float) -> str:
-    return f'<text class="end" x="{PAGE_WIDTH - 14}" y="{short(at)}">{bytes_in_words(value)}</text>'
+    return f'<text class="end" x="{PAGE_WIDTH - 14}" y="{short(at)}">{format_bytes(value)}</text>'
 
 
 def _edge(totals: Sequence[int], frame: Frame) -> str:

@@ -13,7 +13,7 @@ from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import counted
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.report.tree import Tree, walk
 
@@ -62,7 +62,9 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
     for at, (_, _, role) in enumerate(sums, start=shown):
         yield _row([lane[at] for lane in lanes], "" if role == "plain" else role)
     yield "</tfoot></table></div>"
-    footer = f"{shown:,} of {counted(len(table.rows), table.noun)}; --top 0 has all" if shown < len(table.rows) else ""
+    footer = (
+        f"{shown:,} of {format_count(len(table.rows), table.noun)}; --top 0 has all" if shown < len(table.rows) else ""
+    )
     for words in (footer, table.footnote):
         yield from [f'<p class="quiet">{safe(words)}</p>'] if words else []
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.render.sanitize import clean
+from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH, Frame, areas, legend, limit_line
 from hlo_cli.render.web.stack import Stack, stack_of
-from hlo_cli.report.numbers import bytes_in_words
+from hlo_cli.report.numbers import format_bytes
 from hlo_cli.report.timeline import Mark, Timeline, Track
 
 HEADING: Final = 20
@@ -66,11 +66,11 @@ def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> st
     y = frame.top - (1 + len(track.marks)) * MARK_LINE - 4
     words = "nothing in use"
     if (step := stack.scale.step) is not None:
-        words = f"peak {bytes_in_words(stack.scale.peak)} at step {step:,}"
+        words = f"peak {format_bytes(stack.scale.peak)} at step {step:,}"
         if step < len(timeline.instructions):
             words += f", {shorten_name(timeline.instructions[step], LONGEST_NAME)}"
     if track.limit_bytes is not None:
-        words += f"; limit {bytes_in_words(track.limit_bytes)}"
+        words += f"; limit {format_bytes(track.limit_bytes)}"
     name = f'<tspan class="head">{safe(shorten_name(track.name, LONGEST_NAME))}</tspan>'
     return f'<text x="{LEFT}" y="{short(y)}">{name} <tspan class="quiet" dx="6">{safe(words)}</tspan></text>'
 
@@ -79,7 +79,7 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
     """What a script reads to say what is under the pointer."""
     names = timeline.instructions
     rows = [
-        [step, total, clean(shorten_name(names[step], LONGEST_NAME)) if step < len(names) else ""]
+        [step, total, sanitize(shorten_name(names[step], LONGEST_NAME)) if step < len(names) else ""]
         for step, total in zip(stack.steps, stack.totals, strict=True)
     ]
     box = f"{LEFT} {short(frame.top)} {WIDTH} {HEIGHT}"

@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.multi_field_attributes import SEVERAL, SPECIAL
@@ -147,4 +147,4 @@ def _value(message: Message, field: str) -> AttributeValue:
             return message.decimal(field)
         case "string" | "bytes":
             return message.text(field)
-    return UnreadText(message.word(field))
+    return UnparsedText(message.word(field))

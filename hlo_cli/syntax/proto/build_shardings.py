@@ -17,17 +17,17 @@ from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.syntax.proto.build_values import fieldwise_draft
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 
 
-def sharding_draft(sharding: AnySharding) -> Draft:
+def sharding_draft(sharding: AnySharding) -> MessageBuilder:
     """The `OpSharding` of a sharding.
 
     >>> from hlo_cli.ir.attributes.sharding import Sharding
     >>> sharding_draft(Sharding(ShardingType.MAXIMAL, device=0)).to_bytes().hex()
     '0801220100'
     """
-    draft = Draft("OpSharding")
+    draft = MessageBuilder("OpSharding")
     match sharding:
         case TupleSharding():
             return draft.add("type", "tuple").add("tuple_shardings", map(sharding_draft, sharding.elements))
@@ -52,17 +52,17 @@ def sharding_draft(sharding: AnySharding) -> Draft:
     return draft
 
 
-def named_sharding_draft(sharding: NamedSharding) -> Draft:
+def named_sharding_draft(sharding: NamedSharding) -> MessageBuilder:
     """The `NamedShardingProto` of a sharding over the axes of a mesh."""
-    draft = Draft("NamedShardingProto")
+    draft = MessageBuilder("NamedShardingProto")
     draft.add("metadata", [fieldwise_draft("OpMetadata", metadata) for metadata in sharding.metadata])
     mesh = sharding.mesh
     if isinstance(mesh, MaximalMesh):
-        return draft.add("mesh", Draft("MeshProto").add("device_ids", (mesh.device_id,)))
+        return draft.add("mesh", MessageBuilder("MeshProto").add("device_ids", (mesh.device_id,)))
     everything = [AxisRef(axis.name) for axis in mesh.axes]
     draft.add("mesh", _mesh(mesh))
     dimensions = [
-        Draft("DimensionSharding").add("axes", _axes(mesh, d.axes)).add("is_closed", d.is_closed)
+        MessageBuilder("DimensionSharding").add("axes", _axes(mesh, d.axes)).add("is_closed", d.is_closed)
         for d in sharding.dim_shardings
     ]
     draft.add("dim_shardings", dimensions)
@@ -72,39 +72,41 @@ def named_sharding_draft(sharding: NamedSharding) -> Draft:
     return draft.add("reduction_op", str(sharding.reduction) if sharding.reduction is not None else None)
 
 
-def add_replica_groups(draft: Draft, groups: ReplicaGroups) -> None:
+def add_replica_groups(draft: MessageBuilder, groups: ReplicaGroups) -> None:
     """Add the groups of a collective to its instruction, in the field for their kind."""
     match groups:
         case CollectiveDeviceList():
-            listed = [Draft("ReplicaGroup").add("replica_ids", group) for group in groups.listed]
-            draft.add("collective_device_list", Draft("CollectiveDeviceListProto").add("replica_groups", listed))
+            listed = [MessageBuilder("ReplicaGroup").add("replica_ids", group) for group in groups.listed]
+            draft.add(
+                "collective_device_list", MessageBuilder("CollectiveDeviceListProto").add("replica_groups", listed)
+            )
         case IotaReplicaGroupList():
-            iota = Draft("IotaReplicaGroupListProto").add("num_replica_groups", groups.num_replica_groups)
+            iota = MessageBuilder("IotaReplicaGroupListProto").add("num_replica_groups", groups.num_replica_groups)
             iota.add("num_devices_per_group", groups.num_devices_per_group)
             iota.add("iota_reshape_dims", groups.transform.reshape_dims)
             iota.add("iota_transpose_perm", groups.transform.transpose_perm)
             draft.add("iota_collective_device_list", iota)
         case MeshAxesReplicaGroupList():
-            along = Draft("MeshAxesReplicaGroupListProto").add("mesh", _mesh(groups.mesh))
+            along = MessageBuilder("MeshAxesReplicaGroupListProto").add("mesh", _mesh(groups.mesh))
             draft.add("mesh_axes_replica_group_list", along.add("axes", _axes(groups.mesh, groups.axes)))
 
 
-def _mesh(mesh: Mesh) -> Draft:
-    axes = [Draft("MeshAxis").add("name", axis.name).add("size", axis.size) for axis in mesh.axes]
-    draft = Draft("MeshProto").add("axes", axes)
+def _mesh(mesh: Mesh) -> MessageBuilder:
+    axes = [MessageBuilder("MeshAxis").add("name", axis.name).add("size", axis.size) for axis in mesh.axes]
+    draft = MessageBuilder("MeshProto").add("axes", axes)
     ids = mesh.device_ids
     if isinstance(ids, IotaTransform):
-        transform = Draft("IotaTransform").add("reshape_dims", ids.reshape_dims)
+        transform = MessageBuilder("IotaTransform").add("reshape_dims", ids.reshape_dims)
         return draft.add("iota_transform", transform.add("transpose_perm", ids.transpose_perm))
     return draft.add("device_ids", ids)
 
 
-def _axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[Draft]:
+def _axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[MessageBuilder]:
     return [_axis(mesh, axis) for axis in axes]
 
 
-def _axis(mesh: Mesh, axis: AxisRef) -> Draft:
-    draft = Draft("AxisRefProto").add("mesh_axis_index", [each.name for each in mesh.axes].index(axis.name))
+def _axis(mesh: Mesh, axis: AxisRef) -> MessageBuilder:
+    draft = MessageBuilder("AxisRefProto").add("mesh_axis_index", [each.name for each in mesh.axes].index(axis.name))
     if axis.size is None:
         return draft
-    return draft.add("sub_axis_info", Draft("SubAxis").add("pre_size", axis.pre_size).add("size", axis.size))
+    return draft.add("sub_axis_info", MessageBuilder("SubAxis").add("pre_size", axis.pre_size).add("size", axis.size))

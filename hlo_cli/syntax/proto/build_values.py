@@ -18,7 +18,7 @@ from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.fields import fields_of
 
 Fieldwise = (
@@ -36,111 +36,119 @@ Fieldwise = (
 """Values whose fields are those of a message, name by name."""
 
 
-def fieldwise_draft(kind: str, value: Fieldwise) -> Draft:
+def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
     """A message whose fields have the names and values of those of a value.
 
     >>> fieldwise_draft("WindowDimension", WindowDimension(3)).to_bytes().hex()
     '0803100128013001'
     """
-    draft = Draft(kind)
+    draft = MessageBuilder(kind)
     for name in fields_of(kind):
         if said := getattr(value, name, None):
             draft.add(name, said)
     return draft
 
 
-def window_draft(window: Window) -> Draft:
+def window_draft(window: Window) -> MessageBuilder:
     """A window."""
-    return Draft("Window").add("dimensions", [fieldwise_draft("WindowDimension", d) for d in window.dimensions])
+    return MessageBuilder("Window").add(
+        "dimensions", [fieldwise_draft("WindowDimension", d) for d in window.dimensions]
+    )
 
 
-def padding_config_draft(padding: PaddingConfig) -> Draft:
+def padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
     """A padding."""
     dimensions = [
-        Draft("PaddingConfigDimension")
+        MessageBuilder("PaddingConfigDimension")
         .add("edge_padding_low", d.edge_padding_low)
         .add("edge_padding_high", d.edge_padding_high)
         .add("interior_padding", d.interior_padding)
         for d in padding.dimensions
     ]
-    return Draft("PaddingConfig").add("dimensions", dimensions)
+    return MessageBuilder("PaddingConfig").add("dimensions", dimensions)
 
 
-def slice_drafts(taken: Slice) -> list[Draft]:
+def slice_drafts(taken: Slice) -> list[MessageBuilder]:
     """What a slice takes of each dimension."""
     return [
-        Draft("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
+        MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
         for d in taken.dimensions
     ]
 
 
-def ragged_dot_dimension_numbers_draft(numbers: RaggedDotDimensionNumbers) -> Draft:
+def ragged_dot_dimension_numbers_draft(numbers: RaggedDotDimensionNumbers) -> MessageBuilder:
     """The dimensions of a ragged dot."""
     dot = fieldwise_draft("DotDimensionNumbers", numbers.dot_dimension_numbers)
     return (
-        Draft("RaggedDotDimensionNumbers")
+        MessageBuilder("RaggedDotDimensionNumbers")
         .add("dot_dimension_numbers", dot)
         .add("lhs_ragged_dimensions", numbers.lhs_ragged_dimensions)
         .add("rhs_group_dimensions", numbers.rhs_group_dimensions)
     )
 
 
-def sparsity_config_draft(config: SparsityConfig) -> Draft:
+def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
     """How sparse the operands of a convolution are."""
-    draft = Draft("SparsityConfig")
+    draft = MessageBuilder("SparsityConfig")
     for side, sparsity in (("lhs", config.lhs), ("rhs", config.rhs)):
         draft.add(side, fieldwise_draft("TensorSparsityConfig", sparsity) if sparsity is not None else None)
     return draft
 
 
-def output_operand_alias_draft(alias: OutputOperandAlias) -> Draft:
+def output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
     """One element of the result that lies where an operand lay."""
     return (
-        Draft("OutputOperandAliasing")
+        MessageBuilder("OutputOperandAliasing")
         .add("output_shape_index", alias.output_index)
         .add("operand_index", alias.operand_number)
         .add("operand_shape_index", alias.operand_index)
     )
 
 
-def frontend_attributes_draft(attributes: FrontendAttributes) -> Draft:
+def frontend_attributes_draft(attributes: FrontendAttributes) -> MessageBuilder:
     """Texts by name."""
-    entries = [Draft("MapEntry").add("key", key).add("value", text) for key, text in sorted(attributes.entries)]
-    return Draft("FrontendAttributes").add("map", entries)
+    entries = [
+        MessageBuilder("MapEntry").add("key", key).add("value", text) for key, text in sorted(attributes.entries)
+    ]
+    return MessageBuilder("FrontendAttributes").add("map", entries)
 
 
-def statistics_draft(statistics: StatisticsViz) -> Draft:
+def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
     """What tools measured."""
-    listed = [Draft("Statistic").add("stat_name", s.name).add("stat_val", s.value) for s in statistics.statistics]
-    draft = Draft("StatisticsViz").add("stat_index_to_visualize", statistics.stat_index_to_visualize)
+    listed = [
+        MessageBuilder("Statistic").add("stat_name", s.name).add("stat_val", s.value) for s in statistics.statistics
+    ]
+    draft = MessageBuilder("StatisticsViz").add("stat_index_to_visualize", statistics.stat_index_to_visualize)
     return draft.add("statistics", listed)
 
 
-def result_accuracy_draft(accuracy: ResultAccuracy) -> Draft:
+def result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
     """How exact a result is to be."""
     if isinstance(accuracy.wanted, Tolerance):
-        return Draft("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.wanted))
-    return Draft("ResultAccuracy").add("mode", str(accuracy.wanted))
+        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.wanted))
+    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.wanted))
 
 
-def original_array_draft(array: OriginalArray) -> Draft:
+def original_array_draft(array: OriginalArray) -> MessageBuilder:
     """An array of the original program."""
     return (
-        Draft("OriginalArrayProto")
+        MessageBuilder("OriginalArrayProto")
         .add("instruction_name", array.instruction_name)
         .add("shape_index", array.shape_index)
     )
 
 
-def original_value_draft(value: OriginalValue) -> Draft:
+def original_value_draft(value: OriginalValue) -> MessageBuilder:
     """What a value is of the original program, leaf by leaf."""
     if value.tree is None:
-        return Draft("OriginalValueProto").add("is_synthetic_call", True)
+        return MessageBuilder("OriginalValueProto").add("is_synthetic_call", True)
     elements = []
     for index, leaf in _leaves(value.tree, ()):
         array = original_array_draft(leaf) if leaf.instruction_name else None
-        elements.append(Draft("OriginalValueElementProto").add("shape_index", index).add("original_array", array))
-    return Draft("OriginalValueProto").add("elements", elements)
+        elements.append(
+            MessageBuilder("OriginalValueElementProto").add("shape_index", index).add("original_array", array)
+        )
+    return MessageBuilder("OriginalValueProto").add("elements", elements)
 
 
 def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tuple[ShapeIndex, OriginalArray]]:

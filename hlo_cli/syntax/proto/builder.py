@@ -14,10 +14,10 @@ from hlo_cli.syntax.proto.fields import FLOATS, TEXTS, FieldType, fields_of, num
 from hlo_cli.syntax.proto.wire import BYTES, VARINT, fixed, packed, varint
 
 
-class Draft:
+class MessageBuilder:
     """A message to be written: fields are added by name, in any order, and come out by number.
 
-    >>> Draft("SourceTarget").add("target", 3).add("source", 0).to_bytes().hex()
+    >>> MessageBuilder("SourceTarget").add("target", 3).add("source", 0).to_bytes().hex()
     '1003'
     """
 
@@ -27,7 +27,7 @@ class Draft:
         self._places = _places(kind)
         self._parts: list[tuple[int, bytes]] = []
 
-    def add(self, name: str, value: Value | None, *, always: bool = False) -> Draft:
+    def add(self, name: str, value: Value | None, *, always: bool = False) -> MessageBuilder:
         """The same draft with one more field; what is absent, zero or empty is left out unless it is `always` there.
 
         A message is there even if it is empty, as long as it is given.
@@ -40,7 +40,7 @@ class Draft:
                 self._parts.append((place.number, _one(place, value)))
         return self
 
-    def include(self, other: Draft) -> Draft:
+    def include(self, other: MessageBuilder) -> MessageBuilder:
         """The same draft with all that another one of its kind says."""
         self._parts.extend(other._parts)
         return self
@@ -51,7 +51,7 @@ class Draft:
         return b"".join([part for _, part in self._parts])
 
 
-Scalar = int | float | str | bytes | Draft
+Scalar = int | float | str | bytes | MessageBuilder
 """What one occurrence of a field may hold; a str stands for a word where the field is an enumeration."""
 Value = Scalar | Iterable[Scalar]
 _BY_NUMBER: Final = itemgetter(0)
@@ -90,7 +90,7 @@ def _place(kind: FieldType) -> _Place:
 
 
 def _all(place: _Place, value: Value) -> Iterable[bytes]:
-    if isinstance(value, int | float | str | bytes | Draft):
+    if isinstance(value, int | float | str | bytes | MessageBuilder):
         return (_one(place, value),)
     if place.is_number:
         numbers = packed([_as_number(place, each) for each in value])
@@ -101,7 +101,7 @@ def _all(place: _Place, value: Value) -> Iterable[bytes]:
 def _one(place: _Place, value: Value) -> bytes:
     if isinstance(value, str) and place.is_text:
         value = text_bytes(value)
-    elif isinstance(value, Draft):
+    elif isinstance(value, MessageBuilder):
         value = value.to_bytes()
     if isinstance(value, bytes):
         return place.bytes_tag + varint(len(value)) + value

@@ -18,7 +18,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
 from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
 from hlo_cli.syntax.literal_text import nested
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_draft, shape_of
 from hlo_cli.syntax.shapes import MAX_NESTING
@@ -58,9 +58,9 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
     return literal_from_bytes(shape, message.packed(field_of(shape.element_type)))
 
 
-def literal_draft(literal: Literal) -> Draft:
+def literal_draft(literal: Literal) -> MessageBuilder:
     """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
-    draft = Draft("LiteralProto").add("shape", shape_draft(_unpacked(literal.shape)))
+    draft = MessageBuilder("LiteralProto").add("shape", shape_draft(_unpacked(literal.shape)))
     if isinstance(literal, TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
     if any(literal.shape.dynamic_dimensions):

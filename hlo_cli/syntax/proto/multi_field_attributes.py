@@ -11,7 +11,7 @@ from typing import Final
 from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.ir.words import Precision, PrecisionAlgorithm
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
@@ -57,7 +57,7 @@ def _word_but(field: str, *usual: str) -> Printer:
 
     def printed(message: Message, _: Shape | None) -> AttributeValue | None:
         word = message.word(field)
-        return None if word in usual else UnreadText(word)
+        return None if word in usual else UnparsedText(word)
 
     return printed
 
@@ -66,13 +66,13 @@ def _comparison_type(message: Message, operand: Shape | None) -> AttributeValue 
     kind = operand.element_type.kind if isinstance(operand, ArrayShape) else ""
     usual = {"signed": "SIGNED", "unsigned": "UNSIGNED", "pred": "UNSIGNED"}.get(kind, "FLOAT")
     word = message.text("comparison_type")
-    return None if word in ("", usual) else UnreadText(word)
+    return None if word in ("", usual) else UnparsedText(word)
 
 
 def _comparison_order(message: Message, operand: Shape | None) -> AttributeValue | None:
     is_float = isinstance(operand, ArrayShape) and operand.element_type.kind in ("float", "complex")
     word = message.text("comparison_order")
-    return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnreadText(word)
+    return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnparsedText(word)
 
 
 def _iota_dimension(message: Message, _: Shape | None) -> AttributeValue | None:
@@ -92,7 +92,7 @@ def _algorithm(message: Message, _: Shape | None) -> AttributeValue | None:
 def _operand_layout_constraints(message: Message, _: Shape | None) -> AttributeValue | None:
     if not message.flag("constrain_layout"):
         return None
-    return UnreadText("{" + ", ".join(str(shape_of(s)) for s in message.messages("operand_shapes_with_layout")) + "}")
+    return UnparsedText("{" + ", ".join(str(shape_of(s)) for s in message.messages("operand_shapes_with_layout")) + "}")
 
 
 def _aliasing(message: Message, _: Shape | None) -> AttributeValue | None:
@@ -143,7 +143,7 @@ def _sparsity(message: Message, _: Shape | None) -> AttributeValue | None:
 
 def _associative(message: Message, _: Shape | None) -> AttributeValue | None:
     word = message.word("is_associative")
-    return None if word == "unspecified" else UnreadText(word)
+    return None if word == "unspecified" else UnparsedText(word)
 
 
 SEVERAL: Final[dict[str, Callable[[Message], str]]] = {

@@ -13,7 +13,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.fields import fields_of, word_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.wire import (
@@ -113,7 +113,7 @@ def layout_of(message: Message) -> Layout:
     )
 
 
-def shape_draft(shape: Shape) -> Draft:
+def shape_draft(shape: Shape) -> MessageBuilder:
     """The `ShapeProto` of a shape.
 
     >>> from hlo_cli.syntax.shapes import parse_shape
@@ -121,7 +121,7 @@ def shape_draft(shape: Shape) -> Draft:
     >>> ShapeReader()[shape_draft(shape).to_bytes()] == shape
     True
     """
-    draft = Draft("ShapeProto")
+    draft = MessageBuilder("ShapeProto")
     match shape:
         case ArrayShape():
             draft.add("element_type", shape.element_type.name).add("dimensions", shape.dimensions)
@@ -140,12 +140,12 @@ def shape_draft(shape: Shape) -> Draft:
     return draft
 
 
-def layout_draft(layout: Layout) -> Draft:
+def layout_draft(layout: Layout) -> MessageBuilder:
     """The `LayoutProto` of a layout."""
     return (
-        Draft("LayoutProto")
+        MessageBuilder("LayoutProto")
         .add("minor_to_major", layout.minor_to_major)
-        .add("tiles", [Draft("TileProto").add("dimensions", tile.dimensions) for tile in layout.tiles])
+        .add("tiles", [MessageBuilder("TileProto").add("dimensions", tile.dimensions) for tile in layout.tiles])
         .add("tail_padding_alignment_in_elements", layout.tail_padding_alignment_in_elements)
         .add("index_primitive_type", _type_name(layout.index_primitive_type))
         .add("pointer_primitive_type", _type_name(layout.pointer_primitive_type))
@@ -154,7 +154,7 @@ def layout_draft(layout: Layout) -> Draft:
         .add(
             "split_configs",
             [
-                Draft("SplitConfigProto").add("dimension", s.dimension).add("split_indices", s.split_indices)
+                MessageBuilder("SplitConfigProto").add("dimension", s.dimension).add("split_indices", s.split_indices)
                 for s in layout.split_configs
             ],
         )

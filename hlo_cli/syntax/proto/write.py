@@ -19,7 +19,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.build_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
@@ -43,28 +43,28 @@ def module_to_bytes(module: Module) -> bytes:
         return _module(module).to_bytes()
 
 
-def lost_attributes(module: Module) -> tuple[str, ...]:
+def unrepresentable_attributes(module: Module) -> tuple[str, ...]:
     """The attributes of the header that are not written, because no `HloModuleProto` has a place for them.
 
     >>> text = "HloModule m, alias_passthrough_params=true  ENTRY e { ROOT p = f32[] parameter(0) }"
-    >>> lost_attributes(parse_module(text))
+    >>> unrepresentable_attributes(parse_module(text))
     ('alias_passthrough_params',)
     """
     return tuple(attribute.name for attribute in module.header if attribute.name not in _HELD)
 
 
-def _module(module: Module) -> Draft:
+def _module(module: Module) -> MessageBuilder:
     if module.errors:
         raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
     numbers = numbers_of(module)
     writing = Writing(numbers, wrapped_operations(module))
     entry = numbers.computations[module.entry]
-    draft = Draft("HloModuleProto").add("name", module.name)
+    draft = MessageBuilder("HloModuleProto").add("name", module.name)
     draft.add("entry_computation_name", numbers.names[module.entry]).add("entry_computation_id", entry)
     draft.add("computations", [_computation(computation, writing) for computation in module.computations])
     draft.add("host_program_shape", _host_program_shape(module, numbers))
     if module.is_scheduled:
-        draft.add("schedule", Draft("HloScheduleProto").add("sequences", _sequences(module, numbers)))
+        draft.add("schedule", MessageBuilder("HloScheduleProto").add("sequences", _sequences(module, numbers)))
     _add_aliases(draft, module)
     draft.add("device_assignment", _device_assignment(module))
     draft.add("stack_frame_index", _stack_frame_index(module.stack_frames))
@@ -74,20 +74,22 @@ def _module(module: Module) -> Draft:
     table = module.header_value("origin_recovery_table")
     if isinstance(table, RecoveryTable):
         entries = [_recovery(entry) for entry in table.entries]
-        draft.add("original_value_recovery_table", Draft("OriginalValueRecoveryTableProto").add("entries", entries))
+        draft.add(
+            "original_value_recovery_table", MessageBuilder("OriginalValueRecoveryTableProto").add("entries", entries)
+        )
     draft.add("debug_attributes", map(_debugged, module.debug_attributes))
     config = module.header_value("backend_config")
     return draft.add("backend_config", config.text if isinstance(config, BackendConfig) else None)
 
 
-def _computation(computation: Computation, writing: Writing) -> Draft:
+def _computation(computation: Computation, writing: Writing) -> MessageBuilder:
     if computation.root is None:
         raise HloError(f"{computation.name} has no instructions")
     numbers = writing.numbers
-    program = Draft("ProgramShapeProto").add("parameters", [writing.shape(p) for p in computation.parameters])
+    program = MessageBuilder("ProgramShapeProto").add("parameters", [writing.shape(p) for p in computation.parameters])
     program.add("result", writing.shape(computation.root), always=True)
     program.add("parameter_names", [numbers.names[parameter] for parameter in computation.parameters])
-    draft = Draft("HloComputationProto").add("name", numbers.names[computation])
+    draft = MessageBuilder("HloComputationProto").add("name", numbers.names[computation])
     draft.add("instructions", [instruction_draft(each, writing) for each in computation.instructions])
     draft.add("program_shape", program)
     draft.add("id", numbers.computations[computation])
@@ -96,7 +98,7 @@ def _computation(computation: Computation, writing: Writing) -> Draft:
     return draft.add("execution_thread", thread if thread != "main" else None)
 
 
-def _host_program_shape(module: Module, numbers: Numbers) -> Draft:
+def _host_program_shape(module: Module, numbers: Numbers) -> MessageBuilder:
     layout = module.header_value("entry_computation_layout")
     if isinstance(layout, ComputationLayout):
         parameters, result = layout.parameters, layout.result
@@ -105,69 +107,71 @@ def _host_program_shape(module: Module, numbers: Numbers) -> Draft:
         parameters, result = tuple(p.shape for p in module.entry.parameters), module.entry.root.shape
     known = dict(enumerate(numbers.names[parameter] for parameter in module.entry.parameters))
     names = [known.get(index, "") for index in range(len(parameters))]
-    draft = Draft("ProgramShapeProto").add("parameters", map(shape_draft, parameters))
+    draft = MessageBuilder("ProgramShapeProto").add("parameters", map(shape_draft, parameters))
     return draft.add("result", shape_draft(result)).add("parameter_names", names)
 
 
-def _sequences(module: Module, numbers: Numbers) -> Iterator[Draft]:
+def _sequences(module: Module, numbers: Numbers) -> Iterator[MessageBuilder]:
     """The order of every computation but the bodies of fusions, which have none."""
     fused = fusion_computations(module)
     for computation in module.computations:
         if computation not in fused:
             ids = [numbers.instructions[instruction] for instruction in computation.instructions]
-            sequence = Draft("InstructionSequence").add("instruction_ids", ids)
-            yield Draft("SequencesEntry").add("key", numbers.computations[computation]).add("value", sequence)
+            sequence = MessageBuilder("InstructionSequence").add("instruction_ids", ids)
+            yield MessageBuilder("SequencesEntry").add("key", numbers.computations[computation]).add("value", sequence)
 
 
-def _add_aliases(draft: Draft, module: Module) -> None:
+def _add_aliases(draft: MessageBuilder, module: Module) -> None:
     aliases = [
-        Draft("AliasEntryProto")
+        MessageBuilder("AliasEntryProto")
         .add("output_shape_index", alias.output_index)
         .add("parameter_number", alias.parameter_number)
         .add("parameter_shape_index", alias.parameter_index)
         .add("kind", alias.kind)
         for alias in module.header_items("input_output_alias", Alias)
     ]
-    draft.add("input_output_alias", Draft("HloInputOutputAliasProto").add("entries", aliases))
+    draft.add("input_output_alias", MessageBuilder("HloInputOutputAliasProto").add("entries", aliases))
     listed = module.header_value("buffer_donor")
     donors = [
-        Draft("BufferDonorEntryProto")
+        MessageBuilder("BufferDonorEntryProto")
         .add("parameter_number", donor.parameter_number)
         .add("parameter_shape_index", donor.parameter_index)
         for donor in (listed if isinstance(listed, tuple) else ())
         if isinstance(donor, BufferDonor)
     ]
-    draft.add("buffer_donor", Draft("HloBufferDonorProto").add("entries", donors))
+    draft.add("buffer_donor", MessageBuilder("HloBufferDonorProto").add("entries", donors))
 
 
-def _device_assignment(module: Module) -> Draft | None:
+def _device_assignment(module: Module) -> MessageBuilder | None:
     """How many copies and parts of the program there are, on as many devices in their order."""
     replicas, parts = module.replica_count, module.num_partitions
     if replicas * parts < 2:
         return None
     devices = [
-        Draft("ComputationDevice").add("replica_device_ids", [replica * parts + part for replica in range(replicas)])
+        MessageBuilder("ComputationDevice").add(
+            "replica_device_ids", [replica * parts + part for replica in range(replicas)]
+        )
         for part in range(parts)
     ]
-    draft = Draft("DeviceAssignmentProto").add("replica_count", replicas).add("computation_count", parts)
+    draft = MessageBuilder("DeviceAssignmentProto").add("replica_count", replicas).add("computation_count", parts)
     return draft.add("computation_devices", devices)
 
 
-def _stack_frame_index(tables: StackFrames) -> Draft | None:
+def _stack_frame_index(tables: StackFrames) -> MessageBuilder | None:
     """The four tables; text counts the parents of frames from 1, where 1 is none."""
     if tables == StackFrames():
         return None
-    draft = Draft("StackFrameIndexProto").add("file_names", tables.file_names)
+    draft = MessageBuilder("StackFrameIndexProto").add("file_names", tables.file_names)
     draft.add("function_names", tables.function_names)
     locations = []
     for location in tables.file_locations:
-        row = Draft("FileLocation")
+        row = MessageBuilder("FileLocation")
         for name in ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column"):
             row.add(name, getattr(location, name))
         locations.append(row)
     draft.add("file_locations", locations)
     frames = [
-        Draft("StackFrame")
+        MessageBuilder("StackFrame")
         .add("file_location_id", frame.file_location_id)
         .add("parent_frame_id", max(frame.parent_frame_id - 1, 0))
         for frame in tables.frames
@@ -175,12 +179,12 @@ def _stack_frame_index(tables: StackFrames) -> Draft | None:
     return draft.add("stack_frames", frames)
 
 
-def _recovery(entry: Recovery) -> Draft:
-    draft = Draft("Entry").add("old_original_array", original_array_draft(entry.old))
+def _recovery(entry: Recovery) -> MessageBuilder:
+    draft = MessageBuilder("Entry").add("old_original_array", original_array_draft(entry.old))
     draft.add("new_original_array", original_array_draft(entry.new))
     return draft.add("recovery_module", _module(parse_module(Source("", entry.module))) if entry.module else None)
 
 
-def _debugged(entry: DebuggedArray) -> Draft:
-    draft = Draft("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
+def _debugged(entry: DebuggedArray) -> MessageBuilder:
+    draft = MessageBuilder("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
     return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])

@@ -28,7 +28,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape
-from hlo_cli.ir.strings import UnreadText
+from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
@@ -45,7 +45,7 @@ from hlo_cli.syntax.proto.build_values import (
     statistics_draft,
     window_draft,
 )
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.literals import literal_draft
@@ -95,7 +95,7 @@ _GROUPED: Final[Mapping[str, frozenset[str]]] = {
 """Attributes that are written together, as one message."""
 
 
-def add_attributes(draft: Draft, instruction: Instruction) -> None:
+def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
     """Add what an instruction's attributes say; HloError if no proto can hold that, or if it is not known."""
     _add_groups(draft, instruction)
     for attribute in instruction.attributes:
@@ -105,7 +105,7 @@ def add_attributes(draft: Draft, instruction: Instruction) -> None:
                 raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
 
 
-def _add_groups(draft: Draft, instruction: Instruction) -> None:
+def _add_groups(draft: MessageBuilder, instruction: Instruction) -> None:
     """Add the messages that several attributes make up, and those that XLA wants even where text has none."""
     opcode = instruction.written_opcode
     if opcode == "ragged-dot":
@@ -118,14 +118,14 @@ def _add_groups(draft: Draft, instruction: Instruction) -> None:
     elif (scatter := scatter_dimension_numbers(instruction)) is not None:
         draft.add("scatter_dimension_numbers", fieldwise_draft("ScatterDimensionNumbers", scatter))
     elif opcode == "cholesky":
-        draft.add("cholesky_options", Draft("CholeskyOptions").add("lower", instruction.flag("lower")))
+        draft.add("cholesky_options", MessageBuilder("CholeskyOptions").add("lower", instruction.flag("lower")))
     elif opcode == "triangular-solve":
-        options = Draft("TriangularSolveOptions").add("transpose_a", instruction.string("transpose_a"))
+        options = MessageBuilder("TriangularSolveOptions").add("transpose_a", instruction.string("transpose_a"))
         for name in ("left_side", "lower", "unit_diagonal"):
             options.add(name, instruction.flag(name))
         draft.add("triangular_solve_options", options)
     if opcode in ("convolution", "reduce-window", "select-and-scatter") and instruction.window is None:
-        draft.add("window", Draft("Window"))
+        draft.add("window", MessageBuilder("Window"))
     if opcode == "topk" and instruction.attribute("largest") is None:
         draft.add("largest", True)
     if opcode == "scan" and instruction.attribute("is_associative") is None:
@@ -135,17 +135,17 @@ def _add_groups(draft: Draft, instruction: Instruction) -> None:
     precisions = instruction.items_of("operand_precision", str)
     algorithm = instruction.string("algorithm") if opcode != "rng-bit-generator" else None
     if precisions or algorithm is not None:
-        config = Draft("PrecisionConfig").add("operand_precision", precisions).add("algorithm", algorithm)
+        config = MessageBuilder("PrecisionConfig").add("operand_precision", precisions).add("algorithm", algorithm)
         draft.add("precision_config", config)
 
 
-def _add(draft: Draft, instruction: Instruction, name: str, value: AttributeValue) -> bool:
+def _add(draft: MessageBuilder, instruction: Instruction, name: str, value: AttributeValue) -> bool:
     """Add what one attribute says; whether that could be done."""
     if name == "operand_precision" or (name == "algorithm" and instruction.written_opcode != "rng-bit-generator"):
         return True
     field = _field(instruction.written_opcode, name)
     match name, value:
-        case _, UnreadText():
+        case _, UnparsedText():
             return False
         case "is_associative", bool():
             draft.add(field, "true" if value else "false")
@@ -175,7 +175,7 @@ def _field(opcode: str, name: str) -> str:
     return "rng_algorithm" if name == "algorithm" else _FIELDS.get(name, name)
 
 
-def _message(value: AttributeValue) -> Draft | list[Draft] | str | None:
+def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | str | None:
     """A value that has a message of its own, or several."""
     match value:
         case BackendConfig():
@@ -205,11 +205,11 @@ def _message(value: AttributeValue) -> Draft | list[Draft] | str | None:
     return shape_draft(value) if isinstance(value, Shape) else None
 
 
-def _add_list(draft: Draft, name: str, field: str, values: tuple[AttributeValue, ...]) -> bool:
+def _add_list(draft: MessageBuilder, name: str, field: str, values: tuple[AttributeValue, ...]) -> bool:
     """Add what an attribute lists."""
     if name == "parameter_replication":
         flags = [value is True for value in values]
-        draft.add(field, Draft("ParameterReplication").add("replicated_at_leaf_buffers", flags))
+        draft.add(field, MessageBuilder("ParameterReplication").add("replicated_at_leaf_buffers", flags))
     elif name == "operand_layout_constraints":
         draft.add("constrain_layout", True)
         draft.add(field, [shape_draft(value) for value in values if isinstance(value, Shape)])
@@ -217,7 +217,7 @@ def _add_list(draft: Draft, name: str, field: str, values: tuple[AttributeValue,
         aliases = (value for value in values if isinstance(value, OutputOperandAlias))
         draft.add(field, map(output_operand_alias_draft, aliases))
     elif name == "source_target_pairs":
-        draft.add(field, [Draft("SourceTarget").add("source", a).add("target", b) for a, b in _pairs(values)])
+        draft.add(field, [MessageBuilder("SourceTarget").add("source", a).add("target", b) for a, b in _pairs(values)])
     elif name == "slice_sizes" or field in fields_of(KIND):
         draft.add(field, _flat(values))
     else:

@@ -15,7 +15,7 @@ from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.build_values import fieldwise_draft
-from hlo_cli.syntax.proto.builder import Draft
+from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.literals import literal_draft
 from hlo_cli.syntax.proto.numbers import Numbers
@@ -35,8 +35,8 @@ class Writing:
     numbers: Numbers
     wrapped: Mapping[Instruction, Instruction] = field(default_factory=dict)
     _shapes: dict[int, bytes] = field(default_factory=dict)
-    _metadata: dict[str, Draft] = field(default_factory=dict)
-    _shared: dict[tuple[str, int, str, str], Draft] = field(default_factory=dict)
+    _metadata: dict[str, MessageBuilder] = field(default_factory=dict)
+    _shared: dict[tuple[str, int, str, str], MessageBuilder] = field(default_factory=dict)
     _named: dict[Computation, Mapping[str, Instruction]] = field(default_factory=dict)
 
     def shape(self, instruction: Instruction) -> bytes:
@@ -46,13 +46,13 @@ class Writing:
             known = self._shapes[id(shape)] = shape_draft(shape).to_bytes()
         return known
 
-    def metadata(self, text: str) -> Draft:
+    def metadata(self, text: str) -> MessageBuilder:
         """An instruction with nothing but the metadata that this is the text of."""
         if (known := self._metadata.get(text)) is None:
             known = self._metadata[text] = _metadata_draft(parse_metadata(text))
         return known
 
-    def shared(self, instruction: Instruction, argument: str, attributes: str) -> Draft:
+    def shared(self, instruction: Instruction, argument: str, attributes: str) -> MessageBuilder:
         """What any instruction of this opcode and shape says that has these texts."""
         key = instruction.written_opcode, id(instruction.shape), argument, attributes
         if (known := self._shared.get(key)) is None:
@@ -68,7 +68,7 @@ class Writing:
         return [self.numbers.instructions[named[name]] for name in instruction.control_predecessors]
 
 
-def instruction_draft(instruction: Instruction, writing: Writing) -> Draft:
+def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuilder:
     """An instruction; HloError if it says something that no proto can hold, or that is not known."""
     if (
         wrapped_opcode(instruction.written_opcode) is not None
@@ -82,7 +82,7 @@ def instruction_draft(instruction: Instruction, writing: Writing) -> Draft:
     argument, text = said.raw
     attributes, metadata = without_metadata(text)
     numbers = writing.numbers
-    draft = Draft(KIND).include(writing.shared(said, argument, attributes))
+    draft = MessageBuilder(KIND).include(writing.shared(said, argument, attributes))
     draft.add("name", numbers.names[instruction]).add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
     draft.add("called_computation_ids", [numbers.computations[c] for c in instruction.called_computations])
@@ -97,18 +97,18 @@ def instruction_draft(instruction: Instruction, writing: Writing) -> Draft:
     return draft
 
 
-def _metadata_draft(metadata: Metadata) -> Draft:
+def _metadata_draft(metadata: Metadata) -> MessageBuilder:
     if metadata == NO_METADATA:
-        return Draft(KIND)
+        return MessageBuilder(KIND)
     payload = metadata.metadata_payload
     draft = fieldwise_draft("OpMetadata", replace(metadata, metadata_payload=""))
-    draft.add("metadata_payload", Draft("Payload").add("value", payload) if payload else None)
-    return Draft(KIND).add("metadata", draft)
+    draft.add("metadata_payload", MessageBuilder("Payload").add("value", payload) if payload else None)
+    return MessageBuilder(KIND).add("metadata", draft)
 
 
-def _shared_draft(instruction: Instruction, shape: bytes) -> Draft:
+def _shared_draft(instruction: Instruction, shape: bytes) -> MessageBuilder:
     """What an instruction says by itself: XLA takes constants without their values, as dumps leave them out."""
-    draft = Draft(KIND).add("opcode", instruction.written_opcode).add("shape", shape, always=True)
+    draft = MessageBuilder(KIND).add("opcode", instruction.written_opcode).add("shape", shape, always=True)
     if (literal := instruction.literal) is not None:
         draft.add("literal", literal_draft(literal) if not literal.is_elided else None)
     elif instruction.written_opcode == "parameter":

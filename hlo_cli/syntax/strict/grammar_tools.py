@@ -28,14 +28,14 @@ _QUOTED: Final = STRING_PATTERN.replace(r"\\.", r"\\[\s\S]")
 _COMMENT: Final = re.compile(rf"({_QUOTED})|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+")
 
 
-def sign(pattern: str, name: str, *, ignore_case: bool = False) -> pp.ParserElement:
+def symbol(pattern: str, name: str, *, ignore_case: bool = False) -> pp.ParserElement:
     """What a regular expression matches; `name` says what was expected where it does not."""
     return pp.Regex(pattern, re.IGNORECASE if ignore_case else 0).set_name(name)
 
 
 def word(text: str) -> pp.ParserElement:
     """A whole word."""
-    return sign(rf"{text}(?![A-Za-z0-9_.\-:=])", text)
+    return symbol(rf"{text}(?![A-Za-z0-9_.\-:=])", text)
 
 
 def named(name: str) -> pp.ParserElement:
@@ -43,20 +43,20 @@ def named(name: str) -> pp.ParserElement:
     return pp.Literal(f"{name}=").set_name(f"{name}=").suppress()
 
 
-def quiet(text: str, name: str = "") -> pp.ParserElement:
+def suppress_literal(text: str, name: str = "") -> pp.ParserElement:
     """A sign that is left out of what is found."""
     return pp.Literal(text).set_name(name or text).suppress()
 
 
 def listed(item: pp.ParserElement) -> pp.ParserElement:
     """Items with commas between them; there may be none."""
-    return pp.Opt(item + pp.ZeroOrMore(quiet(",") - item))
+    return pp.Opt(item + pp.ZeroOrMore(suppress_literal(",") - item))
 
 
 def one_of(kind: type[StrEnum]) -> pp.ParserElement:
     """A word of an enumeration, in upper or lower case."""
     words = [member.value for member in kind]
-    element = sign(rf"(?:{'|'.join(words)})(?![A-Za-z0-9_.\-:=])", " or ".join(words), ignore_case=True)
+    element = symbol(rf"(?:{'|'.join(words)})(?![A-Za-z0-9_.\-:=])", " or ".join(words), ignore_case=True)
     return element.set_parse_action(lambda found: kind(found[0].lower()))
 
 
@@ -86,13 +86,13 @@ def _metadata(text: str, at: int, found: pp.ParseResults) -> object:
         raise fail(text, span.start if span else at, error.diagnostic.message) from None
 
 
-INT: Final = sign(_INT, "a whole number").set_parse_action(lambda text, at, found: number(text, at, found[0]))
-INTS: Final = sign(_INTS, "whole numbers").set_parse_action(_numbers)
-SIZES: Final = sign(rf"\[{_S}{_INTS}{_S}\]", "at least one number in brackets").set_parse_action(_numbers)
-INDEX: Final = sign(rf"\{{{_S}(?:{_INTS}{_S},?+{_S})?+\}}", "an index in braces").set_parse_action(_numbers)
-STRING: Final = sign(_QUOTED, "a string").set_parse_action(lambda found: unquote(found[0]))
-ATTRIBUTE: Final = sign(r"[A-Za-z_][A-Za-z0-9_.\-]*+=", "a name and =").set_parse_action(lambda found: found[0][:-1])
-METADATA: Final = sign(
+INT: Final = symbol(_INT, "a whole number").set_parse_action(lambda text, at, found: number(text, at, found[0]))
+INTS: Final = symbol(_INTS, "whole numbers").set_parse_action(_numbers)
+SIZES: Final = symbol(rf"\[{_S}{_INTS}{_S}\]", "at least one number in brackets").set_parse_action(_numbers)
+INDEX: Final = symbol(rf"\{{{_S}(?:{_INTS}{_S},?+{_S})?+\}}", "an index in braces").set_parse_action(_numbers)
+STRING: Final = symbol(_QUOTED, "a string").set_parse_action(lambda found: unquote(found[0]))
+ATTRIBUTE: Final = symbol(r"[A-Za-z_][A-Za-z0-9_.\-]*+=", "a name and =").set_parse_action(lambda found: found[0][:-1])
+METADATA: Final = symbol(
     _BRACED.format(string=_QUOTED, inner=_BRACED.format(string=_QUOTED, inner=r"\{[^{}\"']*+\}")), "metadata in braces"
 ).set_parse_action(_metadata)
 

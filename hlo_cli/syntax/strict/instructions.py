@@ -13,7 +13,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
 from hlo_cli.syntax.attributes import Kind, attributes_of
-from hlo_cli.syntax.error_recovery import begins_computation, lost_names, next_statement, unclosed, within
+from hlo_cli.syntax.error_recovery import begins_computation, next_statement, unclosed, unreadable_names, within
 from hlo_cli.syntax.shapes import MAX_NESTING
 from hlo_cli.syntax.strict import tokens as tk
 from hlo_cli.syntax.strict.attributes import check_required, read_rules
@@ -21,7 +21,7 @@ from hlo_cli.syntax.strict.grammars import GRAMMARS
 from hlo_cli.syntax.strict.hints import check_comma, check_stray, no_computation, no_instruction, no_opcode
 from hlo_cli.syntax.strict.literals import read_literal
 from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE, check_operation
-from hlo_cli.syntax.strict.op_context import Body, Known, Operation
+from hlo_cli.syntax.strict.op_context import KnownInstruction, OperationChecker, ParsedBody
 from hlo_cli.syntax.strict.shapes import fixed_shape
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, read_list, read_name, take_shape
@@ -36,8 +36,8 @@ class InstructionReader:
     def __init__(self, tokens: Tokens, report: Callable[[list[Diagnostic]], None]) -> None:
         self.tokens = tokens
         self.report = report
-        self.bodies: dict[str, Body] = {}
-        self.scope = Body()
+        self.bodies: dict[str, ParsedBody] = {}
+        self.scope = ParsedBody()
         self.makes_parameters = False
         self.depth = 0
         self._last = 0
@@ -49,9 +49,9 @@ class InstructionReader:
             Kind.INSTRUCTIONS: self._read_instructions,
         }
 
-    def read_body(self, name: str, *, recovers: bool = False) -> Body:
+    def read_body(self, name: str, *, recovers: bool = False) -> ParsedBody:
         """Instructions between braces. One that recovers reports errors and reads on; else the first is raised."""
-        outer, self.scope = self.scope, Body(name)
+        outer, self.scope = self.scope, ParsedBody(name)
         body, makes = self.scope, self.makes_parameters
         self.makes_parameters = False
         self._nest()
@@ -87,7 +87,7 @@ class InstructionReader:
         if is_root:
             self.scope.root = known
 
-    def read_operation(self, *, nested: bool = False) -> Known:
+    def read_operation(self, *, nested: bool = False) -> KnownInstruction:
         """What stands behind `name =`, or in place of an operand, where there are no attributes."""
         self._nest()
         tokens = self.tokens
@@ -100,7 +100,7 @@ class InstructionReader:
         if shape is None and generic in NEEDS_SHAPE:
             tokens.fail(f"{opcode} needs its result shape before it", span.start, span.end)
         tokens.advance()
-        operation = Operation(tokens, generic, span, shape)
+        operation = OperationChecker(tokens, generic, span, shape)
         self._read_arguments(operation)
         rules = attributes_of(opcode)
         if not nested:
@@ -125,13 +125,13 @@ class InstructionReader:
             resume = next_statement(text, start, len(text))
             self.report(within(error, text, start, len(text) if resume is None else resume))
             scope.failed = True
-            for name in lost_names(text, start, len(text) if resume is None else resume):
-                scope.named.setdefault(name, Known())
+            for name in unreadable_names(text, start, len(text) if resume is None else resume):
+                scope.named.setdefault(name, KnownInstruction())
             if resume is None:
                 raise EOFError from None
             tokens.move(resume)
 
-    def _read_arguments(self, operation: Operation) -> None:
+    def _read_arguments(self, operation: OperationChecker) -> None:
         """What stands between the parentheses: operands, a parameter's number, or a literal."""
         tokens = self.tokens
         if operation.opcode not in ("parameter", "constant"):
@@ -150,7 +150,7 @@ class InstructionReader:
             self.scope.parameters[number] = Span(start, end)
         tokens.expect(")", f"after the {'literal' if operation.opcode == 'constant' else 'number'}")
 
-    def _read_operands(self, operation: Operation) -> None:
+    def _read_operands(self, operation: OperationChecker) -> None:
         """Operands with commas between them. Like XLA, pass over one that is missing before a comma or the end."""
         tokens = self.tokens
         tokens.expect("(", "before the operands")
@@ -161,7 +161,7 @@ class InstructionReader:
                 break
         tokens.expect(")", "or a comma after an operand")
 
-    def _read_operand(self) -> Known:
+    def _read_operand(self) -> KnownInstruction:
         tokens, start = self.tokens, self.tokens.start
         shape = take_shape(tokens) if at_shape(tokens) else None
         at, end, name = tokens.start, tokens.end, tokens.text
@@ -183,7 +183,7 @@ class InstructionReader:
         assert known is not None
         return self._element(known)
 
-    def _element(self, known: Known) -> Known:
+    def _element(self, known: KnownInstruction) -> KnownInstruction:
         """The element that `#0#1` behind a name takes; newer versions of XLA print these."""
         tokens, start = self.tokens, self.tokens.start
         index = []
@@ -194,16 +194,16 @@ class InstructionReader:
         shape = None if known.shape is None else subshape(known.shape, tuple(index))
         if known.shape is not None and shape is None:
             tokens.fail(f"{known.shape} has no such element", start, tokens.previous_end)
-        return Known("get-tuple-element", shape)
+        return KnownInstruction("get-tuple-element", shape)
 
-    def _make_parameter(self, name: str, shape: Shape | None, span: Span) -> Known:
+    def _make_parameter(self, name: str, shape: Shape | None, span: Span) -> KnownInstruction:
         if shape is None:
             self.tokens.fail("an operand needs a shape where the instruction stands alone", span.start, span.end)
-        known = Known("parameter", shape)
+        known = KnownInstruction("parameter", shape)
         self.scope.named[name or f"_{len(self.scope.named)}"] = known
         return known
 
-    def _check(self, operation: Operation, wrapped: str) -> None:
+    def _check(self, operation: OperationChecker, wrapped: str) -> None:
         check_operation(operation)
         replicated = operation.attributes.get("parameter_replication")
         if isinstance(replicated, tuple) and operation.shape is not None:
@@ -220,18 +220,20 @@ class InstructionReader:
         elif wrapped and operation.operands[0].wrapped not in ("", wrapped):
             operation.fail(f"the operand wraps {operation.operands[0].wrapped}, not {wrapped}")
 
-    def _check_wrapped(self, operation: Operation, wrapped: str) -> None:
+    def _check_wrapped(self, operation: OperationChecker, wrapped: str) -> None:
         assert isinstance(operation.shape, TupleShape)
         if wrapped in ("parameter", "constant"):
             operation.fail(f"{wrapped} cannot be asynchronous")
         shape = operation.shape.elements[1]
-        inner = Operation(
+        inner = OperationChecker(
             self.tokens, wrapped, operation.span, shape, operation.operands, operation.attributes, operation.spans
         )
         check_operation(inner, is_wrapped=True)
 
-    def _known(self, operation: Operation, wrapped: str) -> Known:
-        known = Known(operation.opcode, fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id"))
+    def _known(self, operation: OperationChecker, wrapped: str) -> KnownInstruction:
+        known = KnownInstruction(
+            operation.opcode, fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id")
+        )
         if operation.opcode == "async-start":
             thread, called = operation.attributes.get("async_execution_thread"), operation.body("calls")
             known.thread = thread if isinstance(thread, str) else "main"
@@ -242,7 +244,7 @@ class InstructionReader:
             known.wrapped, known.thread, known.calls = producer.wrapped, producer.thread, producer.calls
         return known
 
-    def _check_parameters(self, body: Body, *, recovers: bool) -> None:
+    def _check_parameters(self, body: ParsedBody, *, recovers: bool) -> None:
         """Parameters are numbered without a gap; one beyond their count stands for what is missing."""
         count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
@@ -254,7 +256,7 @@ class InstructionReader:
                 self.report(list(error.diagnostics))
                 return
 
-    def _read_computation(self, tokens: Tokens) -> Body:
+    def _read_computation(self, tokens: Tokens) -> ParsedBody:
         """A computation by name, or its body in place of it."""
         if tokens.kind == "{":
             return self.read_body("_")

@@ -25,9 +25,9 @@ from hlo_cli.syntax.strict.grammar_tools import (
     listed,
     named,
     one_of,
-    quiet,
     reader,
-    sign,
+    suppress_literal,
+    symbol,
     word,
 )
 from hlo_cli.syntax.strict.tokens import Tokens
@@ -60,9 +60,12 @@ def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
 
 
 _ORDER: Final = (
-    sign(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress() - quiet("(") - INTS - quiet(")")
+    symbol(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress()
+    - suppress_literal("(")
+    - INTS
+    - suppress_literal(")")
 )
-_ONE: Final = sign(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
+_ONE: Final = symbol(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
 IOTA: Final = (_ONE + SIZES | SIZES - _ORDER).set_parse_action(_transform)
 """`[8]` or `[2,4]T(1,0)`."""
 
@@ -82,29 +85,36 @@ def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
     return mesh
 
 
-_MESH_AXIS: Final = ((STRING - quiet("=") | ATTRIBUTE) - INT).set_parse_action(
+_MESH_AXIS: Final = ((STRING - suppress_literal("=") | ATTRIBUTE) - INT).set_parse_action(
     lambda found: MeshAxis(found[0], found[1])
 )
 _DEVICE_IDS: Final = (
-    sign(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress() - quiet("(") - (IOTA | INTS) - quiet(")")
+    symbol(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress()
+    - suppress_literal("(")
+    - (IOTA | INTS)
+    - suppress_literal(")")
 )
 MESH: Final = (
-    (word("mesh").suppress() - quiet("[") - listed(_MESH_AXIS) - quiet("]") + pp.Opt(_DEVICE_IDS))
+    (word("mesh").suppress() - suppress_literal("[") - listed(_MESH_AXIS) - suppress_literal("]") + pp.Opt(_DEVICE_IDS))
     .set_parse_action(_mesh)
     .set_name("a mesh")
 )
 _MAXIMAL_MESH: Final = (
-    word("maximal_mesh").suppress() - quiet("[") - named("device_id") - INT - quiet("]")
+    word("maximal_mesh").suppress() - suppress_literal("[") - named("device_id") - INT - suppress_literal("]")
 ).set_parse_action(lambda found: MaximalMesh(found[0]))
 
-_AXIS_NAME: Final = sign(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
+_AXIS_NAME: Final = symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
 _AXIS: Final = (
-    (STRING | _AXIS_NAME) + pp.Opt(quiet(":")) + pp.Opt(quiet("(") - INT - quiet(")") - INT)
+    (STRING | _AXIS_NAME)
+    + pp.Opt(suppress_literal(":"))
+    + pp.Opt(suppress_literal("(") - INT - suppress_literal(")") - INT)
 ).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
-_AXES: Final = (quiet("{") - listed(_AXIS) - quiet("}", "} or an axis")).set_parse_action(lambda found: [tuple(found)])
-_DIMENSION: Final = (quiet("{") - listed(_AXIS | pp.Literal(_OPEN)) - quiet("}", "} or an axis")).set_parse_action(
+_AXES: Final = (suppress_literal("{") - listed(_AXIS) - suppress_literal("}", "} or an axis")).set_parse_action(
     lambda found: [tuple(found)]
 )
+_DIMENSION: Final = (
+    suppress_literal("{") - listed(_AXIS | pp.Literal(_OPEN)) - suppress_literal("}", "} or an axis")
+).set_parse_action(lambda found: [tuple(found)])
 
 
 def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
@@ -137,15 +147,15 @@ def _named_axes(found: pp.ParseResults) -> _Axes:
 _REDUCTION: Final = one_of(ReductionKind)
 _WITH_METADATA: Final = (named("metadata") - METADATA).set_parse_action(lambda found: [("metadata", found[0])])
 _WITH_AXES: Final = (
-    (sign("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
-    | (sign("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
+    (symbol("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
+    | (symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
 ).set_parse_action(lambda found: _named_axes(found))
 _REST: Final = pp.ZeroOrMore(
-    quiet(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
+    suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
 )
-_WHOLE: Final = sign(r"unreduced=", "unreduced=") - _REDUCTION | word("(?:replicated|unreduced|manual)")
+_WHOLE: Final = symbol(r"unreduced=", "unreduced=") - _REDUCTION | word("(?:replicated|unreduced|manual)")
 _DIMENSIONS: Final = (
-    quiet("[", "[ or one of replicated, unreduced, manual") - listed(_DIMENSION) - quiet("]")
+    suppress_literal("[", "[ or one of replicated, unreduced, manual") - listed(_DIMENSION) - suppress_literal("]")
 ).set_parse_action(lambda found: [list(found)])
 
 
@@ -178,8 +188,10 @@ def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
 
 
 NAMED_SHARDING: Final = (
-    MESH + pp.Opt(quiet(",")) - ((_WHOLE + pp.Opt(quiet(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
-    | _MAXIMAL_MESH + pp.Opt(quiet(",") - _WITH_METADATA)
+    MESH
+    + pp.Opt(suppress_literal(","))
+    - ((_WHOLE + pp.Opt(suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
+    | _MAXIMAL_MESH + pp.Opt(suppress_literal(",") - _WITH_METADATA)
 ).set_parse_action(_sharding)
 """What stands between the braces of a sharding that names a mesh."""
 
@@ -199,9 +211,9 @@ def _iota_groups(text: str, at: int, found: pp.ParseResults) -> IotaReplicaGroup
     return IotaReplicaGroupList(count, size, transform)
 
 
-_PAIR: Final = sign(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + SIZES
-_GROUPS: Final = (MESH + pp.Opt(quiet(",")) - _AXES).set_parse_action(_mesh_groups) | (
-    _PAIR - quiet("<=") - IOTA
+_PAIR: Final = symbol(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + SIZES
+_GROUPS: Final = (MESH + pp.Opt(suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
+    _PAIR - suppress_literal("<=") - IOTA
 ).set_parse_action(_iota_groups)
 read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = reader(
     _GROUPS, "replica_groups"

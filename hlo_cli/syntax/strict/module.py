@@ -19,7 +19,7 @@ from hlo_cli.syntax.strict.attributes import Values, read_rules
 from hlo_cli.syntax.strict.grammars import GRAMMARS, read_recovery_table
 from hlo_cli.syntax.strict.hints import check_comma, check_stray
 from hlo_cli.syntax.strict.instructions import InstructionReader
-from hlo_cli.syntax.strict.op_context import Body
+from hlo_cli.syntax.strict.op_context import ParsedBody
 from hlo_cli.syntax.strict.tokens import Tokens
 from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
 
@@ -49,8 +49,8 @@ class _Checker:
         self.tokens = Tokens(source)
         self.errors: list[Diagnostic] = []
         self.reader = InstructionReader(self.tokens, self._report)
-        self.entry: Body | None = None
-        self.last = Body()
+        self.entry: ParsedBody | None = None
+        self.last = ParsedBody()
 
     def check(self) -> tuple[Diagnostic, ...]:
         tokens = self.tokens
@@ -106,9 +106,9 @@ class _Checker:
 
     def _resume(self, error: HloError, start: int) -> None:
         text = self.source.text
-        self.reader.bodies.setdefault(head_name(text, start), Body())
+        self.reader.bodies.setdefault(head_name(text, start), ParsedBody())
         self._report(within(error, text, start, next_computation(text, start + 1)))
-        self.reader.scope, self.reader.depth = Body(), 0
+        self.reader.scope, self.reader.depth = ParsedBody(), 0
         resume = next_computation(text, max(start + 1, self.tokens.start - 1))
         if resume >= len(text):
             raise EOFError
@@ -141,7 +141,7 @@ class _Checker:
         try:
             body = self.reader.read_body(name, recovers=True)
         except HloError:
-            self.reader.bodies.setdefault(name, Body())
+            self.reader.bodies.setdefault(name, ParsedBody())
             raise
         failed = len(self.errors) > before
         actual = body.result.shape
@@ -152,7 +152,7 @@ class _Checker:
             self._fail("a second ENTRY", Span(start, start + 5))
         if name in self.reader.bodies:
             self._fail(f"a second computation named {name}", Span(at, end))
-        self.last = self.reader.bodies[name] = Body() if failed else body
+        self.last = self.reader.bodies[name] = ParsedBody() if failed else body
         self.entry = body if is_entry else self.entry
 
     def _fail(self, message: str, span: Span) -> None:

@@ -14,7 +14,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.syntax.strict.op_context import Operation, is_scalar, rank_of
+from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
 from hlo_cli.syntax.suggestions import are, counted_operands
 
 NEEDS_SHAPE: Final = having("needs shape")
@@ -30,7 +30,7 @@ _ONE_DIMENSION: Final = "all-to-all ragged-all-to-all sort concatenate scan".spl
 _SOME_DIMENSION: Final = "all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size".split()
 
 
-def check_operation(operation: Operation, *, is_wrapped: bool = False) -> None:
+def check_operation(operation: OperationChecker, *, is_wrapped: bool = False) -> None:
     """Fail where XLA would; one that a sugared asynchronous operation wraps may have more operands than it takes."""
     _check_counts(operation, is_wrapped=is_wrapped)
     _check_dimensions(operation)
@@ -39,7 +39,7 @@ def check_operation(operation: Operation, *, is_wrapped: bool = False) -> None:
         rule(operation)
 
 
-def _check_counts(operation: Operation, *, is_wrapped: bool) -> None:
+def _check_counts(operation: OperationChecker, *, is_wrapped: bool) -> None:
     opcode, count = operation.opcode, len(operation.operands)
     wanted = ARITY.get(opcode)
     if wanted is not None and (count < wanted or (count > wanted and not is_wrapped)):
@@ -48,7 +48,7 @@ def _check_counts(operation: Operation, *, is_wrapped: bool) -> None:
         operation.fail(f"{opcode} takes at least {counted_operands(least)}, here {are(count)}")
 
 
-def _check_dimensions(operation: Operation) -> None:
+def _check_dimensions(operation: OperationChecker) -> None:
     dimensions = operation.ints("dimensions")
     if dimensions is None:
         return
@@ -58,7 +58,7 @@ def _check_dimensions(operation: Operation) -> None:
         operation.fail(f"{operation.opcode} needs a dimension", "dimensions")
 
 
-def _tuple(operation: Operation) -> None:
+def _tuple(operation: OperationChecker) -> None:
     if operation.shape is None:
         return
     if not isinstance(operation.shape, TupleShape):
@@ -68,19 +68,19 @@ def _tuple(operation: Operation) -> None:
         operation.fail(f"the shape has {count} elements, there are {len(operation.operands)} operands")
 
 
-def _non_empty_tuple(operation: Operation) -> None:
+def _non_empty_tuple(operation: OperationChecker) -> None:
     if not isinstance(operation.shape, TupleShape) or not operation.shape.elements:
         operation.fail(f"the shape of {operation.opcode} is a tuple with its data first")
 
 
-def _recv_done(operation: Operation) -> None:
+def _recv_done(operation: OperationChecker) -> None:
     shape = operation.operand_shape(0)
     if shape is not None and not (isinstance(shape, TupleShape) and shape.elements):
         operation.fail("the operand is no tuple")
     _same_channel(operation)
 
 
-def _same_channel(operation: Operation) -> None:
+def _same_channel(operation: OperationChecker) -> None:
     start = operation.operands[0] if operation.operands else None
     if start is None or start.opcode not in ("send", "recv", "send-done", "recv-done"):
         return
@@ -88,12 +88,12 @@ def _same_channel(operation: Operation) -> None:
         operation.fail(f"channel_id differs from that of the {start.opcode}", "channel_id")
 
 
-def _scalar_u32(operation: Operation) -> None:
+def _scalar_u32(operation: OperationChecker) -> None:
     if operation.shape is not None and not is_scalar(operation.shape, "u32"):
         operation.fail(f"{operation.opcode} gives u32[]")
 
 
-def _same_elements(operation: Operation) -> None:
+def _same_elements(operation: OperationChecker) -> None:
     shape, operand = operation.shape, operation.operand_shape(0)
     if shape is None or operand is None:
         return
@@ -105,34 +105,34 @@ def _same_elements(operation: Operation) -> None:
         )
 
 
-def _global_device_ids(operation: Operation) -> None:
+def _global_device_ids(operation: OperationChecker) -> None:
     if operation.attributes.get("use_global_device_ids") is True and not {"channel_id", "mode"} & set(
         operation.attributes
     ):
         operation.fail("use_global_device_ids goes with a channel_id", "use_global_device_ids")
 
 
-def _permute(operation: Operation) -> None:
+def _permute(operation: OperationChecker) -> None:
     if any(len(pair) != 2 for pair in operation.lists("source_target_pairs") or ()):
         operation.fail("expected pairs of source and target", "source_target_pairs")
     if "slice_sizes" in operation.attributes and len(operation.operands) != 4:
         operation.fail(f"with slice_sizes there are four operands, here are {len(operation.operands)}", "slice_sizes")
 
 
-def _even(operation: Operation) -> None:
+def _even(operation: OperationChecker) -> None:
     if len(operation.operands) % 2:
         operation.fail(
             f"{operation.opcode} takes as many arrays as initial values, here are {len(operation.operands)} operands"
         )
 
 
-def _odd(operation: Operation) -> None:
+def _odd(operation: OperationChecker) -> None:
     if len(operation.operands) % 2 == 0:
         count = len(operation.operands)
         operation.fail(f"scatter takes arrays, indices and as many updates as arrays, here are {count} operands")
 
 
-def _dynamic_indices(operation: Operation) -> None:
+def _dynamic_indices(operation: OperationChecker) -> None:
     """One scalar for each dimension, or all of them in one array of rank 1."""
     before = 1 if operation.opcode == "dynamic-slice" else 2
     count = len(operation.operands) - before
@@ -142,7 +142,7 @@ def _dynamic_indices(operation: Operation) -> None:
     operation.fail(f"the operand has {rank} dimensions, here are {count} start indices")
 
 
-def _conditional(operation: Operation) -> None:
+def _conditional(operation: OperationChecker) -> None:
     shape, branches = operation.operand_shape(0), operation.attributes.get("branch_computations")
     if shape is None:
         return
@@ -159,13 +159,13 @@ def _conditional(operation: Operation) -> None:
         operation.fail(f"{count} branches take {count + 1} operands, here are {len(operation.operands)}")
 
 
-def _broadcast(operation: Operation) -> None:
+def _broadcast(operation: OperationChecker) -> None:
     shape = operation.operand_shape(0)
     if "dimensions" not in operation.attributes and shape is not None and not is_scalar(shape):
         operation.fail("dimensions is missing; only a scalar is broadcast without it")
 
 
-def _scan(operation: Operation) -> None:
+def _scan(operation: OperationChecker) -> None:
     body, carries, count = operation.body("to_apply"), operation.integer("num_carries"), len(operation.operands)
     if body is not None and body.name and len(body.parameters) != count:
         operation.fail(f"to_apply takes {len(body.parameters)} parameters, here are {count} operands", "to_apply")
@@ -173,7 +173,7 @@ def _scan(operation: Operation) -> None:
         operation.fail(f"{carries} carries take as many operands, here are {count}", "num_carries")
 
 
-def _custom_call(operation: Operation) -> None:
+def _custom_call(operation: OperationChecker) -> None:
     listed = operation.attributes.get("operand_layout_constraints")
     if not isinstance(listed, tuple):
         return
@@ -186,13 +186,13 @@ def _custom_call(operation: Operation) -> None:
             operation.fail(f"{shape} does not fit operand {position}, {given}", name)
 
 
-def _async_start(operation: Operation) -> None:
+def _async_start(operation: OperationChecker) -> None:
     shape = operation.shape
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2 or not isinstance(shape.elements[0], TupleShape):
         operation.fail("the shape is ((operands…), result, …)")
 
 
-def _async_rest(operation: Operation) -> None:
+def _async_rest(operation: OperationChecker) -> None:
     producer = operation.operands[0]
     if not producer.opcode:
         return
@@ -209,7 +209,7 @@ def _async_rest(operation: Operation) -> None:
         operation.fail(f"the computation is that of the async-start, {producer.calls}", "calls")
 
 
-_RULES: Final[dict[str, Callable[[Operation], None]]] = {
+_RULES: Final[dict[str, Callable[[OperationChecker], None]]] = {
     "all-reduce": _global_device_ids,
     "all-reduce-start": _global_device_ids,
     "async-done": _async_rest,

@@ -15,7 +15,7 @@ from hlo_cli.syntax.strict.tokens import Tokens
 
 
 @dataclass(slots=True)
-class Known:
+class KnownInstruction:
     """An instruction that stands above; shape None where the text leaves it out and it takes inference to know.
 
     `wrapped` is the opcode that an asynchronous operation wraps. One that could not be read has no opcode.
@@ -30,34 +30,34 @@ class Known:
 
 
 @dataclass(slots=True)
-class Body:
+class ParsedBody:
     """A computation that stands above: what its instructions are named, its parameters by number, and its root.
 
     `failed` says that some instruction could not be read.
     """
 
     name: str = ""
-    named: dict[str, Known] = field(default_factory=dict)
+    named: dict[str, KnownInstruction] = field(default_factory=dict)
     parameters: dict[int, Span] = field(default_factory=dict)
-    root: Known | None = None
-    last: Known | None = None
+    root: KnownInstruction | None = None
+    last: KnownInstruction | None = None
     failed: bool = False
 
     @property
-    def result(self) -> Known:
+    def result(self) -> KnownInstruction:
         """The instruction whose value the computation returns."""
-        return self.root or self.last or Known()
+        return self.root or self.last or KnownInstruction()
 
 
 @dataclass(slots=True)
-class Operation:
+class OperationChecker:
     """One instruction as read, before its rules are checked."""
 
     tokens: Tokens
     opcode: str
     span: Span
     shape: Shape | None
-    operands: list[Known] = field(default_factory=list)
+    operands: list[KnownInstruction] = field(default_factory=list)
     attributes: dict[str, object] = field(default_factory=dict)
     spans: Mapping[str, Span] = field(default_factory=dict)
 
@@ -81,10 +81,10 @@ class Operation:
         value = self.attributes.get(attribute)
         return value if isinstance(value, int) else None
 
-    def body(self, attribute: str) -> Body | None:
+    def body(self, attribute: str) -> ParsedBody | None:
         """The computation of an attribute, or None if it is not there."""
         value = self.attributes.get(attribute)
-        return value if isinstance(value, Body) else None
+        return value if isinstance(value, ParsedBody) else None
 
     def operand_shape(self, position: int) -> Shape | None:
         """The shape of an operand, or None if there is no such operand or its shape is not known."""

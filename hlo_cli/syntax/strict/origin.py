@@ -31,35 +31,37 @@ from hlo_cli.syntax.strict.grammar_tools import (
     listed,
     named,
     one_of,
-    quiet,
     reader,
-    sign,
+    suppress_literal,
+    symbol,
     word,
 )
 from hlo_cli.syntax.strict.tokens import Tokens
 
 _ARRAY: Final = (
-    quiet("{") + pp.Opt(STRING - pp.Opt(INDEX)) - quiet("}", "an original instruction, or }")
+    suppress_literal("{") + pp.Opt(STRING - pp.Opt(INDEX)) - suppress_literal("}", "an original instruction, or }")
 ).set_parse_action(lambda found: OriginalArray(*found))
 _TREE = pp.Forward()
 _TREE.set_name("a tree of original instructions")
-_TREES: Final = pp.ZeroOrMore(_TREE + pp.Opt(quiet(",")))
-_TREE <<= _ARRAY | (quiet("(") - _TREES - quiet(")")).set_parse_action(lambda found: OriginalTuple(tuple(found)))
-_SYNTHETIC: Final = quiet("[") - word("synthetic_call").suppress() - quiet("]")
+_TREES: Final = pp.ZeroOrMore(_TREE + pp.Opt(suppress_literal(",")))
+_TREE <<= _ARRAY | (suppress_literal("(") - _TREES - suppress_literal(")")).set_parse_action(
+    lambda found: OriginalTuple(tuple(found))
+)
+_SYNTHETIC: Final = suppress_literal("[") - word("synthetic_call").suppress() - suppress_literal("]")
 _ORIGIN: Final = (
-    quiet("{")
+    suppress_literal("{")
     - (_SYNTHETIC.set_parse_action(lambda: [None]) | pp.Opt(_TREE, OriginalArray()))
-    - quiet("}", "a tree of original instructions")
+    - suppress_literal("}", "a tree of original instructions")
 ).set_parse_action(lambda found: OriginalValue(found[0]))
 
-_RECOVERY: Final = (_ARRAY - quiet(":") - _ARRAY + pp.Opt(quiet(",") - STRING)).set_parse_action(
+_RECOVERY: Final = (_ARRAY - suppress_literal(":") - _ARRAY + pp.Opt(suppress_literal(",") - STRING)).set_parse_action(
     lambda found: Recovery(*found)
 )
-_RECOVERIES: Final = (quiet("{") - pp.ZeroOrMore(_RECOVERY) - quiet("}")).set_parse_action(
+_RECOVERIES: Final = (suppress_literal("{") - pp.ZeroOrMore(_RECOVERY) - suppress_literal("}")).set_parse_action(
     lambda found: RecoveryTable(tuple(found))
 )
 
-_BOOL: Final = sign("(?:true|false)(?![A-Za-z0-9_.:=-])", "true or false").set_parse_action(
+_BOOL: Final = symbol("(?:true|false)(?![A-Za-z0-9_.:=-])", "true or false").set_parse_action(
     lambda found: found[0] == "true"
 )
 
@@ -75,19 +77,25 @@ _DEBUG_FIELD: Final = (
     | _field("op_id", INT)
 )
 _DEBUG: Final = (
-    quiet("{") - pp.ZeroOrMore(pp.Opt(quiet(",")) + _DEBUG_FIELD) - quiet("}", "a debug attribute, or }")
+    suppress_literal("{")
+    - pp.ZeroOrMore(pp.Opt(suppress_literal(",")) + _DEBUG_FIELD)
+    - suppress_literal("}", "a debug attribute, or }")
 ).set_parse_action(lambda found: DebugAttributes(**dict(list(found))))
-_DEBUGGED: Final = (_ARRAY - quiet(":") - (quiet("(") - listed(_DEBUG) - quiet(")") | _DEBUG)).set_parse_action(
-    lambda found: DebuggedArray(found[0], tuple(found[1:]))
+_DEBUGGED: Final = (
+    _ARRAY - suppress_literal(":") - (suppress_literal("(") - listed(_DEBUG) - suppress_literal(")") | _DEBUG)
+).set_parse_action(lambda found: DebuggedArray(found[0], tuple(found[1:])))
+_DEBUG_TABLE: Final = (suppress_literal("{") - listed(_DEBUGGED) - suppress_literal("}")).set_parse_action(
+    lambda found: [tuple(found)]
 )
-_DEBUG_TABLE: Final = (quiet("{") - listed(_DEBUGGED) - quiet("}")).set_parse_action(lambda found: [tuple(found)])
 
-_DECIMAL: Final = sign(
+_DECIMAL: Final = symbol(
     r"-?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+\-]?+[0-9]++)?+|-?+inf(?![A-Za-z0-9_.\-])", "a number"
 ).set_parse_action(lambda found: float(found[0]))
 _STATISTIC: Final = (ATTRIBUTE - _DECIMAL).set_parse_action(lambda found: Statistic(found[0], found[1]))
 _STATISTICS: Final = (
-    quiet("{") - pp.Opt(ATTRIBUTE.copy().suppress() - INT + pp.ZeroOrMore(quiet(",") - _STATISTIC)) - quiet("}")
+    suppress_literal("{")
+    - pp.Opt(ATTRIBUTE.copy().suppress() - INT + pp.ZeroOrMore(suppress_literal(",") - _STATISTIC))
+    - suppress_literal("}")
 ).set_parse_action(lambda found: StatisticsViz(found[0], tuple(found[1:])) if found else StatisticsViz(0, ()))
 
 
@@ -98,10 +106,14 @@ def _not_negative(text: str, at: int, found: pp.ParseResults) -> None:
 
 _AMOUNT: Final = _DECIMAL.copy().add_parse_action(_not_negative)
 _TOLERANCE: Final = (
-    quiet("{") - listed(_field("atol", _AMOUNT) | _field("rtol", _AMOUNT) | _field("ulps", _AMOUNT)) - quiet("}")
+    suppress_literal("{")
+    - listed(_field("atol", _AMOUNT) | _field("rtol", _AMOUNT) | _field("ulps", _AMOUNT))
+    - suppress_literal("}")
 ).set_parse_action(lambda found: Tolerance(**{name: int(n) if name == "ulps" else n for name, n in found}))
 _ACCURACY: Final = (
-    quiet("{") - (named("mode") - one_of(ResultAccuracyMode) | named("tolerance") - _TOLERANCE) - quiet("}")
+    suppress_literal("{")
+    - (named("mode") - one_of(ResultAccuracyMode) | named("tolerance") - _TOLERANCE)
+    - suppress_literal("}")
 ).set_parse_action(lambda found: ResultAccuracy(found[0]))
 
 read_origin: Final[Callable[[Tokens], OriginalValue]] = reader(_ORIGIN, "origin")

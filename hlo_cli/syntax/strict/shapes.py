@@ -11,7 +11,7 @@ from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.operations import BINARY, OTHER_TYPE, UNARY
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
-from hlo_cli.syntax.strict.op_context import Operation
+from hlo_cli.syntax.strict.op_context import OperationChecker
 
 _LIKE_FIRST: Final = UNARY - OTHER_TYPE - {"reduce-precision"} | frozenset(
     "add-dependency cholesky clamp domain reverse while".split()
@@ -20,7 +20,7 @@ _BINARY: Final = BINARY - OTHER_TYPE | {"compare"}
 _U32: Final = ArrayShape(PRIMITIVE_TYPES["u32"], (), (), default_layout(0))
 
 
-def fixed_shape(operation: Operation) -> Shape | None:
+def fixed_shape(operation: OperationChecker) -> Shape | None:
     """The shape that the instruction has in XLA whatever the text says, else the one written, else None."""
     shape, first = operation.shape, operation.operand_shape(0)
     match operation.opcode:
@@ -39,7 +39,7 @@ def fixed_shape(operation: Operation) -> Shape | None:
     return shape if shape is not None else _inferred(operation)
 
 
-def _inferred(operation: Operation) -> Shape | None:
+def _inferred(operation: OperationChecker) -> Shape | None:
     first, second = operation.operand_shape(0), operation.operand_shape(1)
     opcode = operation.opcode
     if opcode == "tuple":
@@ -57,7 +57,7 @@ def _inferred(operation: Operation) -> Shape | None:
     return first if opcode in _LIKE_FIRST else None
 
 
-def _element(operation: Operation, shape: Shape | None) -> Shape | None:
+def _element(operation: OperationChecker, shape: Shape | None) -> Shape | None:
     index = operation.integer("index")
     if shape is None or index is None:
         return None
@@ -67,7 +67,7 @@ def _element(operation: Operation, shape: Shape | None) -> Shape | None:
     return shape.elements[index]
 
 
-def _of_both(operation: Operation, first: Shape | None, second: Shape | None) -> Shape | None:
+def _of_both(operation: OperationChecker, first: Shape | None, second: Shape | None) -> Shape | None:
     if not isinstance(first, ArrayShape) or not isinstance(second, ArrayShape):
         return None
     kinds = {first.element_type.kind, second.element_type.kind}

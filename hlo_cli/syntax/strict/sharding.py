@@ -30,9 +30,9 @@ from hlo_cli.syntax.strict.grammar_tools import (
     listed,
     named,
     one_of,
-    quiet,
     reader,
-    sign,
+    suppress_literal,
+    symbol,
     word,
 )
 from hlo_cli.syntax.strict.mesh import IOTA, NAMED_SHARDING
@@ -70,19 +70,19 @@ def _tiles(text: str, at: int, found: pp.ParseResults) -> TileAssignment:
 
 
 def _type(kinds: tuple[ShardingType, ...]) -> pp.ParserElement:
-    element = sign(rf"(?:{'|'.join(kinds)})(?![A-Za-z0-9_.\-:=])", " or ".join(kinds))
+    element = symbol(rf"(?:{'|'.join(kinds)})(?![A-Za-z0-9_.\-:=])", " or ".join(kinds))
     return element.set_parse_action(lambda found: ShardingType(found[0]))
 
 
 _TYPE: Final = _type(_WHOLE)
 _LAST_TILE: Final = _type(tuple(kind for kind in _WHOLE if kind is not ShardingType.UNKNOWN))
-_TILES: Final = (named("devices") - SIZES - (quiet("<=") - IOTA | INTS)).set_parse_action(_tiles)
-_SHARD_GROUP: Final = (sign("shard_(?:as|like)(?![A-Za-z0-9_.:=-])", "shard_as or shard_like") - INT).set_parse_action(
-    lambda found: ShardGroup(found[1], is_like=found[0] == "shard_like")
-)
-_LAST_TILE_DIMS: Final = (named("last_tile_dims") - quiet("{") - listed(_LAST_TILE) - quiet("}")).set_parse_action(
-    lambda found: _LastTileDims(tuple(found))
-)
+_TILES: Final = (named("devices") - SIZES - (suppress_literal("<=") - IOTA | INTS)).set_parse_action(_tiles)
+_SHARD_GROUP: Final = (
+    symbol("shard_(?:as|like)(?![A-Za-z0-9_.:=-])", "shard_as or shard_like") - INT
+).set_parse_action(lambda found: ShardGroup(found[1], is_like=found[0] == "shard_like"))
+_LAST_TILE_DIMS: Final = (
+    named("last_tile_dims") - suppress_literal("{") - listed(_LAST_TILE) - suppress_literal("}")
+).set_parse_action(lambda found: _LastTileDims(tuple(found)))
 _ITEM: Final = (
     _TYPE
     | word(_REPLICATE)
@@ -117,9 +117,9 @@ def _single(text: str, at: int, found: pp.ParseResults) -> Sharding:
 
 
 _SINGLE: Final = pp.OneOrMore(_ITEM).set_parse_action(_single)
-_CLOSE: Final = quiet("}", "an item of a sharding, or }")
-_BRACED: Final = quiet("{") - (NAMED_SHARDING | _SINGLE).set_name("an item of a sharding") - _CLOSE
+_CLOSE: Final = suppress_literal("}", "an item of a sharding, or }")
+_BRACED: Final = suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("an item of a sharding") - _CLOSE
 _TUPLE: Final = listed(_BRACED).set_parse_action(lambda found: TupleSharding(tuple(found)))
-_SHARDING: Final = quiet("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
+_SHARDING: Final = suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
 read_sharding: Final[Callable[[Tokens], AnySharding]] = reader(_SHARDING, "sharding")
 """One sharding, or one for each leaf of a tuple between further braces."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import Decider
+from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_fusible
-from hlo_cli.analysis.fusion.fuse_all_users import kept_whole
+from hlo_cli.analysis.fusion.fuse_all_users import must_materialize
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
 from hlo_cli.transform.fusing.in_place_hazards import Overwriting
@@ -36,16 +36,16 @@ class Pass:
     _kept: set[Node] = field(default_factory=set)
     _queue: list[Node | None] = field(default_factory=list)
     _place: dict[Node, int] = field(default_factory=dict)
-    _decider: Decider = field(init=False)
+    _decider: FusionDecider = field(init=False)
 
     def __post_init__(self) -> None:
-        self._decider = Decider(self.rules, self.graph.root)
+        self._decider = FusionDecider(self.rules, self.graph.root)
 
     def run(self) -> None:
         """Fuse what can be."""
         order = self.graph.post_order()
         if self.rules.may_duplicate:
-            self._kept = kept_whole(order, self.graph.before, self._decider)
+            self._kept = must_materialize(order, self.graph.before, self._decider)
             if self.rules.guard_softmax:
                 self._kept |= set(before_softmax(order))
         for node in order:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
-from hlo_cli.analysis.fusion.decide import Decider, is_loop
+from hlo_cli.analysis.fusion.decide import FusionDecider, is_loop
 from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations
 from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
@@ -56,7 +56,7 @@ class Refusals:
         if producer.has_several_results:
             raise HloError(f"{producer.name} is a fusion of several results, and cannot go into another fusion")
         self._check_aliases(producer, consumer)
-        rule = Decider(SHIPPED, None).rule(producer, consumer)
+        rule = FusionDecider(SHIPPED, None).rule(producer, consumer)
         if producer.body is not None and self._is_cpu and not all(map(is_loop, producer.body.operations)):
             rule = by.NOT_A_LOOP
         if rule in _FORBIDDEN:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo_cli.analysis.fusion.graph import Body, Graph, Node
+from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames
 
@@ -18,7 +18,7 @@ def begin_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, nam
     fusion = Node(root.instruction, dict.fromkeys(root.operands), opcode="fusion", name=names.instructions.new(name))
     fusion.shape, fusion.kind = root.shape, kind
     clone = _clone(root, names)
-    fusion.body = Body(clone, {clone: None}, name=names.computations.new(body_name))
+    fusion.body = FusionBody(clone, {clone: None}, name=names.computations.new(body_name))
     fusion.body.parameters = [_parameter(fusion, number, names) for number in range(len(fusion.operands))]
     _connect(clone, root.operands, fusion, names)
     graph.put(fusion, root)

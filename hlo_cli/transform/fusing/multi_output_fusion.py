@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.analysis.fusion.multi_output import can_be_together, gives_elements, is_worth_sharing, shared_bytes
+from hlo_cli.analysis.fusion.multi_output import can_fuse_siblings, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.analysis.fusion.rules import Rule
 from hlo_cli.transform.fusing.in_place_hazards import Overwriting
 from hlo_cli.transform.fusing.multi_output_results import make_together
@@ -77,7 +77,7 @@ class MultiOutputPass:
 
     def _is_legal(self, one: Node, other: Node) -> bool:
         return (
-            can_be_together(one, other)
+            can_fuse_siblings(one, other)
             and not any(not node.users and node is not self.graph.root for node in (one, other))
             and not self._reaching.are_connected(one, other)
             and self.overwriting.is_quiet(self.graph, one, other)

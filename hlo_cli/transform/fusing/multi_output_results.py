@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import Body, Graph, Node
+from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.transform.fusing.merge import take_in
 from hlo_cli.transform.fusing.names import ModuleNames, name_of_clone
@@ -119,7 +119,9 @@ def _drop(graph: Graph, element: Node, fusion: Node) -> None:
         graph.wait(waiting, (fusion,))
 
 
-def _operations_outside(body: Body, operands: list[Node], names: ModuleNames) -> tuple[dict[Node, Node], list[Node]]:
+def _operations_outside(
+    body: FusionBody, operands: list[Node], names: ModuleNames
+) -> tuple[dict[Node, Node], list[Node]]:
     """What the nodes of a body are if it stands outside, and the copies among that, operands before users."""
     outside = dict(zip(body.parameters, operands, strict=False))
     copies: list[Node] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hlo_cli.analysis.fusion.code_duplication import users_first
-from hlo_cli.analysis.fusion.graph import Body, Graph, Node
+from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
@@ -119,7 +119,7 @@ class _Writer:
         new.opcode, new.shape = node.opcode, node.shape
         return new
 
-    def _computation_of(self, body: Body, around: Computation, *, is_nested: bool) -> Computation:
+    def _computation_of(self, body: FusionBody, around: Computation, *, is_nested: bool) -> Computation:
         """The computation of a fusion's body: that which it was read from, or a new one."""
         name = body.name
         if body.computation is not None:

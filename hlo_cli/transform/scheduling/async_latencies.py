@@ -13,7 +13,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import works_of_all
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
-from hlo_cli.analysis.schedule.async_overlap import overlap_of
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -32,7 +32,7 @@ _FAR: Final = COLLECTIVES | {"send", "recv"}
 
 
 @dataclass(frozen=True, slots=True)
-class Flights:
+class AsyncLatencies:
     """`work` is the time of each node; `takes` how long what a node starts is under way, `awaits` which starts a node
     waits for.
     """
@@ -49,11 +49,11 @@ def exposed_bytes(module: Module) -> int:
     >>> exposed_bytes(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     0
     """
-    return sum(flight.exposed_bytes for flight in overlap_of(module).flights)
+    return sum(flight.exposed_bytes for flight in analyze_overlap(module).flights)
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class LatencyModel:
     """How long everything takes, in any one unit: an instruction by itself, and what is asynchronous from its start on.
 
     `model` says where the times come from, for those who read a result. `waited` says how much of a module's transfers
@@ -66,7 +66,7 @@ class Times:
     waited: Callable[[Module], float] = exposed_bytes
 
 
-def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> Times:
+def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> LatencyModel:
     """Times in bytes, of the instructions of a computation.
 
     >>> from hlo_cli import parse_module
@@ -83,10 +83,10 @@ def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> Ti
         far = pair.operation in _FAR or pair.is_host_transfer
         return moved_bytes(pair, size) * (2 * LINK if far else 2)
 
-    return Times(of_instruction, of_pair, BY_BYTES)
+    return LatencyModel(of_instruction, of_pair, BY_BYTES)
 
 
-def flights_of(graph: Graph, pairs: Sequence[AsyncPair], times: Times) -> Flights:
+def flights_of(graph: Graph, pairs: Sequence[AsyncPair], times: LatencyModel) -> AsyncLatencies:
     """The asynchronous operations that start and end in a computation."""
     nodes = {member: node for node, members in enumerate(graph.members) for member in members}
     takes: dict[int, float] = {}
@@ -100,4 +100,4 @@ def flights_of(graph: Graph, pairs: Sequence[AsyncPair], times: Times) -> Flight
         awaits |= {done: (*awaits.get(done, ()), start) for done in dones if done > start}
     ends = {member for pair in pairs for member in (pair.start, *pair.dones)}
     work = tuple(sum(times.of_instruction(m) for m in members if m not in ends) for members in graph.members)
-    return Flights(work, takes, awaits)
+    return AsyncLatencies(work, takes, awaits)

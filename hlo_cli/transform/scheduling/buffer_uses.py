@@ -14,7 +14,7 @@ from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
-from hlo_cli.analysis.memory.order_independent import AnyOrder, any_order
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -32,7 +32,7 @@ class BufferUses:
     `overwritten` are the buffers of several values that a computation, or what it calls, writes.
     """
 
-    facts: AnyOrder
+    facts: OrderIndependentFacts
     runs: tuple[Run, ...]
     size: Mapping[int, int]
     space: Mapping[int, int]
@@ -107,7 +107,7 @@ def buffer_uses(module: Module) -> BufferUses:
     >>> uses.size
     {1: 32, 2: 32}
     """
-    facts = any_order(module)
+    facts = order_independent_facts(module)
     aliases = facts.aliases
     runs = flat_schedule(facts.places, module.entry, facts.chains).runs
     movable = {
@@ -125,7 +125,7 @@ def buffer_uses(module: Module) -> BufferUses:
     return uses
 
 
-def _homes(facts: AnyOrder, runs: tuple[Run, ...]) -> dict[int, Computation]:
+def _homes(facts: OrderIndependentFacts, runs: tuple[Run, ...]) -> dict[int, Computation]:
     """Of each buffer the outermost computation that has a place with it."""
     dataflow, aliases, places = facts.dataflow, facts.aliases, facts.places
     homes: dict[int, Computation] = {}

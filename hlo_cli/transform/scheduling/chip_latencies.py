@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.hardware.chip_specs import Throughput
-from hlo_cli.analysis.schedule.async_overlap import Overlap, overlap_of
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
-from hlo_cli.analysis.schedule.step_time import path_seconds, step_time_of
+from hlo_cli.analysis.schedule.step_time import estimate_time, path_seconds
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.scheduling.async_latencies import Times
+from hlo_cli.transform.scheduling.async_latencies import LatencyModel
 
 
-def times_on_chip(overlap: Overlap, throughput: Throughput) -> Times:
+def times_on_chip(overlap: OverlapAnalysis, throughput: ChipSpec) -> LatencyModel:
     """Seconds on a chip: rooflines of kernels, bytes over the rates of wires.
 
     What nobody knows the time of takes the whole step, so that as much as can be is put beside it.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.hardware.chip_specs import throughput_of
-    >>> overlap = overlap_of(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
-    >>> times = times_on_chip(overlap, throughput_of("v5e"))
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> overlap = analyze_overlap(parse_module("r = f32[2048] add(f32[2048] a, f32[2048] b)"))
+    >>> times = times_on_chip(overlap, chip_spec("v5e"))
     >>> f"{times.of_instruction(overlap.module.entry.root):.1e}", times.model
     ('3.0e-08', 'time on v5e')
     """
-    step = step_time_of(overlap, throughput)
+    step = estimate_time(overlap, throughput)
     seconds = path_seconds(step, overlap)
     flights = zip(overlap.flights, step.flights, strict=True)
     transfers = {flight.pair.start: time.transfer.seconds for flight, time in flights}
@@ -36,6 +36,6 @@ def times_on_chip(overlap: Overlap, throughput: Throughput) -> Times:
         return step.seconds if known is None else known
 
     def waited(module: Module) -> float:
-        return step_time_of(overlap_of(module), throughput).exposed_seconds
+        return estimate_time(analyze_overlap(module), throughput).exposed_seconds
 
-    return Times(of_instruction, of_pair, f"time on {throughput.chip}", waited)
+    return LatencyModel(of_instruction, of_pair, f"time on {throughput.chip}", waited)

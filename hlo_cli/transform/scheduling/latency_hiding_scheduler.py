@@ -14,7 +14,7 @@ from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.transform.scheduling.async_latencies import Times, flights_of, times_by_bytes
+from hlo_cli.transform.scheduling.async_latencies import LatencyModel, flights_of, times_by_bytes
 from hlo_cli.transform.scheduling.executed_computations import Running
 from hlo_cli.transform.scheduling.graph import in_front
 from hlo_cli.transform.scheduling.list_scheduler_latency import Limits, by_latency
@@ -36,7 +36,7 @@ def rounds_of(module: Module) -> int:
     return min(max(_ORDERED // max(module.instruction_count, 1), 1), _ROUNDS)
 
 
-def latency_orders(running: Running, limits: Limits, less: Limits, times: Times | None) -> Orders:
+def latency_orders(running: Running, limits: Limits, less: Limits, times: LatencyModel | None) -> Orders:
     """An order that hides latency of each computation with asynchronous pairs; `less` are bytes that it may not use."""
     pairs: dict[Computation, list[AsyncPair]] = {}
     for pair in async_pairs(running.module).pairs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from hlo_cli.transform.scheduling.graph import Graph
-from hlo_cli.transform.scheduling.live_memory import Held
+from hlo_cli.transform.scheduling.live_memory import LiveMemory
 
 
 def by_buffers(graph: Graph) -> list[int]:
@@ -21,7 +21,7 @@ def by_buffers(graph: Graph) -> list[int]:
     >>> by_buffers(graph)
     [0, 2, 1, 3]
     """
-    held = Held(graph)
+    held = LiveMemory(graph)
     waiting = [len(before) for before in graph.before]
     Key = tuple[int, int, int]
     key: dict[int, Key] = {}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Final
 
-from hlo_cli.transform.scheduling.async_latencies import Flights
+from hlo_cli.transform.scheduling.async_latencies import AsyncLatencies
 from hlo_cli.transform.scheduling.graph import Graph
-from hlo_cli.transform.scheduling.live_memory import Held, peak_of_order
+from hlo_cli.transform.scheduling.live_memory import LiveMemory, peak_of_order
 
 _NEVER: Final = 1 << 60
 _TRIES: Final = 16
@@ -23,7 +23,7 @@ Limits = Mapping[int, int]
 
 
 def by_latency(
-    graph: Graph, flights: Flights, space: Mapping[int, int], limits: Limits, less: Limits | None = None
+    graph: Graph, flights: AsyncLatencies, space: Mapping[int, int], limits: Limits, less: Limits | None = None
 ) -> list[int]:
     """What starts something, then what leads there, then the rest as it stood; what would wait comes when all else has.
 
@@ -32,7 +32,7 @@ def by_latency(
 
     >>> before = ((), (), (1,), ())
     >>> graph = Graph(((),) * 4, before, ((), (2,), (), ()), ((),) * 4, {}, frozenset(), (0,) * 4)
-    >>> by_latency(graph, Flights((9, 0, 0, 9), {1: 18}, {2: (1,)}), {}, {})
+    >>> by_latency(graph, AsyncLatencies((9, 0, 0, 9), {1: 18}, {2: (1,)}), {}, {})
     [1, 0, 3, 2]
     """
     return _Scheduler(graph, flights, _Room(graph, space, limits, less or {})).order()
@@ -44,14 +44,14 @@ class _Room:
     __slots__ = ("_limits", "held")
 
     def __init__(self, graph: Graph, space: Mapping[int, int], limits: Limits, less: Limits) -> None:
-        self.held: list[Held] = []
+        self.held: list[LiveMemory] = []
         self._limits: list[int] = []
         held = set[int]().union(*graph.held)
         for number in sorted({0, *(space[buffer] for buffer in held)}):
             size = {buffer: graph.size[buffer] if space[buffer] == number else 0 for buffer in held}
             part = replace(graph, size=size, inner=graph.inner if number == 0 else (0,) * len(graph))
             present = peak_of_order(part, range(len(graph)))
-            self.held.append(Held(part))
+            self.held.append(LiveMemory(part))
             self._limits.append(limits.get(number, present) - less.get(number, 0))
 
     def has(self, node: int) -> bool:
@@ -71,7 +71,7 @@ class _Scheduler:
     """The nodes that may come next: those ready to run, and those that would wait, by when they could go on."""
 
     graph: Graph
-    flights: Flights
+    flights: AsyncLatencies
     room: _Room
     clock: float = 0
     ready: list[tuple[float, int]] = field(default_factory=list)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hlo_cli.transform.scheduling.graph import Graph
 
 
-class Held:
+class LiveMemory:
     """The memory of a computation while nodes are taken one after the other."""
 
     __slots__ = ("_frees", "_graph", "_left", "_needs", "_sum", "_waiting", "alive")
@@ -60,11 +60,11 @@ class Held:
         return last
 
 
-class Measure:
+class PeakMeasure:
     """Measures orders of the nodes of one graph.
 
     >>> chain = Graph(((),) * 2, ((), (0,)), ((1,), ()), ((0,), (0, 1)), {0: 8, 1: 16}, frozenset((1,)), (0,) * 2)
-    >>> Measure(chain).of((0, 1))
+    >>> PeakMeasure(chain).of((0, 1))
     (24, [8, 8])
     """
 
@@ -108,4 +108,4 @@ def peak_of_order(graph: Graph, order: Sequence[int]) -> int:
     >>> peak_of_order(chain, (0, 1, 2))
     24
     """
-    return Measure(graph).of(order)[0]
+    return PeakMeasure(graph).of(order)[0]

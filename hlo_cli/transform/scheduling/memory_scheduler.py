@@ -20,7 +20,7 @@ from hlo_cli.transform.scheduling.executed_computations import Running
 from hlo_cli.transform.scheduling.graph import Graph, in_front
 from hlo_cli.transform.scheduling.list_scheduler_buffers import by_buffers
 from hlo_cli.transform.scheduling.list_scheduler_memory import by_memory
-from hlo_cli.transform.scheduling.live_memory import Measure
+from hlo_cli.transform.scheduling.live_memory import PeakMeasure
 from hlo_cli.transform.scheduling.tighten import tightened
 
 _MEASURED: Final = 150_000
@@ -111,7 +111,7 @@ def _candidates(running: Running, count: int) -> list[Orders]:
 
 def _tried(flow: Flow, graph: Graph, most: int | None) -> Iterator[tuple[Sequence[int], int]]:
     """XLA's orders first, then those made tighter, if need be not all, each with its peak."""
-    measure = Measure(graph)
+    measure = PeakMeasure(graph)
     orders: list[Sequence[int]] = [graph.nodes(scheduler(flow)) for scheduler in _SCHEDULERS]
     orders.append(by_buffers(graph))
     measured = [measure.of(order) for order in orders]

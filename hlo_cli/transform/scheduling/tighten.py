@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.transform.scheduling.graph import Graph
-from hlo_cli.transform.scheduling.live_memory import Measure
+from hlo_cli.transform.scheduling.live_memory import PeakMeasure
 
 
-def tightened(graph: Graph, measure: Measure, order: Sequence[int], grown: Sequence[int]) -> list[int]:
+def tightened(graph: Graph, measure: PeakMeasure, order: Sequence[int], grown: Sequence[int]) -> list[int]:
     """The order with nodes that take more than they free just before their first users, and others behind their needs.
 
     `grown` are the bytes that each node takes in this order less those that it frees.
 
     >>> held, size = ((0,), (1,), (0,), (1,)), {0: 8, 1: 800}
     >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
-    >>> measure = Measure(graph)
+    >>> measure = PeakMeasure(graph)
     >>> tightened(graph, measure, (0, 1, 2, 3), measure.of((0, 1, 2, 3))[1])
     [0, 2, 1, 3]
     """
