@@ -25,6 +25,7 @@ Trait: TypeAlias = Literal[
     "other type",  # the element type of its result may differ from that of its operands
     "own kernel",  # always takes a kernel, or a call of a library, for itself
     "random state",  # draws from a random state that is none of its operands
+    "side effect",  # does more than give a value, whatever its attributes (`HloInstruction::HasSideEffectNoRecurse`)
     "start",  # begins what a done waits for
     "transcendental",  # counted as transcendental by `HloCostAnalysis::HandleElementwiseOp`, not as flops
     "update",  # goes on with what a start began

@@ -42,9 +42,6 @@ CALLING_ATTRIBUTES: Final = (
 )
 """The attributes that name computations, in the order in which XLA lists called computations."""
 
-OPAQUE: Final = "?"
-"""Ends the opcode of an instruction that does not hold together; no opcode of XLA has it."""
-
 
 def having(trait: Trait) -> frozenset[str]:
     """The opcodes with a trait.
@@ -80,6 +77,7 @@ NO_KERNELS: Final = having("no kernel")
 OTHER_TYPE: Final = having("other type")
 OWN_KERNELS: Final = having("own kernel")
 RANDOM_STATE: Final = having("random state")
+SIDE_EFFECTS: Final = having("side effect")
 TRANSCENDENTAL: Final = having("transcendental")
 
 UNARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 1)

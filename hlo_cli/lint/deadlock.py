@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -60,7 +61,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
             continue
         for inner in reversed(instruction.called_computations):
             if inner in relevant:
-                is_group = instruction.opcode == "async-start" and _is_group(inner)
+                is_group = instruction.opcode == opcodes.ASYNC_START and _is_group(inner)
                 inside = _Automaton() if is_group else frame.state
                 frames.append(_Frame(iter(inner.instructions), inside, is_whole=is_group))
 
@@ -87,17 +88,19 @@ def _with_transfers(module: Module) -> frozenset[Computation]:
 
 
 def _exchanges(instruction: Instruction) -> bool:
-    return instruction.opcode in ("send", "recv") or instruction.opcode.removesuffix("-start") in COLLECTIVES
+    return (
+        instruction.opcode in (opcodes.SEND, opcodes.RECV) or instruction.opcode.removesuffix("-start") in COLLECTIVES
+    )
 
 
 def _is_group(computation: Computation) -> bool:
     """Whether a computation is more than one operation."""
-    return sum(i.opcode != "parameter" for i in computation.instructions) > 1
+    return sum(i.opcode != opcodes.PARAMETER for i in computation.instructions) > 1
 
 
 def _step(instruction: Instruction, state: _Automaton) -> Iterator[Problem]:
     opcode = instruction.opcode
-    if opcode in ("send", "recv") and not instruction.flag("is_host_transfer"):
+    if opcode in (opcodes.SEND, opcodes.RECV) and not instruction.flag("is_host_transfer"):
         text = instruction.frontend_attributes.get(PAIRS)
         if text is None:
             return
@@ -113,7 +116,7 @@ def _step(instruction: Instruction, state: _Automaton) -> Iterator[Problem]:
 def _meet(transfer: Transfer, opcode: str, state: _Automaton) -> Iterator[Problem]:
     text, _, instruction = transfer
     if not state.expected:
-        state.expected = "recv" if opcode == "send" else "send"
+        state.expected = "recv" if opcode == opcodes.SEND else "send"
         state.waiting.add(transfer)
     elif opcode != state.expected:
         is_repeated = text in state.waiting

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNCHRONOUS, RUNNERS
@@ -57,7 +58,7 @@ def _called(instruction: Instruction) -> tuple[Computation, ...]:
     """What an instruction runs, without a computation that is there for the generic spelling alone."""
     if (wrapped := _wrapped(instruction)) is None:
         return instruction.called_computations
-    return wrapped.called_computations if instruction.opcode == "async-start" else ()
+    return wrapped.called_computations if instruction.opcode == opcodes.ASYNC_START else ()
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
@@ -69,10 +70,10 @@ def _wrapped(instruction: Instruction) -> Instruction | None:
         if start.opcode not in _GOING_ON or not start.operands:
             break
         start = start.operands[0]
-    called = start.called_computations[0] if start.opcode == "async-start" and start.called_computations else None
+    called = start.called_computations[0] if start.opcode == opcodes.ASYNC_START and start.called_computations else None
     if called is None or called.root is None or len(called.instructions) != len(called.parameters) + 1:
         return None
-    return called.root if called.root.opcode != "parameter" else None
+    return called.root if called.root.opcode != opcodes.PARAMETER else None
 
 
 def _of_computation(computation: Computation) -> Iterator[str]:

@@ -10,6 +10,7 @@ from functools import partial
 from string import ascii_letters, digits
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -47,7 +48,7 @@ def note_instructions(module: Module, notes: Notes) -> None:
             wanted = ARITY.get(instruction.written_opcode)
             if wanted is not None and wanted != len(instruction.operands) and are_printed:
                 _note_count(instruction, wanted, notes)
-            if instruction.written_opcode == "constant":
+            if instruction.written_opcode == opcodes.CONSTANT:
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
         _note_numbers(computation, notes, is_whole=is_whole)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operation import ANY
 from hlo_cli.ir.operations import CALLERS, OPCODE_ARITY, OPERAND_COUNTS, takes
@@ -17,10 +18,10 @@ KIND_OF: Final = {
     **{opcode: PLAIN if arity is None else arity for opcode, arity in OPCODE_ARITY.items()},
     **{opcode: FREE for opcode, (least, most) in OPERAND_COUNTS.items() if least <= 1 and most == ANY},
     **dict.fromkeys(CALLERS, CALLER),
-    "parameter": PARAMETER,
-    "constant": CONSTANT,
-    "tuple": TUPLE,
-    "get-tuple-element": ELEMENT,
+    opcodes.PARAMETER: PARAMETER,
+    opcodes.CONSTANT: CONSTANT,
+    opcodes.TUPLE: TUPLE,
+    opcodes.GET_TUPLE_ELEMENT: ELEMENT,
 }
 """How the fast path treats an opcode; one that is not here may call others.
 

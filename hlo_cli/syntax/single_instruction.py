@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Span
 from hlo_cli.syntax.instruction_parser import ParsedInstruction, ParsedOperand, read_operation
@@ -46,7 +47,7 @@ def _parameter(operand: ParsedOperand, number: int) -> ParsedInstruction:
         operand.span.start,
         operand.name,
         shape=operand.shape or UnknownShape(),
-        opcode="parameter",
+        opcode=opcodes.PARAMETER,
         opcode_span=operand.span,
         argument=str(number),
         argument_span=Span(operand.span.start, operand.span.start),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import wrapped_opcode
@@ -20,7 +21,7 @@ OF_BOTH: Final = ("frontend_attributes", "statistics", "origin", "metadata", "ba
 """Attributes that the wrapped operation shares; the last operation of the chain that has one says what it is."""
 
 _NOTHING: Final = TupleShape(())
-_LATE: Final = frozenset(("call", "custom-call", "fusion"))
+_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION))
 
 
 def is_start(opcode: str) -> bool:
@@ -41,7 +42,7 @@ def chain_of(start: Instruction, users: Users) -> list[Instruction]:
 def _continues(user: Instruction, start: Instruction) -> bool:
     wrapped = wrapped_opcode(start.opcode)
     if wrapped is None:
-        return user.opcode in ("async-update", "async-done")
+        return user.opcode in (opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE)
     return user.opcode in (f"{wrapped}-update", f"{wrapped}-done")
 
 

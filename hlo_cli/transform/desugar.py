@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
@@ -104,7 +105,7 @@ class _Desugar:
         assert computation.root is not None
         computation.root.called_computations = called
         attributes = _of_the_start(start, wrapped, Attribute("calls", f"%{computation.name}"))
-        copy.copy(start, operands, (computation,), opcode="async-start", attributes=attributes)
+        copy.copy(start, operands, (computation,), opcode=opcodes.ASYNC_START, attributes=attributes)
 
     def _wrapped(
         self, start: Instruction, opcode: str, shapes: tuple[tuple[Shape, ...], Shape], chain: list[Instruction]
@@ -118,7 +119,7 @@ class _Desugar:
         for number, shape in enumerate(parameters):
             text = InstructionText((), str(number), start.span)
             wanted = "async_param" + (f".{number}" if number else "")
-            operands.append((body.add(wanted, shape, "parameter", (), source=start, text=text), ()))
+            operands.append((body.add(wanted, shape, opcodes.PARAMETER, (), source=start, text=text), ()))
         shared = shared_attributes(chain)
         source = shared["metadata"][1] if "metadata" in shared else start
         own = [a for a in start.attributes if not _is_of_the_start(a.name, opcode) and a.name not in OF_BOTH]

@@ -9,10 +9,11 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
 from hlo_cli.analysis.cost.counting import CostCounter
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ELEMENTWISE, TRANSCENDENTAL
 
-FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {"copy"}
+FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {opcodes.COPY}
 
 
 def one_flop_an_element(instruction: Instruction, figures: Figures, count: CostCounter) -> None:

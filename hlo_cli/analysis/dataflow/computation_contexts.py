@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.ir import operations
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -65,6 +65,6 @@ def _contexts(module: Module) -> ComputationContexts:
 
 
 def _context(caller: Instruction, around: Context) -> Context:
-    if caller.opcode == "fusion":
+    if caller.opcode == opcodes.FUSION:
         return "fused"
     return around if caller.opcode in CONTROL_FLOW and around != "fused" else "embedded"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -41,7 +42,7 @@ class Value:
     def is_context(self) -> bool:
         """Whether it is a semaphore or the like, which an asynchronous operation keeps behind its data."""
         opcode = self.instruction.opcode
-        first = 1 if opcode in ("send", "recv") else 2
+        first = 1 if opcode in (opcodes.SEND, opcodes.RECV) else 2
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
 
     def __str__(self) -> str:
@@ -60,7 +61,7 @@ def values_made_by(instruction: Instruction) -> Iterator[Value]:
     opcode = instruction.opcode
     if opcode in _FORWARD or _is_sugared_end(opcode):
         return
-    if opcode == "parameter" and not instruction.computation.is_entry:
+    if opcode == opcodes.PARAMETER and not instruction.computation.is_entry:
         return
     for index, leaf in instruction.shape.leaves:
         array = leaf.array if isinstance(leaf, BufferShape) else leaf
@@ -90,13 +91,15 @@ def executes_callees(instruction: Instruction) -> bool:
 
 def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
     match instruction.opcode:
-        case "copy-start":
+        case opcodes.COPY_START:
             return index == (1,)
-        case "all-gather-start" | "collective-permute-start":
+        case opcodes.ALL_GATHER_START | opcodes.COLLECTIVE_PERMUTE_START:
             return index[:1] == (0,)
-        case "send":
+        case opcodes.SEND:
             return index == (0,)
-        case opcode if opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None):
+        case opcode if opcode == opcodes.ASYNC_START or (
+            opcode.endswith("-start") and wrapped_opcode(opcode) is not None
+        ):
             return index[:1] == (0,) or (index[:1] == (1,) and executes_callees(instruction))
         case _:
             return False

@@ -16,12 +16,13 @@ from hlo_cli.analysis.fusion.kernel_details import (
     triton_gemm_in_words,
 )
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
 
 How = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
-_TRANSFERS: Final = HOST_FEEDS | {"copy-start", "recv", "send"}
+_TRANSFERS: Final = HOST_FEEDS | {opcodes.COPY_START, opcodes.RECV, opcodes.SEND}
 _GPU_LIBRARIES: Final = (
     ("__cublas$lt", "cuBLASLt"),
     ("__cublas$", "cuBLAS"),
@@ -40,8 +41,13 @@ _CPU_LIBRARIES: Final = (
 )
 _CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
 _OF_OPCODES: Final[dict[str, dict[str, str]]] = {
-    "gpu": {"fft": "cuFFT", "triangular-solve": "cuBLAS", "cholesky": "cuSOLVER", "copy": "memcpy"},
-    "cpu": {"fft": "DUCC", "sort": "the XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
+    "gpu": {
+        opcodes.FFT: "cuFFT",
+        opcodes.TRIANGULAR_SOLVE: "cuBLAS",
+        opcodes.CHOLESKY: "cuSOLVER",
+        opcodes.COPY: "memcpy",
+    },
+    "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "the XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
 _WIRES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
@@ -80,9 +86,9 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
     if opcode in COLLECTIVES:
         return _collective(instruction, target)
     match opcode:
-        case "fusion":
+        case opcodes.FUSION:
             return _fusion(instruction, target)
-        case "custom-call":
+        case opcodes.CUSTOM_CALL:
             return _custom_call(instruction, target)
     library = _OF_OPCODES.get(target, {}).get(opcode)
     return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_cycles(instruction))

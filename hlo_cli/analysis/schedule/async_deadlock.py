@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_diagnostics import Problem
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -120,7 +121,7 @@ class _Walk:
                 if instruction.opcode in _ENTERED and called not in self.entered:
                     self.entered.add(called)
                     ways.append(iter(called.instructions))
-                elif instruction.opcode == "async-start" and called not in self.entered and _is_group(called):
+                elif instruction.opcode == opcodes.ASYNC_START and called not in self.entered and _is_group(called):
                     self.entered.add(called)
                     self.groups.append(called)
         yield from self._left()
@@ -135,10 +136,10 @@ class _Walk:
             return
         if (words := _wrong(ways)) is not None:
             yield Problem(instruction, f"{instruction.name} goes {words}: {_in_words(ways)}", "warning")
-        own, others = (self.sends, self.recvs) if instruction.opcode == "send" else (self.recvs, self.sends)
+        own, others = (self.sends, self.recvs) if instruction.opcode == opcodes.SEND else (self.recvs, self.sends)
         if self.expected != instruction.opcode:
             yield from self._beside(instruction, ways, own)
-            self.expected = "recv" if instruction.opcode == "send" else "send"
+            self.expected = "recv" if instruction.opcode == opcodes.SEND else "send"
             own.add(instruction, ways)
             return
         met = next(iter(others.by_ways.get(ways, ())), None)
@@ -171,11 +172,11 @@ class _Walk:
 
 def _is_group(computation: Computation) -> bool:
     """Whether a computation is more than one operation."""
-    return sum(instruction.opcode != "parameter" for instruction in computation.instructions) > 1
+    return sum(instruction.opcode != opcodes.PARAMETER for instruction in computation.instructions) > 1
 
 
 def _ways_of(instruction: Instruction) -> Ways | None:
-    if instruction.opcode not in ("send", "recv") or instruction.flag("is_host_transfer"):
+    if instruction.opcode not in (opcodes.SEND, opcodes.RECV) or instruction.flag("is_host_transfer"):
         return None
     text = dict(instruction.frontend_attributes.entries).get(_WAYS)
     return None if text is None else tuple((int(source), int(target)) for source, target in _WAY.findall(text))

@@ -155,7 +155,7 @@ def _idle_members(pairs: AsyncPairs) -> frozenset[Instruction]:
 
 def _works(pair: AsyncPair, member: Instruction) -> bool:
     """Whether a member is a kernel that does other work besides: a fusion between the ends of a fused collective."""
-    return pair.spelling == "fusion" and member in pair.updates
+    return pair.is_fused and member in pair.updates
 
 
 class _Meter:

@@ -14,6 +14,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import BLOCK_MOVES, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -24,7 +25,7 @@ Wire = Literal["links", "memory", "host"]
 
 _MAIN: Final = 0
 _HOST: Final = 5
-_MOVES: Final = BLOCK_MOVES | {"gather", "scatter"}
+_MOVES: Final = BLOCK_MOVES | {opcodes.GATHER, opcodes.SCATTER}
 """Operations of which nothing but the bytes that they move takes time."""
 
 
@@ -33,11 +34,11 @@ def _all_but_ones_own(devices: int) -> float:
 
 
 _RINGS: Final[Mapping[str, Callable[[int], float]]] = {
-    "all-gather": _all_but_ones_own,
-    "all-reduce": lambda devices: 2 * _all_but_ones_own(devices),
-    "all-to-all": _all_but_ones_own,
-    "ragged-all-to-all": _all_but_ones_own,
-    "reduce-scatter": _all_but_ones_own,
+    opcodes.ALL_GATHER: _all_but_ones_own,
+    opcodes.ALL_REDUCE: lambda devices: 2 * _all_but_ones_own(devices),
+    opcodes.ALL_TO_ALL: _all_but_ones_own,
+    opcodes.RAGGED_ALL_TO_ALL: _all_but_ones_own,
+    opcodes.REDUCE_SCATTER: _all_but_ones_own,
 }
 """How often each byte of a collective leaves a device, in a ring of so many."""
 _ENDLESS: Final = 1 << 62
@@ -110,7 +111,7 @@ def rate_of(wire: Wire | None, throughput: ChipSpec) -> Rate | None:
 def _wire(pair: AsyncPair) -> Wire | None:
     if pair.operation in COLLECTIVES:
         return "links"
-    if pair.operation in ("send", "recv"):
+    if pair.operation in (opcodes.SEND, opcodes.RECV):
         return "host" if pair.is_host_transfer else "links"
     if pair.operation in HOST_FEEDS:
         return "host"

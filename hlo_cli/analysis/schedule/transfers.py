@@ -12,11 +12,12 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
 
-_HOST_MOVERS: Final = HOST_FEEDS | {"recv", "send"}
+_HOST_MOVERS: Final = HOST_FEEDS | {opcodes.RECV, opcodes.SEND}
 HOST: Final = 5
 """The memory space of the host, on all targets that have one."""
 
@@ -86,7 +87,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
     move = _host_move(instruction) if instruction.opcode in _HOST_MOVERS else _move(instruction)
     if move is None or move.from_space == move.to_space:
         return None
-    is_async = instruction.opcode.endswith("-start") or instruction.opcode in ("send", "recv")
+    is_async = instruction.opcode.endswith("-start") or instruction.opcode in (opcodes.SEND, opcodes.RECV)
     done = _done(instruction, users) if is_async else None
     ready = done if is_async else instruction
     return Transfer(
@@ -105,22 +106,22 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
 def _move(instruction: Instruction) -> _Move | None:
     """What is moved, or None for what moves nothing as it is: a computation's result is a new array."""
     opcode, given_at = _moving_opcode(instruction)
-    position = 1 if opcode == "dynamic-update-slice" else 0
+    position = 1 if opcode == opcodes.DYNAMIC_UPDATE_SLICE else 0
     if opcode is None or position >= len(instruction.operands):
         return None
     given, result = instruction.operand_shape(position), subshape(instruction.shape, given_at)
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return None
-    moved = given if opcode == "dynamic-update-slice" else result
+    moved = given if opcode == opcodes.DYNAMIC_UPDATE_SLICE else result
     return _Move(instruction.operands[position], moved, given.layout.memory_space, result.layout.memory_space)
 
 
 def _host_move(instruction: Instruction) -> _Move | None:
     """What is sent to the host's program or received from it."""
     opcode = instruction.opcode
-    if opcode in ("send", "recv") and not instruction.flag("is_host_transfer"):
+    if opcode in (opcodes.SEND, opcodes.RECV) and not instruction.flag("is_host_transfer"):
         return None
-    if opcode in ("send", "outfeed") and instruction.operands:
+    if opcode in (opcodes.SEND, opcodes.OUTFEED) and instruction.operands:
         arrays = [leaf for _, leaf in instruction.operand_shape(0).leaves if isinstance(leaf, ArrayShape)]
         sent = max(arrays, key=lambda array: array.padded_bytes, default=None)
         return None if sent is None else _Move(instruction.operands[0], sent, sent.layout.memory_space, HOST)
@@ -135,7 +136,7 @@ def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
     opcode = instruction.opcode
     if opcode in BLOCK_MOVES:
         return opcode, ()
-    if opcode == "copy-start":
+    if opcode == opcodes.COPY_START:
         return "copy", (0,)
     if not opcode.endswith("-start"):
         return None, ()

@@ -17,11 +17,12 @@ from hlo_cli.analysis.shapes.operands import (
     operand_shapes,
     sizes_of,
 )
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, TupleShape
 
-_LATE: tuple[str, ...] = ("call", "custom-call", "fusion")
+_LATE: tuple[str, ...] = (opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION)
 """What may be started before all its operands are known, which the called computation says."""
 
 
@@ -151,7 +152,7 @@ def _start_of(instruction: Instruction) -> Instruction | None:
     at = instruction
     while at.operands and at.opcode.endswith(("-update", "-done")):
         at = at.operands[0]
-    return at if at.opcode == "async-start" else None
+    return at if at.opcode == opcodes.ASYNC_START else None
 
 
 def _is_bound(instruction: Instruction) -> bool:

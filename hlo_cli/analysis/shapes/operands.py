@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NoReturn
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import same_type_but_precision
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -24,7 +25,13 @@ TOKEN: Final = TokenShape()
 U32_SCALAR: Final = ArrayShape(U32, (), (), default_layout(0))
 INTEGERS: Final = ("signed", "unsigned")
 _FIRST_DIMENSION: Final = frozenset(
-    ("all-gather", "all-gather-start", "get-dimension-size", "reduce-scatter", "set-dimension-size")
+    (
+        opcodes.ALL_GATHER,
+        opcodes.ALL_GATHER_START,
+        opcodes.GET_DIMENSION_SIZE,
+        opcodes.REDUCE_SCATTER,
+        opcodes.SET_DIMENSION_SIZE,
+    )
 )
 """Opcodes with one dimension, of which XLA reads the first of a list."""
 

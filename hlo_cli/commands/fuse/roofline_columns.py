@@ -12,6 +12,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
@@ -19,7 +20,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.source import Diagnostic
 
-_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | {"recv", "send"}
+_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | {opcodes.RECV, opcodes.SEND}
 _MODEL: Final = "costs are counted as XLA's cost analysis counts them"
 _COLUMNS = (
     Column("bound", "bound"),
@@ -74,7 +75,7 @@ def notes_on_costs(
 ) -> tuple[Diagnostic, ...]:
     """What a reader of costs should know: how times are found, and whose way of counting it is."""
     times = time_notes(timing.throughput, loaded.module) if timing is not None else ()
-    has_loops = counts_loops and any(instruction.opcode == "while" for instruction in loaded.module.instructions)
+    has_loops = counts_loops and any(instruction.opcode == opcodes.WHILE for instruction in loaded.module.instructions)
     how = [
         *(["bytes without the padding of tiles"] if target_of(loaded.module) == "tpu" else []),
         *(["what a loop runs once"] if has_loops else []),

@@ -14,6 +14,7 @@ from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -96,8 +97,8 @@ def what_if(module: Module, wish: RefusionOptions) -> Result:
         kept = fused_pair(module, producer, consumer, keep=wish.keep)
         module = kept.module
         copies += kept.copies
-        if place.opcode != "fusion":
-            consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
+        if place.opcode != opcodes.FUSION:
+            consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not wish.apply:
         return Result(module, remarks=tuple(remarks), copies=tuple(copies))
     fused = fuse(module, rules_of(wish.switches))
@@ -158,7 +159,7 @@ def _moved(module: Module) -> _Moved:
     kernels = [kernel.instruction for kernel in kernels_of(module) if not kernel.is_transfer]
     costs = costs_among(kernels)
     moved = sum(round(cost.bytes_accessed) for cost in costs.values())
-    return len(kernels), moved, sum(kernel.opcode == "fusion" for kernel in kernels)
+    return len(kernels), moved, sum(kernel.opcode == opcodes.FUSION for kernel in kernels)
 
 
 def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_cli.ir import opcodes
+
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
 
@@ -155,7 +157,7 @@ def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | Non
     >>> dot_dimension_numbers(parse_module(text).entry.root).lhs_contracting_dimensions
     (1,)
     """
-    if instruction.written_opcode not in ("dot", "scaled-dot", "ragged-dot"):
+    if instruction.written_opcode not in (opcodes.DOT, opcodes.SCALED_DOT, opcodes.RAGGED_DOT):
         return None
     return DotDimensionNumbers(
         instruction.integers("lhs_contracting_dims"),
@@ -203,7 +205,7 @@ def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers
 
 def scatter_dimension_numbers(instruction: Instruction) -> ScatterDimensionNumbers | None:
     """Those of a scatter; None for every other opcode."""
-    if instruction.written_opcode != "scatter":
+    if instruction.written_opcode != opcodes.SCATTER:
         return None
     return ScatterDimensionNumbers(
         instruction.integers("update_window_dims"),

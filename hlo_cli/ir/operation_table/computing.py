@@ -111,7 +111,7 @@ ROWS: Final = (
         None,
         "Draws random numbers",
         "uniform or normal; the operands are the distribution's parameters",
-        ("needs shape", "random state"),
+        ("needs shape", "random state", "side effect"),
         required=("distribution",),
     ),
     Operation(
@@ -128,7 +128,7 @@ ROWS: Final = (
         0,
         "Takes and advances a random state",
         "the state belongs to the module",
-        ("needs shape", "random state"),
+        ("needs shape", "random state", "side effect"),
         required=("delta",),
     ),
     Operation(

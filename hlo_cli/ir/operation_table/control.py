@@ -94,7 +94,7 @@ ROWS: Final = (
         1,
         "Reads from the host",
         "gives the data and a token",
-        ("host feed", "needs shape"),
+        ("host feed", "needs shape", "side effect"),
         optional=("infeed_config",),
     ),
     Operation(
@@ -109,7 +109,7 @@ ROWS: Final = (
         2,
         "Writes to the host",
         "the last operand is a token",
-        ("host feed", "needs shape"),
+        ("host feed", "needs shape", "side effect"),
         optional=("outfeed_shape", "outfeed_config"),
     ),
     Operation(

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final
 
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, PERMUTES
@@ -20,9 +21,9 @@ from hlo_cli.lint.spans import attribute_span
 from hlo_cli.source import HloError
 
 _GROUPED: Final = tuple(
-    opcode for each in sorted(COLLECTIVES - {"collective-permute"}) for opcode in (each, f"{each}-start")
+    opcode for each in sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}) for opcode in (each, f"{each}-start")
 )
-_ANY_SIZE: Final = ("all-reduce", "all-reduce-start")
+_ANY_SIZE: Final = (opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START)
 _NUMBERS: Final = {
     CollectiveOpGroupMode.CROSS_REPLICA: "replicas",
     CollectiveOpGroupMode.CROSS_PARTITION: "partitions",
@@ -144,7 +145,7 @@ def mixed_constraints(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyLayoutConstrainedAllReduce in xla/service/hlo_verifier.cc
     """
-    found = list(subject.of("all-reduce"))
+    found = list(subject.of(opcodes.ALL_REDUCE))
     constrained = [each for each in found if each.flag("constrain_layout")]
     if constrained and len(constrained) < len(found):
         free = next(each for each in found if each not in constrained)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.context import LintContext
@@ -20,7 +21,7 @@ _MAY_CHANGE: Final = frozenset(
     parameter partition-id ragged-dot recv recv-done reduce replica-id reshape rng rng-bit-generator
     rng-get-and-update-state scaled-dot send send-done transpose tuple""".split()
 )
-_ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
+_ANY_ELEMENT_SIZE: Final = (opcodes.CONVERT, opcodes.COMPARE, opcodes.IS_FINITE, opcodes.SELECT, opcodes.SCATTER)
 _BYTE: Final = 8
 _FAST_MEMORY: Final = 1
 _ROUNDED: Final = taking("result_accuracy")
@@ -77,7 +78,7 @@ def broadcast_order(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_broadcast_dimensions_order in xla/service/hlo_verifier.h
     """
-    for broadcast in subject.of("broadcast"):
+    for broadcast in subject.of(opcodes.BROADCAST):
         dimensions = broadcast.integers("dimensions")
         if list(dimensions) != sorted(dimensions):
             place = attribute_span(broadcast, "dimensions")
@@ -122,7 +123,7 @@ def changed_layout(subject: LintContext) -> Iterator[Finding]:
         if (
             opcode in _MAY_CHANGE
             or opcode.endswith(("-start", "-done", "-update"))
-            or opcode in ("while", "opt-barrier")
+            or opcode in (opcodes.WHILE, opcodes.OPT_BARRIER)
         ):
             continue
         for instruction in instructions:
@@ -149,14 +150,14 @@ def changed_space(subject: LintContext) -> Iterator[Finding]:
 
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of("dynamic-slice", "dynamic-update-slice"):
+    for instruction in subject.of(opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE):
         result, given = instruction.shape, instruction.operand_shape(0) if instruction.operands else None
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
         is_wrong = before == _FAST_MEMORY != after
-        is_wrong |= instruction.opcode == "dynamic-slice" and before == 0 and after == HOST_MEMORY
-        is_wrong |= instruction.opcode == "dynamic-update-slice" and before == HOST_MEMORY and after == 0
+        is_wrong |= instruction.opcode == opcodes.DYNAMIC_SLICE and before == 0 and after == HOST_MEMORY
+        is_wrong |= instruction.opcode == opcodes.DYNAMIC_UPDATE_SLICE and before == HOST_MEMORY and after == 0
         if is_wrong:
             place = shape_span(subject.module, instruction)
             yield Finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
@@ -176,7 +177,7 @@ def moving_reshape(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
-    for reshape in subject.of("reshape"):
+    for reshape in subject.of(opcodes.RESHAPE):
         given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"

@@ -8,6 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import matmul_of, matmuls_of
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -81,7 +82,7 @@ def narrow_sum(subject: LintContext) -> Iterator[Finding]:
 
     Reference: FloatNormalization in xla/hlo/transforms/simplifiers
     """
-    for reduce in subject.of("reduce", "reduce-window") if subject.target != "tpu" else ():
+    for reduce in subject.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if subject.target != "tpu" else ():
         called = reduce.called_computations
         root = called[0].root if called else None
         if root is None or root.opcode != "add" or not isinstance(root.shape, ArrayShape) or not reduce.operands:
@@ -201,7 +202,7 @@ def _doubles(subject: LintContext) -> Iterator[Instruction]:
     if subject.module.source.text and not any(kind in subject.module.source.text for kind in _DOUBLE):
         return
     for each in subject.shaped(_is_double):
-        if each.opcode not in ("constant", "broadcast"):
+        if each.opcode not in (opcodes.CONSTANT, opcodes.BROADCAST):
             yield each
 
 
@@ -214,7 +215,7 @@ def _summed(reduce: Instruction) -> int:
     given = reduce.operand_shape(0)
     if not isinstance(given, ArrayShape):
         return 0
-    if reduce.opcode == "reduce-window":
+    if reduce.opcode == opcodes.REDUCE_WINDOW:
         window = reduce.window
         return prod(dimension.size for dimension in window.dimensions) if window is not None else 0
     return prod(given.sizes[d] for d in reduce.integers("dimensions") if 0 <= d < given.rank)

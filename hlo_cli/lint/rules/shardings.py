@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
@@ -63,7 +64,7 @@ def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
     """
     if _MARK not in subject.module.source.text and subject.module.source.text:
         return
-    for caller in subject.of("while", "conditional"):
+    for caller in subject.of(opcodes.WHILE, opcodes.CONDITIONAL):
         said = [(each, each.attribute("sharding")) for each in _sharded_alike(caller)]
         first = next((pair for pair in said if pair[1] is not None), None)
         for each, text in said if first is not None else ():
@@ -75,9 +76,9 @@ def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
 def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
     yield caller
     for position, called in enumerate(caller.called_computations):
-        if called.root is not None and (caller.opcode == "conditional" or position == 0):
+        if called.root is not None and (caller.opcode == opcodes.CONDITIONAL or position == 0):
             yield called.root
-        if caller.opcode == "while":
+        if caller.opcode == opcodes.WHILE:
             yield from called.parameters[:1]
 
 

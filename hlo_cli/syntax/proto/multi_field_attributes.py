@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -147,12 +148,12 @@ def _associative(message: Message, _: Shape | None) -> AttributeValue | None:
 
 
 SEVERAL: Final[dict[str, Callable[[Message], str]]] = {
-    "cholesky": lambda message: "lower=true" if message.message("cholesky_options").flag("lower") else "",
-    "dot": lambda message: str(dot_dimension_numbers_of(message.message("dot_dimension_numbers"))),
-    "gather": lambda message: str(gather_dimension_numbers_of(message.message("gather_dimension_numbers"))),
-    "ragged-dot": lambda m: str(ragged_dot_dimension_numbers_of(m.message("ragged_dot_dimension_numbers"))),
-    "scatter": lambda message: str(scatter_dimension_numbers_of(message.message("scatter_dimension_numbers"))),
-    "triangular-solve": _options,
+    opcodes.CHOLESKY: lambda message: "lower=true" if message.message("cholesky_options").flag("lower") else "",
+    opcodes.DOT: lambda message: str(dot_dimension_numbers_of(message.message("dot_dimension_numbers"))),
+    opcodes.GATHER: lambda message: str(gather_dimension_numbers_of(message.message("gather_dimension_numbers"))),
+    opcodes.RAGGED_DOT: lambda m: str(ragged_dot_dimension_numbers_of(m.message("ragged_dot_dimension_numbers"))),
+    opcodes.SCATTER: lambda message: str(scatter_dimension_numbers_of(message.message("scatter_dimension_numbers"))),
+    opcodes.TRIANGULAR_SOLVE: _options,
 }
 """Messages that are printed as several attributes."""
 SPECIAL: Final[dict[str, Printer]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNCHRONOUS, RUNNERS
@@ -43,7 +44,7 @@ def _wrapped(instruction: Instruction) -> Instruction | None:
     while instruction.opcode in _GOING_ON and instruction.operands:
         instruction = instruction.operands[0]
     called = instruction.called_computations
-    return called[0].root if instruction.opcode == "async-start" and called else None
+    return called[0].root if instruction.opcode == opcodes.ASYNC_START and called else None
 
 
 def _with(root: Instruction, said: dict[str, str]) -> Instruction:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
@@ -75,22 +76,22 @@ _ELSEWHERE: Final = frozenset((*CALLING_ATTRIBUTES, "metadata", "control-predece
 """Attributes that say what the IR knows already, and one that XLA reads and forgets."""
 _GROUPED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(
-        ("dot", "scaled-dot", "ragged-dot"),
+        (opcodes.DOT, opcodes.SCALED_DOT, opcodes.RAGGED_DOT),
         frozenset(
             """lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims lhs_ragged_dims
             rhs_group_dims""".split()
         ),
     ),
-    "gather": frozenset(
+    opcodes.GATHER: frozenset(
         """offset_dims collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims
         index_vector_dim""".split()
     ),
-    "scatter": frozenset(
+    opcodes.SCATTER: frozenset(
         """update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims
         scatter_indices_batching_dims index_vector_dim""".split()
     ),
-    "triangular-solve": frozenset("left_side lower unit_diagonal transpose_a".split()),
-    "cholesky": frozenset(("lower",)),
+    opcodes.TRIANGULAR_SOLVE: frozenset("left_side lower unit_diagonal transpose_a".split()),
+    opcodes.CHOLESKY: frozenset(("lower",)),
 }
 """Attributes that are written together, as one message."""
 
@@ -124,13 +125,16 @@ def _add_groups(draft: MessageBuilder, instruction: Instruction) -> None:
         for name in ("left_side", "lower", "unit_diagonal"):
             options.add(name, instruction.flag(name))
         draft.add("triangular_solve_options", options)
-    if opcode in ("convolution", "reduce-window", "select-and-scatter") and instruction.window is None:
+    if (
+        opcode in (opcodes.CONVOLUTION, opcodes.REDUCE_WINDOW, opcodes.SELECT_AND_SCATTER)
+        and instruction.window is None
+    ):
         draft.add("window", MessageBuilder("Window"))
     if opcode == "topk" and instruction.attribute("largest") is None:
         draft.add("largest", True)
     if opcode == "scan" and instruction.attribute("is_associative") is None:
         draft.add("is_associative", "false")
-    if opcode == "custom-call" and instruction.attribute("api_version") is None:
+    if opcode == opcodes.CUSTOM_CALL and instruction.attribute("api_version") is None:
         draft.add("custom_call_api_version", str(CustomCallApiVersion.ORIGINAL))
     precisions = instruction.items_of("operand_precision", str)
     algorithm = instruction.string("algorithm") if opcode != "rng-bit-generator" else None

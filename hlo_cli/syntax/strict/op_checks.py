@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
@@ -19,12 +20,26 @@ from hlo_cli.syntax.suggestions import are, counted_operands
 
 NEEDS_SHAPE: Final = having("needs shape")
 """Opcodes whose result shape XLA does not infer."""
-ARITY: Final = OPCODE_ARITY | {"convolution": 2, "dot": None, "ragged-all-to-all": None, "async-done": 1}
+ARITY: Final = OPCODE_ARITY | {
+    opcodes.CONVOLUTION: 2,
+    opcodes.DOT: None,
+    opcodes.RAGGED_ALL_TO_ALL: None,
+    opcodes.ASYNC_DONE: 1,
+}
 """How many operands XLA's parser takes; None where the count is not fixed, or depends."""
 _AT_LEAST: Final = {
-    **dict.fromkeys(("dynamic-reshape", "dynamic-slice", "conditional", "rng-bit-generator", "async-update"), 1),
-    "dot": 2,
-    "dynamic-update-slice": 2,
+    **dict.fromkeys(
+        (
+            opcodes.DYNAMIC_RESHAPE,
+            opcodes.DYNAMIC_SLICE,
+            opcodes.CONDITIONAL,
+            opcodes.RNG_BIT_GENERATOR,
+            opcodes.ASYNC_UPDATE,
+        ),
+        1,
+    ),
+    opcodes.DOT: 2,
+    opcodes.DYNAMIC_UPDATE_SLICE: 2,
 }
 _ONE_DIMENSION: Final = "all-to-all ragged-all-to-all sort concatenate scan".split()
 _SOME_DIMENSION: Final = "all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size".split()
@@ -82,7 +97,7 @@ def _recv_done(operation: OperationChecker) -> None:
 
 def _same_channel(operation: OperationChecker) -> None:
     start = operation.operands[0] if operation.operands else None
-    if start is None or start.opcode not in ("send", "recv", "send-done", "recv-done"):
+    if start is None or start.opcode not in (opcodes.SEND, opcodes.RECV, opcodes.SEND_DONE, opcodes.RECV_DONE):
         return
     if start.channel_id != operation.integer("channel_id"):
         operation.fail(f"channel_id differs from that of the {start.opcode}", "channel_id")
@@ -134,7 +149,7 @@ def _odd(operation: OperationChecker) -> None:
 
 def _dynamic_indices(operation: OperationChecker) -> None:
     """One scalar for each dimension, or all of them in one array of rank 1."""
-    before = 1 if operation.opcode == "dynamic-slice" else 2
+    before = 1 if operation.opcode == opcodes.DYNAMIC_SLICE else 2
     count = len(operation.operands) - before
     rank, first = rank_of(operation.operand_shape(0)), rank_of(operation.operand_shape(before))
     if rank is None or (count == 1 and first in (1, None)) or count == rank:
@@ -196,9 +211,9 @@ def _async_rest(operation: OperationChecker) -> None:
     producer = operation.operands[0]
     if not producer.opcode:
         return
-    if producer.opcode not in ("async-start", "async-update"):
+    if producer.opcode not in (opcodes.ASYNC_START, opcodes.ASYNC_UPDATE):
         operation.fail(f"the operand is an async-start or async-update, not {producer.opcode}")
-    alone = operation.opcode == "async-update" and len(operation.operands) == 1
+    alone = operation.opcode == opcodes.ASYNC_UPDATE and len(operation.operands) == 1
     if alone and producer.shape is not None and operation.shape != producer.shape:
         operation.fail(f"the shape is that of the operand, {producer.shape}")
     thread = operation.attributes.get("async_execution_thread")

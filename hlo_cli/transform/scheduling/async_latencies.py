@@ -15,6 +15,7 @@ from hlo_cli.analysis.cost.kernel_costs import works_of_all
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -28,7 +29,7 @@ BY_BYTES: Final = (
     "time by the bytes that kernels read and write, as XLA's cost analysis counts them; "
     f"a byte between devices takes {LINK} times as long as one within"
 )
-_FAR: Final = COLLECTIVES | {"send", "recv"}
+_FAR: Final = COLLECTIVES | {opcodes.SEND, opcodes.RECV}
 
 
 @dataclass(frozen=True, slots=True)

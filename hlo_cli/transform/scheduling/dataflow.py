@@ -12,6 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
@@ -101,7 +102,7 @@ def _used(instruction: Instruction, dataflow: Dataflow) -> tuple[int, ...]:
     value, found = dataflow.value, dict[int, None]()
     for position, operand in enumerate(instruction.operands):
         parts = _parts(operand, dataflow)
-        if len(parts) > _WIDE and instruction.opcode == "get-tuple-element":
+        if len(parts) > _WIDE and instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
             own = _parts(instruction, dataflow)
             found.update(dict.fromkeys((value[parts[0]], *(value[place] for place in own))))
             continue

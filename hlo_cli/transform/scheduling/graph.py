@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
@@ -58,7 +59,7 @@ class Graph:
 
     def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
         """The instructions of nodes; arguments that stood in front stay, as it is all one where they stand."""
-        return in_front("parameter", (member for node in nodes for member in self.members[node]))
+        return in_front(opcodes.PARAMETER, (member for node in nodes for member in self.members[node]))
 
 
 def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, get_args
 
 from hlo_cli.analysis.schedule.async_pairs import is_end
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, OPAQUE, RANDOM_STATE
+from hlo_cli.ir.opcodes import OPAQUE
+from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, RANDOM_STATE
 
 Effect = Literal["outside", "random", "collective"]
 
@@ -61,5 +63,5 @@ def _of_opcode(instruction: Instruction) -> frozenset[Effect]:
         return _EFFECT[opcode]
     if opcode.endswith(OPAQUE):
         return _ANY
-    has_effect = opcode == "custom-call" and instruction.flag("custom_call_has_side_effect")
+    has_effect = opcode == opcodes.CUSTOM_CALL and instruction.flag("custom_call_has_side_effect")
     return _EFFECT["send"] if has_effect else _NONE
