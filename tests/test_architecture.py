@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,37 @@ ARROWS: dict[str, set[str]] = {
     },
     "cli": {"source", "commands"},
 }
+# room → the rooms of the same part that it may import; files that stand beside the rooms are not listed
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "analysis": {
+        "hardware": set(),
+        "shapes": set(),
+        "placing": set(),
+        "dataflow": {"hardware", "shapes"},
+        "layout": {"dataflow", "hardware"},
+        "cost": {"dataflow", "hardware"},
+        "memory": {"dataflow", "hardware", "layout", "placing"},
+        "schedule": {"cost", "dataflow", "hardware", "shapes"},
+        "custom_calls": {"cost", "dataflow", "hardware"},
+        "matching": {"cost"},
+        "fusion": {"cost", "dataflow", "hardware", "schedule"},
+        "query": {"cost", "dataflow", "hardware", "layout", "memory", "schedule"},
+    },
+    "commands": {
+        "shared": set(),
+        **{
+            name: {"shared"}
+            for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
+        },
+    },
+    "ir": {"attributes": set(), "compiler_files": {"attributes"}},
+    "lint": {"rules": set()},
+    "render": {"draw": set(), "web": {"draw"}, "formats": {"draw", "web"}},
+    "syntax": {"compiler_files": set(), "queries": set(), "strict": set(), "proto": set()},
+    "transform": {"scheduling": set(), "fusing": {"scheduling"}},
+}
+MOST_FILES = 25  # in one room, its `__init__` not counted
+OVERFULL = {"syntax", "syntax.proto"}  # rooms that are still to be divided
 FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need
 LEAF = "_version"  # imports nothing, and everything may import it
 
@@ -123,6 +157,55 @@ def _may_import(part: str, other: str) -> bool:
     return part in FREE or other in ARROWS.get(part, set()) | {part, LEAF}
 
 
+def test_every_room_is_in_the_plan() -> None:
+    rooms = {part: {path.parent.name for path in (PACKAGE / part).glob("*/__init__.py")} for part in ARROWS}
+    assert {part: found for part, found in rooms.items() if found} == {part: set(plan) for part, plan in ROOMS.items()}
+
+
+def test_imports_follow_the_arrows_between_rooms() -> None:
+    """All imports count, those for types and those within functions too."""
+    against = [
+        f"{path}:{found.line}: {room} may not import {found.module}"
+        for module, path in MODULES.items()
+        for found in imports_of(path)
+        if (room := room_of(module)) and not _may_enter(room, room_of(found.module))
+    ]
+    assert not against, "\n".join(against)
+
+
+def room_of(module: str) -> str:
+    """The room that a module is in, as `part.room`; nothing for what stands beside the rooms.
+
+    >>> room_of("hlo_cli.analysis.memory.heaps"), room_of("hlo_cli.analysis.cache"), room_of("rich")
+    ('analysis.memory', '', '')
+    """
+    parts = module.split(".")
+    return ".".join(parts[1:3]) if len(parts) > 2 and parts[2] in ROOMS.get(parts[1], {}) else ""
+
+
+def _may_enter(room: str, other: str) -> bool:
+    part, name = room.split(".")
+    where, _, other_name = other.partition(".")
+    return where != part or other_name == name or other_name in ROOMS[part][name]
+
+
+def test_no_circles_between_rooms() -> None:
+    """A file that stands beside the rooms is a room of its own."""
+    graph: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        if part_of(module) in {"ir", "syntax"}:
+            continue
+        here = room_of(module) or module
+        inner = {room_of(found.module) or found.module for found in imports_of(path) if found.module in MODULES}
+        graph.setdefault(here, set()).update(inner - {here, "hlo_cli"})
+    _assert_no_circle(graph)
+
+
+def test_rooms_are_not_overfull() -> None:
+    count = Counter(".".join(path.relative_to(PACKAGE).parts[:-1]) for path in FILES if path.name != "__init__.py")
+    assert {room for room, files in count.items() if files > MOST_FILES} == OVERFULL
+
+
 def test_each_library_has_one_home() -> None:
     away = [
         f"{path}:{found.line}: {found.module}"
@@ -141,10 +224,15 @@ def _may_name_numpy(module: str, found: Import) -> bool:
 
 
 def test_no_import_cycles() -> None:
-    graph = {
-        module: {found.module for found in imports_of(path) if found.module in MODULES and not found.types_only}
-        for module, path in MODULES.items()
-    }
+    _assert_no_circle(
+        {
+            module: {found.module for found in imports_of(path) if found.module in MODULES and not found.types_only}
+            for module, path in MODULES.items()
+        }
+    )
+
+
+def _assert_no_circle(graph: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -157,14 +245,18 @@ def test_files_are_short() -> None:
 
 
 def test_files_say_what_they_are() -> None:
-    assert [str(path) for path in FILES if not _says_what_it_is(path)] == []
+    assert [str(path) for path in FILES if not (ast.get_docstring(_tree(path)) or "").strip()] == []
 
 
-def _says_what_it_is(path: Path) -> bool:
-    """Whether a file begins with words about it; the `__init__` of a part is empty."""
-    if path.name == "__init__.py" and path.parent != PACKAGE:
-        return path.read_text(encoding="utf-8") == ""
-    return bool((ast.get_docstring(_tree(path)) or "").strip())
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE])
+def test_rooms_name_what_they_answer_with(path: Path) -> None:
+    """The `__init__` of a room is its docstring, and every `module.name` in it is in the room."""
+    [statement] = _tree(path).body
+    assert isinstance(statement, ast.Expr)
+    for name in re.findall(r"`([a-z_]+\.\w+)`", ast.get_docstring(_tree(path)) or ""):
+        module, _, inner = name.partition(".")
+        if inner != "py":
+            assert hasattr(import_module(f"{module_name(path)}.{module}"), inner), name
 
 
 def test_the_reader_of_imports_sees_all_kinds(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.turns import timeline, turns
 from hlo_cli.analysis.schedule.transfers import HOST, transfers_of
 from hlo_cli.cli import main
-from hlo_cli.commands.memspace.compiler import compiler_assignment
-from hlo_cli.commands.memspace.timeline import memory_timeline
+from hlo_cli.commands.shared.compiler_memory import compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
+from hlo_cli.commands.shared.memory_timeline import memory_timeline
 from hlo_cli.inputs.input import read_inputs, select_module
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source

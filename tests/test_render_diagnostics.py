@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hlo_cli.render.diagnostics import render_diagnostics, render_notes
+from hlo_cli.render.draw.diagnostics import render_diagnostics, render_notes
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.source import Diagnostic, Source, Span

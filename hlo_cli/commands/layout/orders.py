@@ -95,7 +95,7 @@ def choice_answer(choice: OrderChoice) -> str:
     elif choice.written:
         parts.append(f"{choice.generation} would choose {_instead(default, array)}")
     if best.padded_bytes < min((each.padded_bytes for each in (default, choice.written) if each), default=0):
-        parts.append(f"order {_braces(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
+        parts.append(f"order {braces(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
     return "; ".join(parts)
 
 
@@ -141,7 +141,7 @@ def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
     array, order = choice.array, each.layout.minor_to_major
     held = array.logical_bytes + array.metadata_bytes
     return (
-        _braces(order),
+        braces(order),
         order,
         "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
         each.padded_bytes,
@@ -166,8 +166,8 @@ def _instead(default: OrderCost, array: ArrayShape) -> str:
     order = default.layout.minor_to_major
     if order == array.layout.minor_to_major:
         return "it too"
-    return f"{_braces(order)}, which takes {default.padded_bytes:,}"
+    return f"{braces(order)}, which takes {default.padded_bytes:,}"
 
 
-def _braces(numbers: Sequence[int]) -> str:
+def braces(numbers: Sequence[int]) -> str:
     return "{" + ",".join(map(str, numbers)) + "}"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from hlo_cli.analysis.layout.padding import better_order
-from hlo_cli.analysis.layout.shape_tokens import ShapeToken, piece_spans, shape_pieces
-from hlo_cli.analysis.layout.steps import overflow_source, overflows
-from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.analysis.layout.steps import overflows
 from hlo_cli.commands.layout.orders import (
+    braces,
     choice_answer,
     choice_notes,
     choice_numbers,
@@ -33,13 +31,11 @@ from hlo_cli.commands.shared.shape_parts import (
     explaining_parts,
     shape_numbers,
 )
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.commands.shared.typed_shape import arrays_of, has_layout, typed_shape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.report import Part, Report
-from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import read_shape, with_small_types
+from hlo_cli.source import Diagnostic
 
 _NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
@@ -101,26 +97,18 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
 
 
 def explained_of(text: str, *, generation: str | None = None) -> Explained:
-    """The shape that a text writes, checked, with what there is to say about the reading.
+    """The shape that a text writes, checked and with the tiles of a generation of TPUs, with what there is to say.
 
     >>> print(explained_of("y = f32[3,5]{-1,-2} negate(x)").shape)
     f32[3,5]{1,0}
     """
-    text = with_small_types(text)
-    source = Source("", text)
-    given = _read(source)
-    shape = _from_the_end(given)
-    notes = []
-    if shape != given:
-        notes.append(Diagnostic("note", f"negative numbers count from the last dimension: {shape}"))
-    for index, leaf in shape.leaves:
-        for array in arrays_of(leaf):
-            _check(array, subshape(given, index) or given, source)
+    typed = typed_shape(text)
+    shape, notes = typed.shape, list(typed.notes)
     if generation is not None:
-        shape = _tiled_for(shape, generation, text)
+        shape = _tiled_for(shape, generation, typed.text)
     if any(overflows(array) for array in arrays_of(shape)):
         notes.append(Diagnostic("note", "XLA counts slots and bytes in 64 bits, which are too few for this array"))
-    return Explained(shape, _has_layout(given, text), generation, tuple(notes))
+    return Explained(shape, has_layout(typed.given, typed.text), generation, tuple(notes))
 
 
 def _of_leaves(explained: Explained, *, draw: bool) -> Report:
@@ -135,83 +123,16 @@ def _of_leaves(explained: Explained, *, draw: bool) -> Report:
     )
 
 
-def _read(source: Source) -> Shape:
-    """The shape in a text that is one, or an instruction of that shape."""
-    scanner = Scanner(source)
-    if not _NAMED.match(source.text):
-        shape = read_shape(scanner)
-        if scanner.at_end():
-            return shape
-        if not _OPERATION.match(source.text, scanner.pos):
-            raise scanner.error("expected the end of the shape")
-    module = parse_module(source, infer=omitted_shape)
-    if module.errors:
-        raise HloError.of(module.errors)
-    root = module.entry.root or module.entry.instructions[-1]
-    if root.shape == UnknownShape():
-        raise HloError(f"{root.name} is written without its shape", Span(0, len(source.text)), source=source)
-    return root.shape
-
-
-def _from_the_end(shape: Shape) -> Shape:
-    """The shape with negative dimension numbers in its orders counted from the last dimension, as in Python."""
-    match shape:
-        case TupleShape(elements=elements):
-            return TupleShape(tuple(map(_from_the_end, elements)))
-        case ArrayShape(layout=layout):
-            order = tuple(d + shape.rank if -shape.rank <= d < 0 else d for d in layout.minor_to_major)
-            return replace(shape, layout=replace(layout, minor_to_major=order))
-        case _:
-            return shape
-
-
-def arrays_of(shape: Shape) -> list[ArrayShape]:
-    """The arrays among the leaves of a shape, those of buffers too."""
-    leaves = [leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in shape.leaves]
-    return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
-
-
-def _check(array: ArrayShape, given: Shape, source: Source) -> None:
-    """HloError if the layout does not fit the array; `given` is what was written for it, somewhere in the source."""
-    problem, (role, number) = array.problem, overflow_source(array)
-    if problem is None and array.layout.element_size_in_bits < 0:
-        problem, role = "E(n) must be a positive number of bits", "element_size"
-    if problem is None:
-        return
-    hint = f"row-major is {_braces(range(array.rank - 1, -1, -1))}" if role == "order" else None
-    for pieces in (shape_pieces(given), shape_pieces(given, layout=False)):
-        for at, spans in _places(source.text, pieces):
-            found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
-            span = next(found, Span(0, spans[-1].end))
-            raise HloError(problem, Span(at + span.start, at + span.end), source=source, hint=hint)
-    raise HloError(problem, Span(0, len(source.text)), source=source, hint=hint)
-
-
-def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tuple[Span, ...]]]:
-    """Where in a text the pieces stand, and the spans of each, counted from there."""
-    at = text.find(pieces[0].text)
-    while at >= 0:
-        if (spans := piece_spans(text[at:], pieces)) is not None:
-            yield at, spans
-        at = text.find(pieces[0].text, at + 1)
-
-
 def _tiled_for(shape: Shape, generation: str, text: str) -> Shape:
     match shape:
         case TupleShape(elements=elements):
             return TupleShape(tuple(_tiled_for(element, generation, text) for element in elements))
         case BufferShape(array=array):
-            return BufferShape(tiled_for(array, generation, is_written=_has_layout(array, text)))
+            return BufferShape(tiled_for(array, generation, is_written=has_layout(array, text)))
         case ArrayShape():
-            return tiled_for(shape, generation, is_written=_has_layout(shape, text))
+            return tiled_for(shape, generation, is_written=has_layout(shape, text))
         case _:
             return shape
-
-
-def _has_layout(shape: Shape, text: str) -> bool:
-    """Whether the text writes a layout behind the shape."""
-    bare = "".join(shape.to_string(layout=False).split()).removesuffix(")")
-    return bare + "{" in "".join(text.split())
 
 
 def _answer(shape: ArrayShape) -> str:
@@ -220,7 +141,7 @@ def _answer(shape: ArrayShape) -> str:
     better = better_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
         return stored_size_text(shape)
-    what = f"order {_braces(better.layout.minor_to_major)}"
+    what = f"order {braces(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
     return f"{stored_size_text(shape)}; {what} would take {better.padded_bytes:,}"
@@ -236,8 +157,4 @@ def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, 
 
 
 def _at(index: tuple[int, ...]) -> str:
-    return _braces(index) if index else ""
-
-
-def _braces(numbers: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
+    return braces(index) if index else ""

@@ -175,7 +175,7 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
 
 def _memory(module: Module, given: Input) -> MemoryAnalysis:
     """What fills memory: as the compiler itself says, where its buffer assignment lies beside the dump."""
-    from hlo_cli.commands.memspace.compiler import compiler_memory
+    from hlo_cli.commands.shared.compiler_memory import compiler_memory
     from hlo_cli.commands.shared.load import Loaded
 
     return compiler_memory(Loaded(module, given))

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.commands.memspace.compiler import attach_compiler_assignment
+from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module import map_inputs
 from hlo_cli.commands.shared.selection import Many

@@ -87,7 +87,7 @@ def command(inputs: tuple[str, ...], each: bool, jobs: int | None, **options: ob
 def _report(
     loaded: Loaded, wish: MemspaceOptions, options: dict[str, object], release: Release, argument: str
 ) -> Report:
-    from hlo_cli.commands.memspace.compiler import compiler_memory, estimate_beside
+    from hlo_cli.commands.shared.compiler_memory import compiler_memory, estimate_beside
 
     if options["compare"]:
         from hlo_cli.commands.memspace.compare import report_of_comparison

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_memory, value_key
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
-from hlo_cli.commands.memspace.compiler import compiler_live_ranges
+from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges

@@ -10,11 +10,11 @@ from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, fits_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
-from hlo_cli.commands.memspace.compiler import compiler_memory
-from hlo_cli.commands.memspace.options import MemspaceOptions, chosen_spaces
-from hlo_cli.commands.memspace.tables import step_label
+from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
+from hlo_cli.commands.shared.memory_timeline import chosen_spaces, step_label
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.query.program_stage import ProgramStage
-from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
 from hlo_cli.source import HloError
 from hlo_cli.syntax.sizes import parse_size
-
-EVERY_SPACE = "all"
 
 _QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
 _LIMITS: Final = ("limit", "chip")
@@ -102,21 +100,6 @@ def _refuse_two(options: dict[str, object]) -> None:
                 )
 
 
-def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsage, ...]:
-    """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
-    if not memory.spaces:
-        return ()
-    if wanted is None:
-        return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
-    if wanted == EVERY_SPACE:
-        return memory.spaces
-    number = wanted.removeprefix("S(").removesuffix(")")
-    for space in memory.spaces:
-        if wanted.lower() == space.name.lower() or number == str(space.number):
-            return (space,)
-    raise _no_space(memory.spaces, wanted)
-
-
 def step_of(memory: MemoryAnalysis, name: str) -> int:
     """When the instruction of a name runs; an error for one that has no step of its own."""
     instruction = memory.module.instruction(name)
@@ -124,7 +107,3 @@ def step_of(memory: MemoryAnalysis, name: str) -> int:
         where = f"{instruction.name} runs inside a kernel, in {instruction.computation.name}"
         raise HloError(where, hint="ask for the instruction that calls it")
     return memory.positions[instruction]
-
-
-def _no_space(spaces: Sequence[SpaceUsage], wanted: str) -> HloError:
-    return unknown_choice_error("space", wanted, (space.name for space in spaces))

@@ -11,11 +11,11 @@ from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, fits_of
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage
 from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
-from hlo_cli.commands.memspace.options import MemspaceOptions, chosen_spaces, step_of
-from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, step_label, totals_table
-from hlo_cli.commands.memspace.timeline import memory_timeline
+from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
+from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, totals_table
 from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.report.cell import Cell

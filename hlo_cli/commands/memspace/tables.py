@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.table import Table
@@ -95,11 +96,6 @@ def totals_table(
     sums = sorted(groups.items(), key=lambda group: (-_padded(group[1]), group[0]))
     rows = tuple(_sum_row(name, values, total) for name, values in sums)
     return Table(f"by_{grouping}", columns, rows, noun="rows", main=is_main, person=is_main, limit=10)
-
-
-def step_label(memory: MemoryAnalysis, step: int) -> str | None:
-    """The name of the instruction that runs at a step."""
-    return memory.sequence[step].name if step < len(memory.sequence) else None
 
 
 def _space_row(memory: MemoryAnalysis, space: SpaceUsage) -> Row:

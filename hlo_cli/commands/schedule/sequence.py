@@ -12,14 +12,13 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
-from hlo_cli.commands.memspace.compiler import compiler_memory
-from hlo_cli.commands.memspace.options import chosen_spaces
-from hlo_cli.commands.memspace.timeline import memory_timeline
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import length_in_words, step_numbers
 from hlo_cli.commands.shared.chips import time_model, time_notes
+from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -193,7 +193,7 @@ def print_diagnostics(
         sys.stdout.flush()
     if not (notes or errors):
         return 0
-    from hlo_cli.render.diagnostics import render_diagnostics, render_notes
+    from hlo_cli.render.draw.diagnostics import render_diagnostics, render_notes
 
     style = output.style(2)
     for chunk in render_notes(notes, style, verbose=output.verbose):

@@ -198,9 +198,9 @@ def _written(text: str) -> Shape:
         shape = parse_shape(text)
         if isinstance(shape, ArrayShape) and shape.problem is None:
             return shape
-    from hlo_cli.commands.layout.shape import explained_of
+    from hlo_cli.commands.shared.typed_shape import typed_shape
 
-    return explained_of(text).shape
+    return typed_shape(text).shape
 
 
 def _second(argument: str, reading: InputOptions) -> ArrayShape | None:

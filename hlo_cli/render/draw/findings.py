@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.render.diagnostics import diagnostic_lines
+from hlo_cli.render.draw.diagnostics import diagnostic_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.text import Line

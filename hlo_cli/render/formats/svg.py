@@ -10,7 +10,7 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import picture_css
 from hlo_cli.render.web.gantt import gantt, span_column
 from hlo_cli.render.web.markup import encoded, safe, short, spans
-from hlo_cli.render.web.picture import PAGE_WIDTH
+from hlo_cli.render.web.picture import document
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Part, Report
@@ -52,17 +52,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
         elements += more
     for each in document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer):
         yield encoded(each, ascii=style.ascii)
-
-
-def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
-    """The element that holds a picture, its elements a line each."""
-    size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
-    yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
-    yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
-    for element in elements:
-        yield element + "\n"
-    yield "</svg>\n"
 
 
 def _is_drawn(part: Part) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.render.draw.cells import in_words
-from hlo_cli.render.formats.svg import document
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.diff import diff_css, diff_lines
 from hlo_cli.render.web.gantt import gantt, span_column
 from hlo_cli.render.web.markup import safe, spans
+from hlo_cli.render.web.picture import document
 from hlo_cli.render.web.table import column_css, table_lines, tree_lines
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.anatomy import Anatomy, Segment, letter

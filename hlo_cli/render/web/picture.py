@@ -164,3 +164,14 @@ def _label(layer: Layer, frame: Frame) -> Iterator[str]:
         f'<text class="code middle{on}" x="{short((frame.x(start) + frame.x(end)) / 2)}"'
         f' y="{short(frame.y(middle) + 4)}">{safe(shorten_name(layer.band.label, room))}</text>'
     )
+
+
+def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
+    """The element that holds a picture, its elements a line each."""
+    size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
+    yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
+    yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
+    for element in elements:
+        yield element + "\n"
+    yield "</svg>\n"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
-from hlo_cli.commands.memspace.tables import step_label
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
+from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.source import HloError
+
+EVERY_SPACE = "all"
 
 
 def memory_timeline(
@@ -34,6 +37,26 @@ def memory_timeline(
     return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
 
 
+def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsage, ...]:
+    """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
+    if not memory.spaces:
+        return ()
+    if wanted is None:
+        return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
+    if wanted == EVERY_SPACE:
+        return memory.spaces
+    number = wanted.removeprefix("S(").removesuffix(")")
+    for space in memory.spaces:
+        if wanted.lower() == space.name.lower() or number == str(space.number):
+            return (space,)
+    raise _no_space(memory.spaces, wanted)
+
+
+def step_label(memory: MemoryAnalysis, step: int) -> str | None:
+    """The name of the instruction that runs at a step."""
+    return memory.sequence[step].name if step < len(memory.sequence) else None
+
+
 def _bands(memory: MemoryAnalysis, space: SpaceUsage) -> LazyRows[Band]:
     """The values of a space as what is drawn; a chart of totals alone reads none of them."""
     turns = tuple(space.turns())
@@ -53,3 +76,7 @@ def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then:
         source=str(location) if location is not None else "",
         next=str(then) if then is not None else "",
     )
+
+
+def _no_space(spaces: Sequence[SpaceUsage], wanted: str) -> HloError:
+    return unknown_choice_error("space", wanted, (space.name for space in spaces))

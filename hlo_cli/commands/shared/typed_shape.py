@@ -1,0 +1,119 @@
+"""A shape as it is typed on a command line, or that of a typed instruction: read, and held against its layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hlo_cli.analysis.layout.shape_tokens import ShapeToken, piece_spans, shape_pieces
+from hlo_cli.analysis.layout.steps import overflow_source
+from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.scanner import Scanner
+from hlo_cli.syntax.shapes import read_shape, with_small_types
+
+_NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedShape:
+    """A shape and the `text` it was read from; `given` is as written, `shape` counts no dimension from the end."""
+
+    text: str
+    given: Shape
+    shape: Shape
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def typed_shape(text: str) -> TypedShape:
+    """The shape that a text writes; HloError, with the place, for what is no shape or has a layout that does not fit.
+
+    >>> print(typed_shape("y = f32[3,5]{-1,-2} negate(x)").shape)
+    f32[3,5]{1,0}
+    """
+    text = with_small_types(text)
+    source = Source("", text)
+    given = _read(source)
+    shape = _from_the_end(given)
+    for index, leaf in shape.leaves:
+        for array in arrays_of(leaf):
+            _check(array, subshape(given, index) or given, source)
+    if shape == given:
+        return TypedShape(text, given, shape)
+    note = Diagnostic("note", f"negative numbers count from the last dimension: {shape}")
+    return TypedShape(text, given, shape, (note,))
+
+
+def arrays_of(shape: Shape) -> list[ArrayShape]:
+    """The arrays among the leaves of a shape, those of buffers too."""
+    leaves = [leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in shape.leaves]
+    return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
+
+
+def has_layout(shape: Shape, text: str) -> bool:
+    """Whether the text writes a layout behind the shape."""
+    bare = "".join(shape.to_string(layout=False).split()).removesuffix(")")
+    return bare + "{" in "".join(text.split())
+
+
+def _read(source: Source) -> Shape:
+    """The shape in a text that is one, or an instruction of that shape."""
+    scanner = Scanner(source)
+    if not _NAMED.match(source.text):
+        shape = read_shape(scanner)
+        if scanner.at_end():
+            return shape
+        if not _OPERATION.match(source.text, scanner.pos):
+            raise scanner.error("expected the end of the shape")
+    module = parse_module(source, infer=omitted_shape)
+    if module.errors:
+        raise HloError.of(module.errors)
+    root = module.entry.root or module.entry.instructions[-1]
+    if root.shape == UnknownShape():
+        raise HloError(f"{root.name} is written without its shape", Span(0, len(source.text)), source=source)
+    return root.shape
+
+
+def _from_the_end(shape: Shape) -> Shape:
+    """The shape with negative dimension numbers in its orders counted from the last dimension, as in Python."""
+    match shape:
+        case TupleShape(elements=elements):
+            return TupleShape(tuple(map(_from_the_end, elements)))
+        case ArrayShape(layout=layout):
+            order = tuple(d + shape.rank if -shape.rank <= d < 0 else d for d in layout.minor_to_major)
+            return replace(shape, layout=replace(layout, minor_to_major=order))
+        case _:
+            return shape
+
+
+def _check(array: ArrayShape, given: Shape, source: Source) -> None:
+    """HloError if the layout does not fit the array; `given` is what was written for it, somewhere in the source."""
+    problem, (role, number) = array.problem, overflow_source(array)
+    if problem is None and array.layout.element_size_in_bits < 0:
+        problem, role = "E(n) must be a positive number of bits", "element_size"
+    if problem is None:
+        return
+    hint = f"row-major is {_braces(range(array.rank - 1, -1, -1))}" if role == "order" else None
+    for pieces in (shape_pieces(given), shape_pieces(given, layout=False)):
+        for at, spans in _places(source.text, pieces):
+            found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
+            span = next(found, Span(0, spans[-1].end))
+            raise HloError(problem, Span(at + span.start, at + span.end), source=source, hint=hint)
+    raise HloError(problem, Span(0, len(source.text)), source=source, hint=hint)
+
+
+def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tuple[Span, ...]]]:
+    """Where in a text the pieces stand, and the spans of each, counted from there."""
+    at = text.find(pieces[0].text)
+    while at >= 0:
+        if (spans := piece_spans(text[at:], pieces)) is not None:
+            yield at, spans
+        at = text.find(pieces[0].text, at + 1)
+
+
+def _braces(numbers: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
