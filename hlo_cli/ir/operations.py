@@ -89,12 +89,14 @@ RUNNERS: Final = CONTROL_FLOW - DONES - having("update")
 """Opcodes that begin to run the computations they call as they are."""
 CALLERS: Final = taking(*CALLING_ATTRIBUTES)
 """Opcodes that call computations, sugared asynchronous ones aside."""
-GROUPED: Final = taking("replica_groups")
-"""Collectives whose devices work together in groups, and their native starts."""
 PERMUTES: Final = taking("source_target_pairs")
 """Collectives that send between pairs of devices."""
 CHANNEL_OPCODES: Final = taking("is_host_transfer")
 """Sends and receives, and what waits for them."""
+CHANNEL_STARTS: Final = CHANNEL_OPCODES - DONES
+"""Sends and receives alone."""
+ASYNC_CONTINUATIONS: Final = ASYNCHRONOUS - RUNNERS
+"""What goes on with an async-start: its updates and its done."""
 _NATIVE_ASYNC: Final = frozenset(start.removesuffix("-start") for start in NATIVE_DONES)
 
 

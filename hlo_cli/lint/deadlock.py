@@ -16,7 +16,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES, RUNNERS
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, RUNNERS
 from hlo_cli.lint.waiting import Pairs, Transfer, Waiting
 
 PAIRS: Final = "_xla_send_recv_source_target_pairs"
@@ -88,9 +88,7 @@ def _with_transfers(module: Module) -> frozenset[Computation]:
 
 
 def _exchanges(instruction: Instruction) -> bool:
-    return (
-        instruction.opcode in (opcodes.SEND, opcodes.RECV) or instruction.opcode.removesuffix("-start") in COLLECTIVES
-    )
+    return instruction.opcode in CHANNEL_STARTS or instruction.opcode.removesuffix("-start") in COLLECTIVES
 
 
 def _is_group(computation: Computation) -> bool:
@@ -100,7 +98,7 @@ def _is_group(computation: Computation) -> bool:
 
 def _step(instruction: Instruction, state: _Automaton) -> Iterator[Problem]:
     opcode = instruction.opcode
-    if opcode in (opcodes.SEND, opcodes.RECV) and not instruction.flag("is_host_transfer"):
+    if opcode in CHANNEL_STARTS and not instruction.flag("is_host_transfer"):
         text = instruction.frontend_attributes.get(PAIRS)
         if text is None:
             return

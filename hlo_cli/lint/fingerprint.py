@@ -9,12 +9,11 @@ from typing import Final
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import ASYNCHRONOUS, RUNNERS
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 from hlo_cli.lint.run import Found
 
 _LENGTH: Final = 16
 _LONGEST_CHAIN: Final = 100
-_GOING_ON: Final = ASYNCHRONOUS - RUNNERS
 
 
 def fingerprint(found: Found) -> str:
@@ -67,7 +66,7 @@ def _wrapped(instruction: Instruction) -> Instruction | None:
         return None
     start = instruction
     for _ in range(_LONGEST_CHAIN):
-        if start.opcode not in _GOING_ON or not start.operands:
+        if start.opcode not in ASYNC_CONTINUATIONS or not start.operands:
             break
         start = start.operands[0]
     called = start.called_computations[0] if start.opcode == opcodes.ASYNC_START and start.called_computations else None

@@ -25,7 +25,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.ir.operation import ANY
-from hlo_cli.ir.operations import EXACT_COUNTS, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, EXACT_COUNTS, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 
 OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"
@@ -145,7 +145,7 @@ def problem_with(instruction: Instruction) -> Problem | None:
         return Problem(TOO_FEW, "expected at least 1 operand, found 0")
     if any(operand.index >= instruction.index for operand in instruction.operands):
         return Problem("operand-order", "an operand does not stand above it")
-    if opcode not in (opcodes.PARAMETER, opcodes.CONSTANT) and (size := oversized(instruction.shape)) is not None:
+    if opcode not in ARGUMENT_OPCODES and (size := oversized(instruction.shape)) is not None:
         return Problem("size", f"{size} has more than 2^63 - 1 elements or bytes")
     rule = _RULES.get(opcode)
     return _taken_elements(instruction) or (rule(instruction) if rule is not None else None)

@@ -11,7 +11,7 @@ from hlo_cli.analysis.dataflow.users import Users, reached
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"
@@ -42,7 +42,7 @@ def chain_of(start: Instruction, users: Users) -> list[Instruction]:
 def _continues(user: Instruction, start: Instruction) -> bool:
     wrapped = wrapped_opcode(start.opcode)
     if wrapped is None:
-        return user.opcode in (opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE)
+        return user.opcode in ASYNC_CONTINUATIONS
     return user.opcode in (f"{wrapped}-update", f"{wrapped}-done")
 
 

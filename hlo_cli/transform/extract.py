@@ -17,6 +17,7 @@ from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation, NoText
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CHANNEL_STARTS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place import Kept, in_place_kept
@@ -109,7 +110,7 @@ def _other_ends(instruction: Instruction, users: Users) -> Iterator[Instruction]
     """The start of an asynchronous operation that ends here, and what ends one that starts here: none stands alone."""
     if instruction.opcode.endswith(_ENDS):
         yield from instruction.operands[:1]
-    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in (opcodes.SEND, opcodes.RECV):
+    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in CHANNEL_STARTS:
         yield from (user for user in users[instruction] if user.opcode.endswith(_ENDS))
 
 

@@ -24,8 +24,10 @@ from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
+_SLICING: Final = BLOCK_MOVES - {opcodes.COPY}
 _MOVES: Final = {opcodes.GATHER: (gather, gather_in_tiles), opcodes.SCATTER: (scatter, scatter_in_tiles)}
 
 
@@ -170,7 +172,7 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: Cos
     is_simple = not root.operands or root.operands[0] is parameter
     size, shared = 0, False
     for user in users[inner]:
-        slices = is_simple and user.opcode in (opcodes.SLICE, opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE)
+        slices = is_simple and user.opcode in _SLICING
         taken = _taken(inner, user, count) if slices else None
         if taken is not None:
             size += taken

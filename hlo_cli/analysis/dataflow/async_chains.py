@@ -14,7 +14,7 @@ from typing import TypeAlias
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 
 Given: TypeAlias = tuple[Instruction, int]
@@ -81,7 +81,7 @@ def is_async_end(opcode: str) -> bool:
     """Whether an opcode goes on with a chain or ends it: updates and dones, sugared ones included."""
     if not opcode.endswith(("-done", "-update")):
         return False
-    return opcode in (opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE) or wrapped_opcode(opcode) is not None
+    return opcode in ASYNC_CONTINUATIONS or wrapped_opcode(opcode) is not None
 
 
 def is_done(instruction: Instruction) -> bool:

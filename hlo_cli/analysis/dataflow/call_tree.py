@@ -11,7 +11,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 
 Kind = Literal["entry", "fused", "body", "condition", "branch", "called", "asynchronous", "applied", "unused"]
 
@@ -92,7 +92,7 @@ def _children(
         called = instruction.called_computations
         if not called or (kind := _kind(instruction, 0)) in ("fused", "applied"):
             continue
-        if instruction.opcode in (opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE) or next(budget, None) is None:
+        if instruction.opcode in ASYNC_CONTINUATIONS or next(budget, None) is None:
             continue
         if kind == "branch":
             branches = (CallTreeNode(c, None, i, None, _below(c, budget, path)) for i, c in enumerate(called))

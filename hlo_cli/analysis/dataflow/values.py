@@ -14,7 +14,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import DONES, FORWARDING, RUNNERS, wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
 _FORWARD: Final = (
@@ -42,7 +42,7 @@ class Value:
     def is_context(self) -> bool:
         """Whether it is a semaphore or the like, which an asynchronous operation keeps behind its data."""
         opcode = self.instruction.opcode
-        first = 1 if opcode in (opcodes.SEND, opcodes.RECV) else 2
+        first = 1 if opcode in CHANNEL_STARTS else 2
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
 
     def __str__(self) -> str:

@@ -24,6 +24,7 @@ _LOOPS: Final = (
     | BLOCK_MOVES
     | frozenset("bitcast broadcast concatenate gather iota pad reduce reshape reverse transpose".split())
 )
+_PERHAPS_ELEMENTWISE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT))
 _MOST_CONCATENATED: Final = 8
 _LONG_MINOR: Final = 128
 _CACHED_BYTES: Final = 16384
@@ -143,9 +144,7 @@ class FusionDecider:
 
 def is_loop(node: Node) -> bool:
     """Whether the CPU compiler computes the operation element by element."""
-    return node.opcode in _LOOPS or (
-        node.opcode in (opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT) and is_elementwise(node)
-    )
+    return node.opcode in _LOOPS or (node.opcode in _PERHAPS_ELEMENTWISE and is_elementwise(node))
 
 
 def _reduces_in(body: FusionBody) -> int:

@@ -18,11 +18,11 @@ from hlo_cli.analysis.fusion.kernel_details import (
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import BLOCK_MOVES, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
 
 How = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
-_TRANSFERS: Final = HOST_FEEDS | {opcodes.COPY_START, opcodes.RECV, opcodes.SEND}
+_TRANSFERS: Final = HOST_FEEDS | CHANNEL_STARTS | {opcodes.COPY_START}
 _GPU_LIBRARIES: Final = (
     ("__cublas$lt", "cuBLASLt"),
     ("__cublas$", "cuBLAS"),

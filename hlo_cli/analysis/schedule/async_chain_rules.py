@@ -16,7 +16,7 @@ from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_marker
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import NATIVE_DONES, wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, CHANNEL_STARTS, NATIVE_DONES, wrapped_opcode
 
 _MAY_TAKE: Final = HANDING_ON | {
     opcodes.CALL,
@@ -111,7 +111,7 @@ def with_more_operands(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
 
 def of_another_channel(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """A send or recv and its done have the same channel_id and the same is_host_transfer."""
-    for done in pair.dones if pair.operation in (opcodes.SEND, opcodes.RECV) else ():
+    for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
                 yield Problem(done, f"{done.name} and {pair.start.name} differ in {name}")
@@ -156,4 +156,4 @@ def _fits(pair: AsyncPair, end: Instruction) -> bool:
         return end.opcode == NATIVE_DONES[pair.start.opcode]
     if pair.is_fused:
         return end.opcode == opcodes.FUSION
-    return end.opcode in (opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE) or wrapped_opcode(end.opcode) == pair.operation
+    return end.opcode in ASYNC_CONTINUATIONS or wrapped_opcode(end.opcode) == pair.operation

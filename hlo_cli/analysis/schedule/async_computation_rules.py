@@ -14,6 +14,7 @@ from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import CHANNEL_STARTS
 
 _THREAD: Final = "async_execution_thread"
 _GROUP: Final = "_collectives_group"
@@ -79,7 +80,7 @@ def several_operations(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
     if others and not is_group:
         words = f"takes one operation, not {len(others) + 1}"
         message = f"{pair.start.name} runs {own.name} in the main thread, which {words}"
-        if all(other.opcode in (opcodes.SEND, opcodes.RECV) for other in others):
+        if all(other.opcode in CHANNEL_STARTS for other in others):
             hint = f'XLA of 2026 wants frontend_attributes={{{_GROUP}=""}} at the start'
             yield Problem(pair.start, message, "warning", hint)
         else:

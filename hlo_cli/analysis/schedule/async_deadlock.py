@@ -21,7 +21,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNCHRONOUS, COLLECTIVES, RUNNERS
+from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_STARTS, COLLECTIVES, RUNNERS
 
 _WAYS: Final = "_xla_send_recv_source_target_pairs"
 _WAY: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
@@ -176,7 +176,7 @@ def _is_group(computation: Computation) -> bool:
 
 
 def _ways_of(instruction: Instruction) -> Ways | None:
-    if instruction.opcode not in (opcodes.SEND, opcodes.RECV) or instruction.flag("is_host_transfer"):
+    if instruction.opcode not in CHANNEL_STARTS or instruction.flag("is_host_transfer"):
         return None
     text = dict(instruction.frontend_attributes.entries).get(_WAYS)
     return None if text is None else tuple((int(source), int(target)) for source, target in _WAY.findall(text))

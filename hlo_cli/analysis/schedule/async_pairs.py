@@ -19,7 +19,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES, NATIVE_DONES, wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, NATIVE_DONES, wrapped_opcode
 
 Spelling = Literal["generic", "sugared", "native", "fusion"]
 
@@ -67,7 +67,7 @@ class AsyncPair:
     @property
     def is_host_transfer(self) -> bool:
         """Whether it sends to the program on the host or receives from it."""
-        return self.operation in (opcodes.SEND, opcodes.RECV) and self.start.flag("is_host_transfer")
+        return self.operation in CHANNEL_STARTS and self.start.flag("is_host_transfer")
 
 
 @dataclass(frozen=True, slots=True)

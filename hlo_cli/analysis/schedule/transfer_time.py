@@ -16,7 +16,7 @@ from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import BLOCK_MOVES, COLLECTIVES, HOST_FEEDS
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
@@ -111,7 +111,7 @@ def rate_of(wire: Wire | None, throughput: ChipSpec) -> Rate | None:
 def _wire(pair: AsyncPair) -> Wire | None:
     if pair.operation in COLLECTIVES:
         return "links"
-    if pair.operation in (opcodes.SEND, opcodes.RECV):
+    if pair.operation in CHANNEL_STARTS:
         return "host" if pair.is_host_transfer else "links"
     if pair.operation in HOST_FEEDS:
         return "host"

@@ -14,10 +14,10 @@ from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import BLOCK_MOVES, HOST_FEEDS, wrapped_opcode
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, HOST_FEEDS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
 
-_HOST_MOVERS: Final = HOST_FEEDS | {opcodes.RECV, opcodes.SEND}
+_HOST_MOVERS: Final = HOST_FEEDS | CHANNEL_STARTS
 HOST: Final = 5
 """The memory space of the host, on all targets that have one."""
 
@@ -87,7 +87,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
     move = _host_move(instruction) if instruction.opcode in _HOST_MOVERS else _move(instruction)
     if move is None or move.from_space == move.to_space:
         return None
-    is_async = instruction.opcode.endswith("-start") or instruction.opcode in (opcodes.SEND, opcodes.RECV)
+    is_async = instruction.opcode.endswith("-start") or instruction.opcode in CHANNEL_STARTS
     done = _done(instruction, users) if is_async else None
     ready = done if is_async else instruction
     return Transfer(
@@ -119,7 +119,7 @@ def _move(instruction: Instruction) -> _Move | None:
 def _host_move(instruction: Instruction) -> _Move | None:
     """What is sent to the host's program or received from it."""
     opcode = instruction.opcode
-    if opcode in (opcodes.SEND, opcodes.RECV) and not instruction.flag("is_host_transfer"):
+    if opcode in CHANNEL_STARTS and not instruction.flag("is_host_transfer"):
         return None
     if opcode in (opcodes.SEND, opcodes.OUTFEED) and instruction.operands:
         arrays = [leaf for _, leaf in instruction.operand_shape(0).leaves if isinstance(leaf, ArrayShape)]

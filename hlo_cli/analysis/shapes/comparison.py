@@ -34,6 +34,7 @@ HOST_MEMORY: Final = 5
 REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
 """Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
 
+_APPLYING: Final = frozenset((opcodes.REDUCE, opcodes.REDUCE_WINDOW, opcodes.MAP))
 _EXACT: Final = frozenset(
     """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
     opt-barrier parameter tuple while""".split()
@@ -150,9 +151,7 @@ def precision_difference(instruction: Instruction) -> str | None:
     >>> precision_difference(parse_module("r = f32[4] add(f32[4] a, bf16[4] b)").entry.root)
     'expected operands of one float type, found bf16 and f32'
     """
-    if instruction.written_opcode in (opcodes.REDUCE, opcodes.REDUCE_WINDOW, opcodes.MAP) and (
-        found := _reducer_difference(instruction)
-    ):
+    if instruction.written_opcode in _APPLYING and (found := _reducer_difference(instruction)):
         return found
     if instruction.written_opcode in _MAY_MIX:
         return None

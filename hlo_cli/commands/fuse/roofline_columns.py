@@ -14,13 +14,13 @@ from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS, wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.source import Diagnostic
 
-_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | {opcodes.RECV, opcodes.SEND}
+_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 _MODEL: Final = "costs are counted as XLA's cost analysis counts them"
 _COLUMNS = (
     Column("bound", "bound"),

@@ -11,11 +11,10 @@ from typing import Final
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNCHRONOUS, RUNNERS
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 from hlo_cli.syntax.proto.reader import ProtoReader
 
 _GIVEN: Final = ("frontend_attributes", "statistics", "origin", "metadata", "backend_config")
-_GOING_ON: Final = ASYNCHRONOUS - RUNNERS
 
 
 def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
@@ -41,7 +40,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
     """The operation at the other end of a chain, or None where there is no start."""
-    while instruction.opcode in _GOING_ON and instruction.operands:
+    while instruction.opcode in ASYNC_CONTINUATIONS and instruction.operands:
         instruction = instruction.operands[0]
     called = instruction.called_computations
     return called[0].root if instruction.opcode == opcodes.ASYNC_START and called else None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.operations import is_known, wrapped_opcode
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, ASYNC_CONTINUATIONS, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
@@ -135,7 +135,7 @@ class InstructionReader:
     def _read_arguments(self, operation: OperationChecker) -> None:
         """What stands between the parentheses: operands, a parameter's number, or a literal."""
         tokens = self.tokens
-        if operation.opcode not in (opcodes.PARAMETER, opcodes.CONSTANT):
+        if operation.opcode not in ARGUMENT_OPCODES:
             self._read_operands(operation)
             return
         tokens.expect("(", f"after {operation.opcode}")
@@ -223,7 +223,7 @@ class InstructionReader:
 
     def _check_wrapped(self, operation: OperationChecker, wrapped: str) -> None:
         assert isinstance(operation.shape, TupleShape)
-        if wrapped in (opcodes.PARAMETER, opcodes.CONSTANT):
+        if wrapped in ARGUMENT_OPCODES:
             operation.fail(f"{wrapped} cannot be asynchronous")
         shape = operation.shape.elements[1]
         inner = OperationChecker(
@@ -240,7 +240,7 @@ class InstructionReader:
             known.thread = thread if isinstance(thread, str) else "main"
             if not wrapped and called is not None:
                 known.wrapped, known.calls = called.result.opcode, called.name
-        elif operation.opcode in (opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE):
+        elif operation.opcode in ASYNC_CONTINUATIONS:
             producer = operation.operands[0]
             known.wrapped, known.thread, known.calls = producer.wrapped, producer.thread, producer.calls
         return known

@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.operations import OPCODE_ARITY, having
+from hlo_cli.ir.operations import CHANNEL_OPCODES, OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
@@ -97,7 +97,7 @@ def _recv_done(operation: OperationChecker) -> None:
 
 def _same_channel(operation: OperationChecker) -> None:
     start = operation.operands[0] if operation.operands else None
-    if start is None or start.opcode not in (opcodes.SEND, opcodes.RECV, opcodes.SEND_DONE, opcodes.RECV_DONE):
+    if start is None or start.opcode not in CHANNEL_OPCODES:
         return
     if start.channel_id != operation.integer("channel_id"):
         operation.fail(f"channel_id differs from that of the {start.opcode}", "channel_id")
