@@ -15,6 +15,7 @@ Trait: TypeAlias = Literal[
     "control flow",  # runs the computations it calls as they are (`GetInstructionCallContext` of call_graph.cc)
     "done",  # waits for what a start began
     "elementwise",  # `HloInstruction::IsOpElementwise`: each element depends on the operands' elements at its place
+    "first dimension",  # has one dimension: of a list XLA reads the first
     "forwards",  # the result is the first operand, in the same buffers
     "host feed",  # exchanges data with the program on the host, and is never asynchronous
     "in place",  # may write its result over an operand (`HloDataflowAnalysis::GetInPlaceInputOutputPairs`)

@@ -68,6 +68,7 @@ BLOCK_MOVES: Final = having("block")
 COLLECTIVES: Final = having("collective")
 CONTROL_FLOW: Final = having("control flow")
 ELEMENTWISE: Final = having("elementwise")
+FIRST_DIMENSION: Final = having("first dimension")
 FORWARDING: Final = having("forwards")
 HOST_FEEDS: Final = having("host feed")
 IN_PLACE: Final = having("in place")
@@ -93,6 +94,7 @@ PERMUTES: Final = taking("source_target_pairs")
 """Collectives that send between pairs of devices."""
 CHANNEL_OPCODES: Final = taking("is_host_transfer")
 """Sends and receives, and what waits for them."""
+NATIVE_ENDS: Final = DONES - ASYNCHRONOUS
 CHANNEL_STARTS: Final = CHANNEL_OPCODES - DONES
 """Sends and receives alone."""
 ASYNC_CONTINUATIONS: Final = ASYNCHRONOUS - RUNNERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached
-from hlo_cli.ir import opcodes
+from hlo_cli.analysis.shapes.asynchronous import STARTED_LATE
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
@@ -21,7 +21,6 @@ OF_BOTH: Final = ("frontend_attributes", "statistics", "origin", "metadata", "ba
 """Attributes that the wrapped operation shares; the last operation of the chain that has one says what it is."""
 
 _NOTHING: Final = TupleShape(())
-_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION))
 
 
 def is_start(opcode: str) -> bool:
@@ -64,7 +63,7 @@ def wrapped_shapes(
     if not isinstance(start, TupleShape) or len(start.elements) < 2 or not isinstance(start.elements[0], TupleShape):
         return None
     bound, result = start.elements[0].elements, start.elements[1]
-    if opcode not in _LATE or not called or called[0].root is None:
+    if opcode not in STARTED_LATE or not called or called[0].root is None:
         return bound, result
     later = called[0].parameters[len(bound) :]
     return (*bound, *(parameter.shape for parameter in later)), called[0].root.shape if later else result

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.schedule.async_aliasing import ALIASING_THEMSELVES
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import ASYNCHRONOUS, taking, wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.transform.async_wrapping import (
     OF_BOTH,
@@ -28,7 +29,6 @@ from hlo_cli.transform.async_wrapping import (
 from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
 _ALIASING = "output_to_operand_aliasing"
-_ALIASES_ITSELF = taking(_ALIASING) - ASYNCHRONOUS
 
 
 def desugar(module: Module) -> Module:
@@ -134,7 +134,7 @@ class _Desugar:
 
 def _is_of_the_start(attribute: str, wrapped: str) -> bool:
     """Whether an attribute of a sugared start stays on it and is not the wrapped operation's."""
-    return attribute in OF_THE_START or (attribute == _ALIASING and wrapped not in _ALIASES_ITSELF)
+    return attribute in OF_THE_START or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
 
 
 def _of_the_start(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:

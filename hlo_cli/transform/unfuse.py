@@ -6,10 +6,10 @@ Mirrors `HloInstruction::Defuse` of xla/hlo/ir/hlo_instruction.cc.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
@@ -21,8 +21,6 @@ from hlo_cli.transform.fusing.names import ModuleNames, Names
 from hlo_cli.transform.fusing.rebuild import written
 from hlo_cli.transform.in_place import Kept, in_place_kept
 from hlo_cli.transform.rewritable import check_rewritable
-
-_IN_PLACE: Final = frozenset((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.SCATTER))
 
 
 def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
@@ -153,7 +151,7 @@ def _wrap_scatters(graph: Graph, opened: dict[Node, list[Node]], names: ModuleNa
 def _order(body: FusionBody) -> Iterator[Node]:
     """The operations, each behind what it takes; what is overwritten in place is read before, where that can be."""
     operations = list(body.operations)
-    writers = [node for node in operations if node.opcode in _IN_PLACE]
+    writers = [node for node in operations if node.opcode in UPDATE_AT]
     if not writers:
         yield from operations
         return

@@ -16,13 +16,12 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import NATIVE_DONES, wrapped_opcode
+from hlo_cli.ir.operations import NATIVE_ENDS, wrapped_opcode
 
 _FREE_CALLS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
 )
 _RUNNING: Final = CONTROL_FLOW - {opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE}
-_NATIVE_ENDS: Final = frozenset(NATIVE_DONES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
 def is_launched(instruction: Instruction) -> bool:
     """Whether an operation begins something by itself, where its computation runs step by step."""
     opcode = instruction.opcode
-    if opcode in NO_KERNELS or opcode in _NATIVE_ENDS:
+    if opcode in NO_KERNELS or opcode in NATIVE_ENDS:
         return False
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False

@@ -19,7 +19,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, NATIVE_DONES, wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, NATIVE_DONES, NATIVE_ENDS, wrapped_opcode
 
 Spelling = Literal["generic", "sugared", "native", "fusion"]
 
@@ -137,10 +137,7 @@ def is_end(instruction: Instruction) -> bool:
     True
     """
     opcode = instruction.opcode
-    return opcode in _DONES or is_async_end(opcode) or _fused_target(instruction) == _FUSED_DONE
-
-
-_DONES: Final = frozenset(NATIVE_DONES.values())
+    return opcode in NATIVE_ENDS or is_async_end(opcode) or _fused_target(instruction) == _FUSED_DONE
 
 
 def _fused_target(instruction: Instruction) -> str | None:

@@ -82,6 +82,7 @@ ROWS: Final = (
         1,
         "Asks for a size",
         "of one dimension, as it is when the program runs",
+        ("first dimension",),
         required=("dimensions",),
     ),
     Operation(
@@ -136,7 +137,7 @@ ROWS: Final = (
         2,
         "Sets a size",
         "of one dimension that is dynamic; what lies beyond is ignored",
-        ("in place",),
+        ("first dimension", "in place"),
         required=("dimensions",),
     ),
     Operation(

@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.operations import CHANNEL_OPCODES, OPCODE_ARITY, having
+from hlo_cli.ir.operations import CHANNEL_OPCODES, FIRST_DIMENSION, OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
@@ -42,7 +42,6 @@ _AT_LEAST: Final = {
     opcodes.DYNAMIC_UPDATE_SLICE: 2,
 }
 _ONE_DIMENSION: Final = "all-to-all ragged-all-to-all sort concatenate scan".split()
-_SOME_DIMENSION: Final = "all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size".split()
 
 
 def check_operation(operation: OperationChecker, *, is_wrapped: bool = False) -> None:
@@ -69,7 +68,7 @@ def _check_dimensions(operation: OperationChecker) -> None:
         return
     if operation.opcode in _ONE_DIMENSION and len(dimensions) != 1:
         operation.fail(f"{operation.opcode} takes exactly one dimension", "dimensions")
-    if operation.opcode in _SOME_DIMENSION and not dimensions:
+    if operation.opcode in FIRST_DIMENSION and not dimensions:
         operation.fail(f"{operation.opcode} needs a dimension", "dimensions")
 
 
