@@ -181,6 +181,8 @@ def check_elements(instruction: Instruction) -> None:
 def _sugared(instruction: Instruction, module: Module | None) -> Shape:
     """The shape of an operation like slice-start, which wraps another one by its name."""
     opcode = instruction.written_opcode
+    if opcode in OPCODE_ARITY:  # one without a rule has the shape that is written
+        return calls.as_declared(instruction)
     wrapped = wrapped_opcode(opcode)
     if wrapped is None:
         fail(instruction, "the opcode is not known, and with it the shape of its result")
