@@ -17,6 +17,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "hlo_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FILE = 300
+LONGEST_FUNCTION = 60
 
 # part → the parts that it may import, besides itself; the names are those of the packages and files in hlo_cli/
 ARROWS: dict[str, set[str]] = {
@@ -242,6 +243,16 @@ def _assert_no_circle(graph: dict[str, set[str]]) -> None:
 def test_files_are_short() -> None:
     sizes = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert {path: lines for path, lines in sizes.items() if lines > LONGEST_FILE} == {}
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{module_name(path)}.{node.name}"
+        for path in FILES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
+    }
+    assert long == set()
 
 
 def test_files_say_what_they_are() -> None:

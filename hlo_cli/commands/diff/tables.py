@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
-from hlo_cli.commands.diff.options import View
+from hlo_cli.commands.diff.view import View
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape

@@ -1,14 +1,17 @@
-"""Which options of `hlo lint` go together: one that would change nothing is refused, not passed over."""
+"""What is asked of `hlo lint`; an option that would change nothing is refused, not passed over."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
 from hlo_cli.source import HloError
 
+_OPTIONS: Final = {"assignments": "set"}
+"""Parameters that have another name than their option."""
 _OF_LOOKING: Final = (
     *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
 )
@@ -30,15 +33,37 @@ _WHY: Final = {
 }
 
 
-def check_lint_conflicts(given: Mapping[str, bool], output: OutputOptions) -> None:
-    """HloError for two options of which one would be ignored; `given` says which there are, by their names.
+@dataclass(frozen=True, slots=True)
+class LintOptions:
+    """Which rules, held against what, shown how; names are those of the command's parameters."""
 
-    >>> check_lint_conflicts({"--explain": True, "--select": True}, OutputOptions())
-    Traceback (most recent call last):
-        ...
-    hlo_cli.source.HloError: error: --explain and --select do not go together
-    """
-    _refuse_tables(check_conflicts(given, output, _NOTHING_TO, _WHY), output.format)
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    severity: str | None = None
+    assignments: tuple[str, ...] = ()
+    baseline: str | None = None
+    write_baseline: str | None = None
+    expect: tuple[str, ...] = ()
+    each: bool = False
+    jobs: int | None = None
+    statistics: bool = False
+    exit_zero: bool = False
+    isolated: bool = False
+    show_settings: bool = False
+    list_rules: bool = False
+    explain: str | None = None
+
+    def check(self, output: OutputOptions, *, strict: bool = False) -> None:
+        """HloError for two options of which one would be ignored.
+
+        >>> LintOptions(explain="HLO101", select=("HLO1",)).check(OutputOptions())
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --explain and --select do not go together
+        """
+        given = {_OPTIONS.get(name, name): value for name, value in asdict(self).items()} | {"strict": strict}
+        asked = {f"--{name.replace('_', '-')}": value not in (None, False, ()) for name, value in given.items()}
+        _refuse_tables(check_conflicts(asked, output, _NOTHING_TO, _WHY), output.format)
 
 
 def _refuse_tables(there: Container[str], name: str) -> None:
