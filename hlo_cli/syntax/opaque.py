@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.ir.operation import ANY
@@ -166,7 +167,7 @@ def _taken_elements(instruction: Instruction) -> Problem | None:
     taken = instruction.computation.operand_indices.get(instruction.index)
     for operand, index in zip(instruction.operands, taken, strict=True) if taken else ():
         if operand.shape != UnknownShape() and subshape(operand.shape, index) is None:
-            return Problem(ELEMENT_INDEX, f"{operand.name} has no element {{{','.join(map(str, index))}}}")
+            return Problem(ELEMENT_INDEX, f"{operand.name} has no element {index_text(index)}")
     return None
 
 

@@ -25,7 +25,7 @@ from statistics import median
 from synthetic import FIXTURES, overwriting, synthetic, text_of
 
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 
 DUMPS = (
     "tpu/v5e_conv/after_optimizations.txt",
@@ -106,7 +106,7 @@ def values(rounds: int) -> Iterator[Measured]:
 
 def growth(rounds: int) -> Iterator[Measured]:
     """Time a byte must not grow with the size."""
-    from hlo_cli.syntax.parser import parse_module
+    from hlo_cli.syntax.text.parser import parse_module
 
     first: float | None = None
     for size in (5, 10, 20, 40):
@@ -300,7 +300,7 @@ print((resident() - before) * __import__("resource").getpagesize())
 sys.stdout.flush()
 __import__("os")._exit(0)
 """
-OUR_READER = _RESIDENT.format(read="from hlo_cli.syntax.parser import parse_module as read")
+OUR_READER = _RESIDENT.format(read="from hlo_cli.syntax.text.parser import parse_module as read")
 THEIR_READER = _RESIDENT.format(read="from jaxlib._hlo import hlo_module_from_text as read")
 
 

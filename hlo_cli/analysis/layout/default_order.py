@@ -52,7 +52,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
 
     It is known for all types, and bounded sizes count as their bounds; not for `?` or 2^47 elements and more.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> default_order(parse_shape("bf16[300,70]")), default_order(parse_shape("f32[?,70]"))
     ((0, 1), None)
     """
@@ -80,7 +80,7 @@ def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderC
 
     Normal orders come first, then those that take least, then those nearest to row-major.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [(str(each.layout), each.padded_bytes) for each in priced_orders(parse_shape("bf16[300,70]"))]
     [('{0,1:T(8,128)(2,1)}', 55296), ('{1,0:T(8,128)(2,1)}', 77824)]
     """

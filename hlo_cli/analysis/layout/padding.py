@@ -133,7 +133,7 @@ def better_order(
     Only the two most minor dimensions decide, so only they are permuted, the rest staying as it is; among
     equally good orders one that is known comes first. None for arrays without tiles.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> better = better_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> str(better.layout), better.padded_bytes
     ('{0,1:T(8,128)(2,1)}', 55296)

@@ -132,7 +132,7 @@ def shape_question(instruction: Instruction) -> Hashable:
 def same_layout(a: Shape, b: Shape) -> bool:
     """Whether shapes are equal in all but what is dynamic.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> same_layout(parse_shape("f32[<=2,3]{1,0}"), parse_shape("f32[2,3]{1,0}"))
     True
     >>> same_layout(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{1,0:S(1)}"))

@@ -26,6 +26,7 @@ from hlo_cli.analysis.shapes import (
 from hlo_cli.analysis.shapes.operands import fail
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import BINARY, OPCODE_ARITY, OPERAND_COUNTS, OTHER_TYPE, UNARY, takes, wrapped_opcode
@@ -175,7 +176,7 @@ def check_elements(instruction: Instruction) -> None:
         instruction.operands, instruction.computation.operand_indices.get(instruction.index, ()), strict=False
     ):
         if operand.shape != UnknownShape() and subshape(operand.shape, index) is None:
-            fail(instruction, f"{operand.name} has no element {{{','.join(map(str, index))}}}")
+            fail(instruction, f"{operand.name} has no element {index_text(index)}")
 
 
 def _sugared(instruction: Instruction, module: Module | None) -> Shape:

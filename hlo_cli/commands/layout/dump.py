@@ -24,6 +24,7 @@ from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -176,7 +177,7 @@ def _advice(footprint: Footprint, orders: Orders) -> Text | None:
     better = orders.better(value.shape)
     if better is None:
         return None
-    order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"
+    order = index_text(better.layout.minor_to_major)
     each = " each" if len(footprint.values) > 1 else ""
     line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {format_bytes(better.padded_bytes)}"]
     line.append(f"{each}, not {format_bytes(value.shape.padded_bytes)}")

@@ -11,7 +11,7 @@ from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
 from hlo_cli.source import HloError
-from hlo_cli.syntax.sizes import parse_size
+from hlo_cli.syntax.queries.sizes import parse_size
 
 _QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
 _LIMITS: Final = ("limit", "chip")

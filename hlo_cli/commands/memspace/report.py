@@ -18,6 +18,7 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -190,7 +191,7 @@ def _advice(memory: MemoryAnalysis, space: SpaceUsage) -> Passage | None:
 def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
     first = suggestion.reordered[0]
     same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
-    order = "{" + ",".join(map(str, first.better.layout.minor_to_major)) + "}"
+    order = index_text(first.better.layout.minor_to_major)
     line: list[str | Run] = [] if is_first else ["and "]
     for at, other in enumerate(same[:_NAMED]):
         line += [", "] if at else []

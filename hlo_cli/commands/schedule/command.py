@@ -167,7 +167,7 @@ def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -
 
 def _reordered(asked: _Asked, how: How) -> Reordered:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.syntax.sizes import parse_size
+    from hlo_cli.syntax.queries.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 

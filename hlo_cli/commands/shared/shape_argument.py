@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -68,7 +69,5 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
     shape = subshape(instruction.shape, index)
     if shape is None:
-        raise HloError(
-            f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
-        )
+        raise HloError(f"{instruction.name} has no element {index_text(index)}", hint=str(instruction.shape))
     return NamedShape(instruction, shape, loaded)

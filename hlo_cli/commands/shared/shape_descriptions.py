@@ -53,7 +53,7 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
     """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
 
     >>> from hlo_cli.analysis.layout.shape_tokens import shape_pieces
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_pieces(shape)[5:9]: print(meaning_of(piece, shape))
     x varies fastest: row-major, the default
@@ -112,7 +112,7 @@ def default_space(target: str | None) -> str:
 def stride_meaning(shape: ArrayShape) -> str:
     """How far apart neighbours lie along the dimensions for which that is the same everywhere.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
     'one step along y is 280 bytes, along x 4'
     """

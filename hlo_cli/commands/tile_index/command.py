@@ -167,7 +167,7 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
 
 def _written(text: str) -> Shape:
     """A shape, or that of an instruction; what is wrong with it is found out by the one who explains shapes."""
-    from hlo_cli.syntax.shapes import parse_shape
+    from hlo_cli.syntax.scanning.shapes import parse_shape
 
     with suppress(HloError):
         shape = parse_shape(text)

@@ -13,6 +13,7 @@ from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, c
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import questions
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
@@ -23,7 +24,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from hlo_cli.syntax.indices import Selection, read_selection
+from hlo_cli.syntax.scanning.indices import Selection, read_selection
 
 _OPCODES = (
     opcodes.COPY,
@@ -111,9 +112,9 @@ def _renamed(found: BitcastSteps) -> str:
         case "reshape":
             return "a reshape, in row-major order"
         case "transpose":
-            return f"transpose {_tuple(found.order)}"
+            return f"transpose {tuple_text(found.order)}"
         case "reshape and transpose":
-            return f"reshape to {list(found.factors)}, transpose {_tuple(found.order)}, reshape"
+            return f"reshape to {list(found.factors)}, transpose {tuple_text(found.order)}, reshape"
         case _:
             return "in the order of memory each is a reshape of the other"
 
@@ -134,7 +135,7 @@ def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
 
 
 def _layout(name: str, shape: ArrayShape) -> Row:
-    order = "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    order = index_text(shape.layout.minor_to_major)
     tiles = "".join(map(str, shape.layout.tiles))
     physical = shape.tiling.physical
     space = space_name(shape.memory_space, "tpu") if shape.layout.tiles else f"S({shape.memory_space})"
@@ -175,7 +176,3 @@ def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, aske
 
     count = sum(selection.count for selection in asked)
     return Table("places", columns, LazyRows(count, rows), noun="elements")
-
-
-def _tuple(numbers: Sequence[int]) -> str:
-    return "(" + ",".join(map(str, numbers)) + ")"

@@ -28,7 +28,7 @@ class TileIndexOptions:
         >>> TileIndexOptions(base="0x1000").address
         4096
         """
-        from hlo_cli.syntax.scanner import int64
+        from hlo_cli.syntax.scanning.scanner import int64
 
         with suppress(ValueError):
             if (address := int64(self.base.replace("_", ""), 0)) is not None and address >= 0:

@@ -13,6 +13,7 @@ from typing import Final
 
 from hlo_cli.ir.compiler_files.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import Source, Span
@@ -163,7 +164,7 @@ class _Reader:
             None if page is None else int(page),
             None if number is None else int(number),
             parts.get("parameter_shape"),
-            tuple(map(int, index.split(","))) if index else (),
+            read_index(index or ""),
             parts.get("output_shape"),
             frozenset(flags),
         )

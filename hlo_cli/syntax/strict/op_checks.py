@@ -15,8 +15,8 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import CHANNEL_OPCODES, FIRST_DIMENSION, OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.syntax.scanning.suggestions import are, counted_operands
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
-from hlo_cli.syntax.suggestions import are, counted_operands
 
 NEEDS_SHAPE: Final = having("needs shape")
 """Opcodes whose result shape XLA does not infer."""
