@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from hlo_cli.inputs.dumps import (
 )
 from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
 from hlo_cli.inputs.logs import find_modules
-from hlo_cli.inputs.xplane import is_trace, modules_in
 from hlo_cli.source import HloError, Source
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
@@ -148,8 +146,8 @@ def _inputs_of(argument: str, request: _Request) -> Iterator[Input]:
         return _of_directory(argument, request)
     if os.path.lexists(argument):
         return _of_file(argument, argument, request)
-    if glob.has_magic(argument):
-        return _of_glob(argument, request)
+    if (paths := glob_paths(argument)) is not None:
+        return _of_glob(paths, argument, request)
     if (numbered := _NUMBERED.fullmatch(argument)) and os.path.isfile(numbered[1]):
         return _of_numbered(argument, numbered[1], request)
     raise missing(argument)
@@ -168,11 +166,23 @@ def _of_numbered(argument: str, path: str, request: _Request) -> Iterator[Input]
     yield from (each for each in listed if each.source.name == argument)
 
 
-def _of_glob(pattern: str, request: _Request) -> Iterator[Input]:
+def glob_paths(pattern: str) -> list[str] | None:
+    """The paths that a glob lists, HloError if there are none; None for what is no glob.
+
+    >>> glob_paths("a/b.txt")
+    """
+    import glob  # most arguments are files that are there
+
+    if not glob.has_magic(pattern):
+        return None
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise HloError(f"nothing matches {pattern}")
-    for path in skip_auxiliary(paths):
+    return skip_auxiliary(paths)
+
+
+def _of_glob(paths: Sequence[str], pattern: str, request: _Request) -> Iterator[Input]:
+    for path in paths:
         yield from _of_directory(path, request) if os.path.isdir(path) else _of_file(path, pattern, request)
 
 
@@ -213,10 +223,12 @@ def _modules(
     """The modules of one text, or that of a proto; of a module that XLA printed at several stages, the wanted one."""
     siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
     own = parse_dump_name(os.path.basename(path)) if path else None
-    if isinstance(content, bytes) and is_trace(content):
-        yield from _traced(name, path, content, argument, siblings)
-        return
     if isinstance(content, bytes):
+        from hlo_cli.inputs.xplane import is_trace, modules_in
+
+        if is_trace(content):
+            yield from _traced(name, path, modules_in(content, name), argument, siblings)
+            return
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
@@ -240,12 +252,13 @@ def _modules(
         )
 
 
-def _traced(name: str, path: str | None, trace: bytes, argument: str, siblings: Mapping[str, str]) -> Iterator[Input]:
+def _traced(
+    name: str, path: str | None, found: Sequence[tuple[str, bytes]], argument: str, siblings: Mapping[str, str]
+) -> Iterator[Input]:
     """The programs that a profiler saw run, as protos."""
-    found = modules_in(trace, name)
-    for number, each in enumerate(found, 1):
+    for number, (module, proto) in enumerate(found, 1):
         source = Source(name if len(found) == 1 else f"{name}#{number}", "")
-        yield Input(source, path, each.name, None, siblings, argument=argument, proto=each.proto)
+        yield Input(source, path, module, None, siblings, argument=argument, proto=proto)
 
 
 def skip_auxiliary(paths: Sequence[str]) -> list[str]:

@@ -88,7 +88,7 @@ def _before(subject: LintContext, value: Instruction, through: Container[str]) -
     match value.opcode:
         case opcodes.FUSION if called and (root := called[0].root) is not None and root.opcode != opcodes.TUPLE:
             return root
-        case opcodes.GET_TUPLE_ELEMENT if value.operands and value.operands[0].opcode == opcodes.FUSION:
+        case opcodes.GET_TUPLE_ELEMENT if value.operands[0].opcode == opcodes.FUSION:
             fused = value.operands[0].called_computations
             results = roots_of(fused[0]) if fused else ()
             number = value.integer("index") or 0

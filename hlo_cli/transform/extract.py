@@ -15,8 +15,9 @@ from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.computation import Computation, NoText
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
@@ -129,10 +130,10 @@ def _need_frames(computations: Iterable[Computation]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _PartReader(NoText):
+class _PartReader(NoText[Instruction]):
     """Reads copied instructions as those of their computation are read; `originals` stand at the places of copies."""
 
-    reader: TextReader
+    reader: TextReader[Instruction]
     originals: Sequence[Instruction]
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:

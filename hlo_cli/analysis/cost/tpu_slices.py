@@ -29,7 +29,7 @@ def gather_in_tiles(inner: Instruction, figures: Figures, count: CostCounter) ->
     >>> cost_of(root).operand_bytes(0), cost_of(root, rules=tpu_rules("v5e")).operand_bytes(0) == 128 * 4096
     (32, True)
     """
-    sizes, source = inner.integers("slice_sizes"), inner.operand_shape(0) if inner.operands else None
+    sizes, source = inner.integers("slice_sizes"), inner.operand_shape(0)
     read = _slots(inner.shape, inner.integers("offset_dims")) * _slice_bytes(source, sizes)
     figures[BYTES] = count.sum((figures[BYTES], read - figures[operand_key(0)]))
     figures |= {operand_key(0): read, utilization_key(0): 1}

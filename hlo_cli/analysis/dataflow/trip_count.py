@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +9,9 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.lazy_regex import lazy_regex
 
-_KNOWN: Final = re.compile(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
+_KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
 _PASSED_ON: Final = frozenset(
     (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
 )
@@ -48,7 +48,7 @@ def trip_count(loop: Instruction) -> int | None:
     """
     if (known := _KNOWN.search(loop.attribute("backend_config") or "")) is not None:
         return int(known[1])
-    if len(loop.called_computations) != 2 or len(loop.operands) != 1:
+    if len(loop.called_computations) != 2:
         return None
     body, condition = loop.called_computations
     test = _test_of(condition)
@@ -75,7 +75,7 @@ def _test_of(condition: Computation) -> _Test | None:
     outer: Instruction | None = None
     if root is not None and root.opcode == opcodes.FUSION and root.called_computations:
         outer, root = root, root.called_computations[0].root
-    if root is None or root.opcode != opcodes.COMPARE or len(root.operands) != 2:
+    if root is None or root.opcode != opcodes.COMPARE:
         return None
     direction = root.attribute("direction") or ""
     left, right = (_outside(_operand(root, position), outer) for position in (0, 1))
@@ -94,7 +94,7 @@ def _step_of(body: Computation, index: int) -> int | None:
     outer: Instruction | None = None
     if added.opcode == opcodes.FUSION and added.called_computations and added.called_computations[0].root is not None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
-    if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
+    if rest or added.opcode not in ("add", "subtract"):
         return None
     left, right = (_outside(_operand(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:

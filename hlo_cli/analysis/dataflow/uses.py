@@ -16,7 +16,7 @@ HANDS_ON: Final = frozenset(
 
 def producer_of(instruction: Instruction) -> Instruction:
     """The instruction that made a value, which others only hand on."""
-    while instruction.opcode in HANDS_ON and instruction.operands:
+    while instruction.opcode in HANDS_ON:
         instruction = instruction.operands[0]
     return instruction
 

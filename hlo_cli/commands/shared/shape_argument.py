@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.index_text import index_text
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.shape import Shape
 
-_LOOKS_LIKE_HLO = re.compile(
+_LOOKS_LIKE_HLO = lazy_regex(
     r"[ \t\n]*"
     r"(?:\(|b\(|(?:[a-z][a-z0-9]*+|[A-Z][A-Z0-9]*+)\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
 )
-_ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
+_ELEMENT = lazy_regex(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_pieces
 from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
-from hlo_cli.commands.shared.shape_descriptions import LABELS, meaning_of, stride_meaning
-from hlo_cli.commands.shared.shape_figure import dimension_names, figure_of
+from hlo_cli.commands.shared.shape_descriptions import LABELS, dimension_names, meaning_of, stride_meaning
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -120,6 +119,8 @@ def drawing_answer(shape: ArrayShape) -> str:
 
 def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[tuple[int, ...]] = ()) -> list[Part]:
     """One drawing for each shape, titled if there are several; of many only the first."""
+    from hlo_cli.commands.shared.shape_figure import figure_of
+
     drawn = [(name, shape) for name, shape in shapes if shape.slots]
     parts: list[Part] = [
         figure_of(shape, elements=elements, title=f"{name} {shape}".strip() if len(shapes) > 1 else "")

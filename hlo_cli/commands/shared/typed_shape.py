@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, piece_spans, shape_pieces
 from hlo_cli.analysis.layout.steps import overflow_source
-from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.shapes import read_shape, with_small_types
-from hlo_cli.syntax.text.parser import parse_module
 
 _NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
@@ -70,6 +68,14 @@ def _read(source: Source) -> Shape:
             return shape
         if not _OPERATION.match(source.text, scanner.pos):
             raise scanner.error("expected the end of the shape")
+    return _of_instruction(source)
+
+
+def _of_instruction(source: Source) -> Shape:
+    """The shape of the instruction in a text; what reads modules is loaded for it alone."""
+    from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+    from hlo_cli.syntax.text.parser import parse_module
+
     module = parse_module(source, infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)

@@ -85,7 +85,7 @@ def padding_reason(shape: ArrayShape, slot: int) -> str | None:
         return None
     if slot >= shape.tiling.slots:
         return f"behind the last tile, L({shape.layout.tail_padding_alignment_in_elements}) rounds up"
-    from hlo_cli.commands.shared.shape_figure import dimension_names
+    from hlo_cli.commands.shared.shape_descriptions import dimension_names
 
     index = shape.tiling.element(slot)
     names = dimension_names(shape.rank)

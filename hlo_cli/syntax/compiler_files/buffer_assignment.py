@@ -16,6 +16,7 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.compiler_files.names import (
     INDEX,
@@ -38,7 +39,7 @@ _VALUE = re.compile(
     rf"\(size=({NUMBER}),offset=({NUMBER})\): ([^\n]++)\n?",
     re.MULTILINE,
 )
-_OTHER_COLOR = re.compile(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
+_OTHER_COLOR = lazy_regex(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
 _OTHER_COLORS: Final = "\n reused by buffers of a different color:\n"
 _BEHIND = re.compile(r"^(?:Total bytes used: |Used values:|BufferAssignment stats:)", re.MULTILINE)
 _PART = re.compile(

@@ -6,13 +6,13 @@ more, as `constant(f32[2,1] { {1}, {2} })`; that is passed over.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.literal import ArrayLiteral, Literal, LiteralValues, TupleLiteral
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hlo_cli.syntax.literals.grammar import LiteralText
     from hlo_cli.syntax.scanning.tokens import Tokens
 
-_SHAPE_AGAIN: Final = re.compile(r"[ \t\n\r]*+[a-z][a-z0-9]*+\[[0-9,]*+\][ \t\n\r]++(?=\{)")
+_SHAPE_AGAIN: Final = lazy_regex(r"[ \t\n\r]*+[a-z][a-z0-9]*+\[[0-9,]*+\][ \t\n\r]++(?=\{)")
 
 
 class StoredValues(LiteralValues):

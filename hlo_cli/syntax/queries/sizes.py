@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span, nearest
 
 UNITS: Final[dict[str, int]] = {
@@ -17,7 +17,7 @@ UNITS: Final[dict[str, int]] = {
 
 _SHORT: Final = {letter: 1024**power for power, letter in enumerate("KMGT", 1)}
 """As XLA writes sizes: 15.48G are GiB."""
-_SIZE: Final = re.compile(r"\s*+([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*+([A-Za-z]*+)\s*+")
+_SIZE: Final = lazy_regex(r"\s*+([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*+([A-Za-z]*+)\s*+")
 
 
 def parse_size(text: str) -> int:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.scanning.scanner import SPACE, STRING, Scanner
 from hlo_cli.syntax.scanning.shapes import read_shape
@@ -20,15 +21,15 @@ from hlo_cli.syntax.scanning.shapes import read_shape
 _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
 _ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
 _BEHIND = re.compile(r"[ \t]*+([a-z_\-]++)=")
-_STATEMENT = re.compile(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
+_STATEMENT = lazy_regex(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
 _MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
 """Attributes whose values may hold lines that look like instructions."""
 _DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
 _CONTINUES = re.compile(r"[{\[(]|<=")
-_MARK: Final = re.compile(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
+_MARK: Final = lazy_regex(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
 _BLANK: Final = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++"
 _DICTIONARY: Final = r'(?<==)\{[^{}"]*+(?:(?:"(?:[^"\\]++|\\.)*+"|\{[^{}"]*+\})[^{}"]*+)*+\}'
-_PLAIN: Final = re.compile(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
+_PLAIN: Final = lazy_regex(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
 
 
 def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:

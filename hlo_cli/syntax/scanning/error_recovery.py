@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning.scanner import Scanner
 
@@ -14,13 +15,13 @@ MAX_ERRORS: Final = 100
 _NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
 _SHAPE: Final = r"[ \t]++[a-z]{1,4}+[0-9]*+[a-z0-9]*+\[[0-9,]*+\]"
 _CLOSES: Final = r"\}(?![}\])]|,(?! execution_thread=))"
-_CLOSING: Final = re.compile(_CLOSES)
-_NEXT_STATEMENT: Final = re.compile(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
-_NEXT_COMPUTATION: Final = re.compile(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
+_CLOSING: Final = lazy_regex(_CLOSES)
+_NEXT_STATEMENT: Final = lazy_regex(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
+_NEXT_COMPUTATION: Final = lazy_regex(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
 _FOUND: Final = re.compile(r", found (?!the end).*", re.DOTALL)
-_LOST: Final = re.compile(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
-_DEFINED: Final = re.compile(r"[ \t\n\r%]([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t]++=[ \t]")
-_HEAD_NAME: Final = re.compile(r"[ \t\n\r]*+(?:ENTRY[ \t]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+_LOST: Final = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+_DEFINED: Final = lazy_regex(r"[ \t\n\r%]([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t]++=[ \t]")
+_HEAD_NAME: Final = lazy_regex(r"[ \t\n\r]*+(?:ENTRY[ \t]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
 
 
 def next_statement(text: str, start: int, end: int) -> int | None:

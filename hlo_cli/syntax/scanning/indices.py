@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from math import prod
 
 from hlo_cli.ir.index_text import read_index
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
 
 _PART = re.compile(r"\s*+([^,]*?)\s*+(?:,|\Z)")
-_NUMBER = re.compile(r"[+-]?(?:0[xX]_*+[0-9a-fA-F][0-9a-fA-F_]*+|[0-9][0-9_]*+)\Z")
+_NUMBER = lazy_regex(r"[+-]?(?:0[xX]_*+[0-9a-fA-F][0-9a-fA-F_]*+|[0-9][0-9_]*+)\Z")
 _PLAIN = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*+\Z")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 

@@ -5,7 +5,6 @@ Mirrors `ParseLayout` of xla/hlo/parser/hlo_parser.cc.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeVar
@@ -13,15 +12,16 @@ from typing import Final, TypeVar
 from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.layout import COMBINE, Layout, SplitConfig, Tile
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source
 from hlo_cli.syntax.scanning.scanner import SPACE, Scanner
 
 INT64_MAX: Final = 2**63 - 1
 
 _T = TypeVar("_T")
-_LAYOUT_FOLLOWS = re.compile(rf"\{{{SPACE}[0-9:\-]")
-_SPARSE_LEVELS = re.compile(r"D[ ]*+\((?:[ ]*+[DCSH]\+?~?[ ]*+(?:,[ ]*+[DCSH]\+?~?[ ]*+)*+)?+\)")
-_PLAIN_LAYOUT = re.compile(
+_LAYOUT_FOLLOWS = lazy_regex(rf"\{{{SPACE}[0-9:\-]")
+_SPARSE_LEVELS = lazy_regex(r"D[ ]*+\((?:[ ]*+[DCSH]\+?~?[ ]*+(?:,[ ]*+[DCSH]\+?~?[ ]*+)*+)?+\)")
+_PLAIN_LAYOUT = lazy_regex(
     r"\{([0-9]{1,18}(?:,[0-9]{1,18})*+)?+(?::(?:T((?:\([0-9]{1,18}(?:,[0-9]{1,18})*+\))++))?(?:E\(([0-9]{1,9})\))?(?:S\(([0-9]{1,2})\))?)?\}"
 )
 

@@ -8,21 +8,26 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.scanning.suggestions import STRAY
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
-_SPACE = re.compile(SPACE)
+_SPACE = lazy_regex(SPACE)
 _SPACE_STARTS: Final = frozenset(" \t\n\r/")
-_STRING = re.compile(STRING, re.DOTALL)
-_NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
+_STRING = lazy_regex(STRING, re.DOTALL)
+_NAME = lazy_regex(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+|(?<=%)[A-Za-z0-9_.\-]*+)")
+_WORD = lazy_regex(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _INTEGER = re.compile(r"-?[0-9]++")
-_BRACKET = re.compile(r"[\"'()\[\]{}]|/[*/]")
+_BRACKET = lazy_regex(r"[\"'()\[\]{}]|/[*/]")
 _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _MOST_DIGITS: Final = 40
+STRAY: Final = {
+    "#": "comments begin with // or stand between /* and */",
+    ";": "an instruction ends with its line, without a sign",
+}
+"""Hints on signs that mean nothing."""
 
 
 class Scanner:

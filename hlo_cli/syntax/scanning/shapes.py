@@ -14,6 +14,7 @@ from hlo_cli.ir.layout import Layout, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.scanning.layouts import INT64_MAX, follows_layout, listed, plain_layout, read_layout, read_size
 from hlo_cli.syntax.scanning.scanner import Scanner
@@ -25,7 +26,7 @@ _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9]*+")
 _LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")
 _PLAIN_TEXT: Final = r"[a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9:][^{}\n]*+\}|(?![ \t\n\r]*+[{/]))"
 _PLAIN = re.compile(_PLAIN_TEXT)
-_TUPLE_TOKEN = re.compile(rf"({_PLAIN_TEXT})|([()])")
+_TUPLE_TOKEN = lazy_regex(rf"({_PLAIN_TEXT})|([()])")
 
 
 def _tuple_text(element: str) -> str:
@@ -34,7 +35,7 @@ def _tuple_text(element: str) -> str:
 
 
 _PLAIN_NESTED: Final = _tuple_text(f"(?:{_PLAIN_TEXT}|{_tuple_text(_PLAIN_TEXT)})")
-_PLAIN_TUPLE = re.compile(_tuple_text(f"(?:{_PLAIN_TEXT}|{_PLAIN_NESTED})"))
+_PLAIN_TUPLE = lazy_regex(_tuple_text(f"(?:{_PLAIN_TEXT}|{_PLAIN_NESTED})"))
 
 
 def parse_shape(text: str) -> Shape:

@@ -55,11 +55,6 @@ _LETTER: Final = {"float": "f", "fp": "f", "int": "s", "i": "s", "uint": "u", "u
 FORM: Final = "an instruction is written name = shape opcode(operands), attribute=value"
 ONE_RESULT: Final = "a computation has one result; take one ROOT away"
 _BEFORE_NAMES: Final = ("", "%", "ROOT", "ROOT %", "ENTRY", "ENTRY %")
-STRAY: Final = {
-    "#": "comments begin with // or stand between /* and */",
-    ";": "an instruction ends with its line, without a sign",
-}
-"""Hints on signs that mean nothing."""
 
 
 def opcode_like(word: str) -> str | None:

@@ -11,9 +11,9 @@ from typing import Final, NoReturn
 
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.strings import end_of_dictionary
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.suggestions import STRAY
+from hlo_cli.syntax.scanning.scanner import STRAY, Scanner
 
 NAME: Final = "a name"
 ATTRIBUTE: Final = "an attribute name"
@@ -57,7 +57,7 @@ _KINDS: Final = (ERROR, IDENT, IDENT, NAME, STRING, DECIMAL, DIM_LABELS, DXD, PA
 _DIM_LABELS: Final = re.compile(_LABELS)
 _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 _LARGEST_PAYLOAD: Final = 2**52 - 1
-_ESCAPED: Final = re.compile(
+_ESCAPED: Final = lazy_regex(
     r"(?:[^\\]++|\\(?:[abfnrtv\\?'\"]|[0-3][0-7]{0,2}+|[4-7][0-7]?+(?![0-7])|x0*+[0-9a-fA-F]{0,2}+(?<!x)(?![0-9a-fA-F])"
     r"|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|U00(?:0(?!0[dD][89a-fA-F])[0-9a-fA-F]|10)[0-9a-fA-F]{4}))*+"
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from string import ascii_letters, digits
 from typing import Final
 
 from hlo_cli.ir import opcodes
@@ -29,7 +28,7 @@ from hlo_cli.syntax.text.notes import Notes
 
 _LONGEST_LITERAL: Final = 300
 """Longer ones come from compilers, not from hands."""
-_NAMED: Final = frozenset(f"{ascii_letters}{digits}_.-")
+_NAMED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 """The characters of names."""
 _WAITS: Final = "control-predecessors="
 

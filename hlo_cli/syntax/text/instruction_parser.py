@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.scanning.attributes import expect_no_attribute, one_line, read_attribute
 from hlo_cli.syntax.scanning.layouts import listed
@@ -19,11 +20,11 @@ from hlo_cli.syntax.scanning.scanner import SPACE, Scanner
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING, read_shape
 from hlo_cli.syntax.scanning.suggestions import FORM
 
-_SHAPE_STARTS = re.compile(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")
-_OPCODE = re.compile(rf"([A-Za-z][A-Za-z0-9_\-]*+){SPACE}\(")
+_SHAPE_STARTS = lazy_regex(rf"[a-z][a-z0-9]*+{SPACE}\[|\(|b{SPACE}\(")
+_OPCODE = lazy_regex(rf"([A-Za-z][A-Za-z0-9_\-]*+){SPACE}\(")
 _ELEMENT = re.compile(r"#([0-9]++)")
 _ELIDED = re.compile(r"\.\.\.[ ]*+(?:\(\+[0-9]++\))?")
-_REFERENCES = re.compile(rf"\{{{SPACE}(?:\}}|%?[A-Za-z_][A-Za-z0-9_.\-]*+{SPACE}[,}}])")
+_REFERENCES = lazy_regex(rf"\{{{SPACE}(?:\}}|%?[A-Za-z_][A-Za-z0-9_.\-]*+{SPACE}[,}}])")
 
 LIST_ATTRIBUTES = frozenset(("branch_computations", "called_computations", "calls"))
 """Attributes that may name several computations."""

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals.read import literal_at
 from hlo_cli.syntax.scanning.attributes import readable_attributes
@@ -45,7 +47,7 @@ def _nested(depth: int) -> str:
 _SHAPE: Final = r"(?:b\()?+[^( {=\"'\n]++(?:\{[^ \"'\n]*+)?+|\((?>[^\"'\n]*?\)(?=[ ][a-z][a-z0-9\-]*+\())"
 _OPERANDS: Final = rf"[^()\"'\n]*+(?=\))|{_nested(5)}"
 _LINE: Final = rf"\n[ ]*+(ROOT[ ])?%?([A-Za-z0-9_.\-]++)[ ]=[ ]({_SHAPE})[ ]([a-z][a-z0-9\-]*+)\(({_OPERANDS})\)"
-_ROW: Final = re.compile(rf"{_LINE}((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)")
+_ROW: Final = lazy_regex(rf"{_LINE}((?:,[^\"'\n]*+(?:{_QUOTED}[^\"'\n]*+)*+)?+)(?=\n)")
 _ROW_WITHOUT_ESCAPES: Final = re.compile(rf"{_LINE}((?:,.*+)?+)(?=\n)")
 
 
@@ -70,7 +72,7 @@ def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
 
 
 _METADATA: Final = "metadata="
-_BRACED: Final = re.compile(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
+_BRACED: Final = lazy_regex(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}")
 
 
 class LineReader:

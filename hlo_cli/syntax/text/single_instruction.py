@@ -5,15 +5,14 @@ Mirrors `HloParserImpl::ParseSingleInstruction` of xla/hlo/parser/hlo_parser.cc.
 
 from __future__ import annotations
 
-import re
-
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Span
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, ParsedOperand, read_operation
 
-_NAMED = re.compile(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+_NAMED = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 
 
 def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:

@@ -5,7 +5,6 @@ Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc; a text that its gramm
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import Final
 
 from hlo_cli.ir.attributes.values import AttributeValue, Name
 from hlo_cli.ir.strings import UnparsedText
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
@@ -23,7 +23,7 @@ from hlo_cli.syntax.values.grammars import GRAMMARS, ValueReader
 from hlo_cli.syntax.values.metadata import parse_metadata
 from hlo_cli.syntax.values.plain_values import plain_groups, plain_sharding
 
-_PLAIN_NAME: Final = re.compile(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
+_PLAIN_NAME: Final = lazy_regex(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
 
 
 def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeValue:

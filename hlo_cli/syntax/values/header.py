@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.attributes.metadata import FileLocation, StackFrame, StackFrames
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.quoting import unquote
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes
 from hlo_cli.syntax.scanning.scanner import STRING, Scanner
 
@@ -23,7 +24,7 @@ _TABLES = re.compile(
     rf"(?:(?:{'|'.join(SECTIONS)})\b[ \t\n\r]*+(?:[0-9]++[ \t]++(?:{STRING}|\{{[^{{}}]*+\}})[ \t\n\r]*+)*+)++",
     re.DOTALL,
 )
-_SECTION = re.compile(rf"({'|'.join(SECTIONS)})|[0-9]++[ \t]++({STRING}|\{{[^{{}}]*+\}})", re.DOTALL)
+_SECTION = lazy_regex(rf"({'|'.join(SECTIONS)})|[0-9]++[ \t]++({STRING}|\{{[^{{}}]*+\}})", re.DOTALL)
 _NUMBER = re.compile(r"([a-z_]++)=([0-9]++)")
 
 

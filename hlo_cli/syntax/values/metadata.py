@@ -7,9 +7,10 @@ from typing import Final
 
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.quoting import unquote
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.scanning.scanner import STRING
 
-_FIELD = re.compile(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|\{{[0-9, \t]*+\}}|(?=\{{))", re.DOTALL)
+_FIELD = lazy_regex(rf"(?<![A-Za-z_])([A-Za-z_]++)=({STRING}|-?[0-9]++|\{{[0-9, \t]*+\}}|(?=\{{))", re.DOTALL)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _KINDS: Final = {
     "op_type": str,

@@ -15,15 +15,16 @@ from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaG
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
 from hlo_cli.ir.index_text import read_index
+from hlo_cli.lazy_regex import lazy_regex
 
 _SIZE: Final = "[1-9][0-9]{0,8}+"
 _SIZES: Final = rf"{_SIZE}(?:,{_SIZE})*+"
 _IDS: Final = rf"(?:0|{_SIZE})(?:,(?:0|{_SIZE}))*+"
 _IOTA: Final = rf"<=\[({_SIZES})\](?:T\(({_IDS})\))?+"
 _NAME: Final = "'[A-Za-z_][A-Za-z0-9_]*+'"
-_IOTA_GROUPS: Final = re.compile(rf"\[({_SIZE}),({_SIZE})\]{_IOTA}")
-_MESH_GROUPS: Final = re.compile(rf"mesh\[({_NAME}={_SIZE}(?:,{_NAME}={_SIZE})*+)\] \{{({_NAME}(?:,{_NAME})*+)\}}")
-_TILED: Final = re.compile(rf"\{{devices=\[({_SIZES})\](?:{_IOTA}|({_IDS}))( last_tile_dim_replicate)?+\}}")
+_IOTA_GROUPS: Final = lazy_regex(rf"\[({_SIZE}),({_SIZE})\]{_IOTA}")
+_MESH_GROUPS: Final = lazy_regex(rf"mesh\[({_NAME}={_SIZE}(?:,{_NAME}={_SIZE})*+)\] \{{({_NAME}(?:,{_NAME})*+)\}}")
+_TILED: Final = lazy_regex(rf"\{{devices=\[({_SIZES})\](?:{_IOTA}|({_IDS}))( last_tile_dim_replicate)?+\}}")
 _WHOLE: Final = re.compile(rf"\{{(?:(replicated|manual)|maximal device=(0|{_SIZE}))\}}")
 
 

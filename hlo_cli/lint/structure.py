@@ -1,46 +1,58 @@
-"""Fingerprints: by what a finding is known again when instructions have other names, numbers and lines."""
+"""What stays the same of a place in a module when instructions have other names, numbers and lines.
+
+A finding is known again by it, in another dump of the program, and in a proto as in the text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import Final
 
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
-from hlo_cli.lint.run import Found
 
-_LENGTH: Final = 16
 _LONGEST_CHAIN: Final = 100
 
 
-def fingerprint(found: Found) -> str:
-    """The rule, and the structure of what it is about: opcode, shape, op_name, and those of operands and callees.
+def structure_of(module: Module, at: Instruction | Computation | None) -> Iterator[str]:
+    """Opcode, shape and op_name of an instruction, and those of operands and callees; nothing for the module itself.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.lint.run import lint_module
-    >>> text = "ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }"
-    >>> [first], [second] = lint_module(parse_module(text)), lint_module(parse_module(text.replace("n =", "other.7 =")))
-    >>> fingerprint(first) == fingerprint(second)
-    True
+    >>> module = parse_module("HloModule m.7  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> list(structure_of(module, module.entry.root))
+    ['m', 'negate f32[2]{0}', '', 'parameter f32[2]{0}']
     """
-    parts = "\n".join((found.rule.code, found.finding.subject, *_structure(found)))
-    return sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
-
-
-def _structure(found: Found) -> Iterator[str]:
-    match found.finding.at:
-        case Instruction() as instruction:
-            yield found.module.name.rstrip(".0123456789")
-            yield from _of_instruction(instruction)
-            yield instruction.metadata.op_name
-            yield from (line for operand in instruction.operands for line in _of_instruction(operand))
-            for called in _called(instruction):
+    match at:
+        case Instruction():
+            yield module.name.rstrip(".0123456789")
+            yield from _of_instruction(at)
+            yield (start_around(module, at) or at).metadata.op_name
+            yield from (line for operand in at.operands for line in _of_instruction(operand))
+            for called in _called(at):
                 yield from _of_computation(called)
-        case Computation() as computation:
-            yield from _of_computation(computation)
+        case Computation():
+            yield from _of_computation(at)
+
+
+def start_around(module: Module, instruction: Instruction) -> Instruction | None:
+    """The async-start that wraps an instruction; None of what none wraps.
+
+    What is wrapped has no metadata of its own for long: XLA's parser overwrites it with that of the start, the updates
+    and the done (`ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc), and so does whoever writes a proto of a text.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  w { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"
+    >>> text += " ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2], u32[]) async-start(p), calls=w"
+    >>> module = parse_module(text + " ROOT d = f32[2] async-done(s) }")
+    >>> start_around(module, module.computation("w").root), start_around(module, module.entry.root)
+    (<async-start s>, None)
+    """
+    callers = contexts_of(module).callers.get(instruction.computation, ())
+    return next((caller for caller in callers if _wrapped(caller) is instruction), None)
 
 
 def _of_instruction(instruction: Instruction) -> Iterator[str]:
