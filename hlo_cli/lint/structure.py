@@ -17,24 +17,20 @@ _GENERIC: Final = ("async-start", "async-update", "async-done")
 _LONGEST_CHAIN: Final = 100
 
 
-def structure_of(module: Module, at: Instruction | Computation | None) -> Iterator[str]:
-    """Opcode, shape and op_name of an instruction, and those of operands and callees; nothing for the module itself.
+def structure_of(module: Module, at: Instruction) -> Iterator[str]:
+    """Opcode, shape and op_name of an instruction, and those of operands and callees.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m.7  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
     >>> list(structure_of(module, module.entry.root))
     ['m', 'negate f32[2]{0}', '', 'parameter f32[2]{0}']
     """
-    match at:
-        case Instruction():
-            yield module.name.rstrip(".0123456789")
-            yield from _of_instruction(at)
-            yield (start_around(module, at) or at).metadata.op_name
-            yield from (line for operand in at.operands for line in _of_instruction(operand))
-            for called in _called(at):
-                yield from _of_computation(called)
-        case Computation():
-            yield from _of_computation(at)
+    yield module.name.rstrip(".0123456789")
+    yield from _of_instruction(at)
+    yield (start_around(module, at) or at).metadata.op_name
+    yield from (line for operand in at.operands for line in _of_instruction(operand))
+    for called in _called(at):
+        yield from _of_computation(called)
 
 
 def start_around(module: Module, instruction: Instruction) -> Instruction | None:
