@@ -6,7 +6,6 @@ the thunks of xla/backends/cpu and xla/backends/gpu, and the payloads of xla/ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.fusion.kernel_details import (
@@ -17,6 +16,7 @@ from hlo_cli.analysis.fusion.kernel_details import (
 )
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -18,6 +18,7 @@ from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

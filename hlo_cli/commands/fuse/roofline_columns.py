@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
@@ -11,6 +10,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
