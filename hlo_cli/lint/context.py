@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +13,11 @@ from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.settings import LintSettings, When
@@ -131,7 +132,7 @@ class LintContext:
     @cached_property
     def fused(self) -> frozenset[Computation]:
         """The bodies of fusions."""
-        return frozenset(called for fusion in self.of("fusion") for called in fusion.called_computations)
+        return frozenset(called for fusion in self.of(FUSION) for called in fusion.called_computations)
 
     @cached_property
     def threads(self) -> Mapping[Computation, str]:
