@@ -1,4 +1,4 @@
-"""Operations that compute each element from the elements at the same place: they may overwrite what they read.
+"""Elementwise instructions: each element of the result depends only on the operands' elements at the same index.
 
 Mirrors `HloInstruction::IsElementwiseOnOperand` of xla/hlo/ir/hlo_instruction.cc.
 """
@@ -16,6 +16,7 @@ UNARY: Final = frozenset(
     exponential-minus-one floor imag is-finite log log-plus-one logistic negate not popcnt real reduce-precision
     round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
 )
+"""Opcodes of elementwise instructions with one operand."""
 _ELEMENTWISE: Final = UNARY | frozenset(
     """add and atan2 clamp compare complex divide map maximum minimum multiply or power remainder rng select
     shift-left shift-right-arithmetic shift-right-logical stochastic-convert subtract xor""".split()
@@ -23,7 +24,7 @@ _ELEMENTWISE: Final = UNARY | frozenset(
 
 
 def is_elementwise_on(instruction: Instruction, position: int) -> bool:
-    """Whether each element of the result is computed from the operand's element at the same place.
+    """Returns whether an instruction is elementwise on the operand at a position.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
@@ -48,7 +49,7 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
 
 
 def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
-    """Whether all operations from the parameter on are elementwise."""
+    """Returns whether all instructions from a fusion's parameter to its root are elementwise."""
     called = fusion.called_computations[:1]
     if not called or position >= len(called[0].parameters):
         return False

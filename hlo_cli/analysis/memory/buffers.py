@@ -75,7 +75,7 @@ def buffers_of(
             elif definer.opcode == "parameter" and definer.computation is module.entry and parameter is None:
                 parameter = value
         definer = places.instructions[places.owner[name]]
-        is_local = places.contexts.of[definer.computation] != "global"
+        is_local = places.contexts.context_of[definer.computation] != "global"
         found.append(Buffer(values, size, space, parameter, is_constant, is_tuple, name in result, is_local))
     return tuple(found)
 
@@ -87,7 +87,7 @@ def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, 
     computations in reverse post-order of the call graph, the entry first.
     """
     places = dataflow.places
-    depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.of))}
+    depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.context_of))}
 
     def position(value: int) -> tuple[int, int]:
         """Returns the sort key of a value: index of its computation, then post-order position."""

@@ -113,7 +113,7 @@ def async_pairs(module: Module) -> AsyncPairs:
 
 def _pairs_in(module: Module) -> AsyncPairs:
     contexts = contexts_of(module)
-    fused = {computation for computation, context in contexts.of.items() if context == "fused"}
+    fused = {computation for computation, context in contexts.context_of.items() if context == "fused"}
     starts: list[Instruction] = []
     ends: list[Instruction] = []
     for computation in module.computations:
