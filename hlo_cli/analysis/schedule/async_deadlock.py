@@ -1,7 +1,7 @@
-"""Deadlocks that the order of one module shows: sends and receives between devices that cannot meet.
+"""Deadlocks visible in the schedule of one module: sends and recvs between devices that cannot be matched.
 
-Mirrors `VerifyNoCollectiveDeadlocks` of xla/service/hlo_verifier.cc, which is off unless asked for: it looks at sends
-and receives that say between which devices they go, in the order of a schedule for GPUs.
+Mirrors `VerifyNoCollectiveDeadlocks` of xla/service/hlo_verifier.cc, which is off by default. It checks sends and
+recvs with source-target pairs in the order of a GPU schedule.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
-_WAYS: Final = "_xla_send_recv_source_target_pairs"
-_WAY: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+_PAIRS_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
+_PAIR: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _ENTERED: Final = frozenset(("call", "conditional", "while"))
 
-Ways: TypeAlias = tuple[tuple[int, int], ...]
-"""From which device to which something goes."""
+SourceTargetPairs: TypeAlias = tuple[tuple[int, int], ...]
+"""Source and target device of each transfer."""
 
 
 def deadlocks(module: Module) -> Iterator[Problem]:
-    """Where devices may wait for each other for ever; nothing for a module without a schedule, or for TPUs.
+    """Yields possible deadlocks; none for unscheduled modules and on TPU.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m, is_scheduled=true
@@ -42,151 +42,160 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     >>> [problem.message for problem in deadlocks(parse_module(text))]
     ['nothing receives what s sends from 0 to 1']
     """
-    if not module.is_scheduled or _WAYS not in module.source.text or target_of(module) == "tpu":
+    if not module.is_scheduled or _PAIRS_ATTRIBUTE not in module.source.text or target_of(module) == "tpu":
         return
+    # hlo_verifier.cc: an async computation of several operations is checked on its own, apart from its caller.
     entered = {module.entry}
     waiting = [module.entry]
     while waiting:
         walk = _Walk(entered)
-        yield from walk.through(waiting.pop())
+        yield from walk.visit(waiting.pop())
         waiting += walk.groups
 
 
 @dataclass(slots=True)
-class _Unmet:
-    """Sends, or receives, that nothing has met, in the order in which they run; by number to find them in."""
+class _Unmatched:
+    """Unmatched sends or recvs in the order of execution, indexed by pairs and by device."""
 
     numbers: dict[Instruction, int] = field(default_factory=dict)
-    ways: dict[Instruction, Ways] = field(default_factory=dict)
-    wrong: dict[int, Instruction] = field(default_factory=dict)
-    by_ways: dict[Ways, dict[Instruction, None]] = field(default_factory=dict)
+    pairs: dict[Instruction, SourceTargetPairs] = field(default_factory=dict)
+    invalid: dict[int, Instruction] = field(default_factory=dict)
+    by_pairs: dict[SourceTargetPairs, dict[Instruction, None]] = field(default_factory=dict)
     by_device: dict[int, dict[int, Instruction]] = field(default_factory=dict)
     last: int = 0
 
-    def add(self, instruction: Instruction, ways: Ways) -> None:
-        """One more that waits."""
+    def add(self, instruction: Instruction, pairs: SourceTargetPairs) -> None:
+        """Adds an unmatched instruction."""
         self.last += 1
-        self.numbers[instruction], self.ways[instruction] = self.last, ways
-        self.by_ways.setdefault(ways, {})[instruction] = None
-        if _wrong(ways) is not None:
-            self.wrong[self.last] = instruction
-        for device in chain.from_iterable(ways):
+        self.numbers[instruction], self.pairs[instruction] = self.last, pairs
+        self.by_pairs.setdefault(pairs, {})[instruction] = None
+        if _invalid_reason(pairs) is not None:
+            self.invalid[self.last] = instruction
+        for device in chain.from_iterable(pairs):
             self.by_device.setdefault(device, {})[self.last] = instruction
 
     def remove(self, instruction: Instruction) -> None:
-        """One that is met."""
-        number, ways = self.numbers.pop(instruction), self.ways.pop(instruction)
-        del self.by_ways[ways][instruction]
-        self.wrong.pop(number, None)
-        for device in chain.from_iterable(ways):
+        """Removes a matched instruction."""
+        number, pairs = self.numbers.pop(instruction), self.pairs.pop(instruction)
+        del self.by_pairs[pairs][instruction]
+        self.invalid.pop(number, None)
+        for device in chain.from_iterable(pairs):
             self.by_device[device].pop(number, None)
 
-    def disturbing(self, ways: Ways) -> Instruction | None:
-        """The first that cannot be under way while something goes these ways; those of other devices all can."""
-        if _wrong(ways) is not None:
-            return next(iter(self.ways), None)
-        devices = dict.fromkeys(chain.from_iterable(ways))
-        near = [self.by_device[device].items() for device in devices if device in self.by_device]
-        for _, other in merge(self.wrong.items(), *near, key=itemgetter(0)):
-            if self.ways[other] == ways or _wrong((*self.ways[other], *ways)) is not None:
+    def conflicting(self, pairs: SourceTargetPairs) -> Instruction | None:
+        """Returns the first unmatched instruction that must not be in flight together with these pairs, or None."""
+        if _invalid_reason(pairs) is not None:
+            return next(iter(self.pairs), None)
+        devices = dict.fromkeys(chain.from_iterable(pairs))
+        sharing_device = [self.by_device[device].items() for device in devices if device in self.by_device]
+        for _, other in merge(self.invalid.items(), *sharing_device, key=itemgetter(0)):
+            if self.pairs[other] == pairs or _invalid_reason((*self.pairs[other], *pairs)) is not None:
                 return other
-        return next(iter(self.by_ways.get(ways, ())), None)
+        return next(iter(self.by_pairs.get(pairs, ())), None)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What waits for its other side on the way through the instructions, in the order in which they run.
+    """Unmatched sends and recvs while instructions are visited in the order of execution.
 
-    `sends` and `recvs` are those that nothing has met; the first of them decides which of the two is `expected` by the
-    others. `groups` are computations that run by themselves.
+    `expected` is the opcode that matches the oldest unmatched instruction, "" if there is none. `groups` are
+    computations to be checked on their own.
     """
 
     entered: set[Computation]
     groups: list[Computation] = field(default_factory=list)
-    sends: _Unmet = field(default_factory=_Unmet)
-    recvs: _Unmet = field(default_factory=_Unmet)
+    sends: _Unmatched = field(default_factory=_Unmatched)
+    recvs: _Unmatched = field(default_factory=_Unmatched)
     expected: str = ""
 
-    def through(self, computation: Computation) -> Iterator[Problem]:
-        """The problems of a computation and of what it calls."""
-        ways = [iter(computation.instructions)]
-        while ways:
-            instruction = next(ways[-1], None)
+    def visit(self, computation: Computation) -> Iterator[Problem]:
+        """Yields the problems of a computation and of its callees."""
+        pairs = [iter(computation.instructions)]
+        while pairs:
+            instruction = next(pairs[-1], None)
             if instruction is None:
-                ways.pop()
+                pairs.pop()
                 continue
-            yield from self._take(instruction)
+            yield from self._visit_instruction(instruction)
             for called in instruction.called_computations:
                 if instruction.opcode in _ENTERED and called not in self.entered:
                     self.entered.add(called)
-                    ways.append(iter(called.instructions))
+                    pairs.append(iter(called.instructions))
                 elif instruction.opcode == "async-start" and called not in self.entered and _is_group(called):
                     self.entered.add(called)
                     self.groups.append(called)
-        yield from self._left()
+        yield from self._report_unmatched()
 
-    def _take(self, instruction: Instruction) -> Iterator[Problem]:
+    def _visit_instruction(self, instruction: Instruction) -> Iterator[Problem]:
+        """Processes one instruction."""
         if instruction.opcode in COLLECTIVES and self.expected:
-            first = next(iter((self.sends if self.expected == "recv" else self.recvs).ways))
+            first = next(iter((self.sends if self.expected == "recv" else self.recvs).pairs))
             message = f"{instruction.name} stands between {first.name} and the {self.expected} that this waits for"
             yield Problem(instruction, message, "warning", f"put the {self.expected} before {instruction.name}")
-        ways = _ways_of(instruction)
-        if ways is None:
+        pairs = _pairs_of(instruction)
+        if pairs is None:
             return
-        if (words := _wrong(ways)) is not None:
-            yield Problem(instruction, f"{instruction.name} goes {words}: {_in_words(ways)}", "warning")
-        own, others = (self.sends, self.recvs) if instruction.opcode == "send" else (self.recvs, self.sends)
+        if (words := _invalid_reason(pairs)) is not None:
+            yield Problem(instruction, f"{instruction.name} goes {words}: {_format_pairs(pairs)}", "warning")
+        same_kind, others = (self.sends, self.recvs) if instruction.opcode == "send" else (self.recvs, self.sends)
         if self.expected != instruction.opcode:
-            yield from self._beside(instruction, ways, own)
+            yield from self._check_concurrent(instruction, pairs, same_kind)
             self.expected = "recv" if instruction.opcode == "send" else "send"
-            own.add(instruction, ways)
+            same_kind.add(instruction, pairs)
             return
-        met = next(iter(others.by_ways.get(ways, ())), None)
-        if met is None:
-            own.add(instruction, ways)
+        matched = next(iter(others.by_pairs.get(pairs, ())), None)
+        if matched is None:
+            same_kind.add(instruction, pairs)
             return
-        others.remove(met)
-        self.expected = self.expected if others.ways else ""
+        others.remove(matched)
+        self.expected = self.expected if others.pairs else ""
 
-    def _beside(self, instruction: Instruction, ways: Ways, own: _Unmet) -> Iterator[Problem]:
-        """Two of a kind may not both be under way between the same devices, or in a circle."""
-        if (other := own.disturbing(ways)) is not None:
-            theirs = own.ways[other]
-            words = f"as {other.name} does" if theirs == ways else f"while {other.name} goes {_in_words(theirs)}"
-            message = f"{instruction.name} goes {_in_words(ways)} {words}, which nothing has met"
+    def _check_concurrent(
+        self, instruction: Instruction, pairs: SourceTargetPairs, same_kind: _Unmatched
+    ) -> Iterator[Problem]:
+        """Reports a send or recv that shares devices with an unmatched one or forms a cycle with it."""
+        if (other := same_kind.conflicting(pairs)) is not None:
+            other_pairs = same_kind.pairs[other]
+            words = (
+                f"as {other.name} does"
+                if other_pairs == pairs
+                else f"while {other.name} goes {_format_pairs(other_pairs)}"
+            )
+            message = f"{instruction.name} goes {_format_pairs(pairs)} {words}, which nothing has met"
             yield Problem(instruction, message, "warning")
 
-    def _left(self) -> Iterator[Problem]:
-        """Whatever was never met."""
-        theirs = Counter(self.recvs.ways.values())
-        for send, ways in self.sends.ways.items():
-            theirs[ways] -= 1
-            if theirs[ways] < 0:
-                yield Problem(send, f"nothing receives what {send.name} sends {_in_words(ways)}", "warning")
-        for recv, ways in self.recvs.ways.items():
-            theirs[ways] -= 1
-            if theirs[ways] >= 0:
-                yield Problem(recv, f"nothing sends what {recv.name} receives {_in_words(ways)}", "warning")
+    def _report_unmatched(self) -> Iterator[Problem]:
+        """Reports all sends and recvs that remain unmatched."""
+        other_pairs = Counter(self.recvs.pairs.values())
+        for send, pairs in self.sends.pairs.items():
+            other_pairs[pairs] -= 1
+            if other_pairs[pairs] < 0:
+                yield Problem(send, f"nothing receives what {send.name} sends {_format_pairs(pairs)}", "warning")
+        for recv, pairs in self.recvs.pairs.items():
+            other_pairs[pairs] -= 1
+            if other_pairs[pairs] >= 0:
+                yield Problem(recv, f"nothing sends what {recv.name} receives {_format_pairs(pairs)}", "warning")
 
 
 def _is_group(computation: Computation) -> bool:
-    """Whether a computation is more than one operation."""
+    """Returns whether a computation contains several operations."""
     return sum(instruction.opcode != "parameter" for instruction in computation.instructions) > 1
 
 
-def _ways_of(instruction: Instruction) -> Ways | None:
+def _pairs_of(instruction: Instruction) -> SourceTargetPairs | None:
+    """Returns the source-target pairs of a device send or recv, None for other instructions."""
     if instruction.opcode not in ("send", "recv") or instruction.flag("is_host_transfer"):
         return None
-    text = dict(instruction.frontend_attributes.entries).get(_WAYS)
-    return None if text is None else tuple((int(source), int(target)) for source, target in _WAY.findall(text))
+    text = dict(instruction.frontend_attributes.entries).get(_PAIRS_ATTRIBUTE)
+    return None if text is None else tuple((int(source), int(target)) for source, target in _PAIR.findall(text))
 
 
-def _wrong(ways: Ways) -> str | None:
-    """Whether ways leave one device twice, come to one twice, or lead in a circle."""
-    following, seen = dict(ways), set[int]()
-    if len(following) < len(ways):
+def _invalid_reason(pairs: SourceTargetPairs) -> str | None:
+    """Returns how pairs are invalid (repeated source, repeated target, or cycle), None if they are valid."""
+    following, seen = dict(pairs), set[int]()
+    if len(following) < len(pairs):
         return "twice from one device"
-    if len(set(following.values())) < len(ways):
+    if len(set(following.values())) < len(pairs):
         return "twice to one device"
     for first in following:
         at = None if first in seen else following.get(first)
@@ -198,6 +207,6 @@ def _wrong(ways: Ways) -> str | None:
     return None
 
 
-def _in_words(ways: Ways) -> str:
-    """The ways in prose: `from 0 to 1, from 1 to 2`."""
-    return ", ".join(f"from {source} to {target}" for source, target in ways[:3]) + (", …" if len(ways) > 3 else "")
+def _format_pairs(pairs: SourceTargetPairs) -> str:
+    """Formats pairs: `from 0 to 1, from 1 to 2`."""
+    return ", ".join(f"from {source} to {target}" for source, target in pairs[:3]) + (", …" if len(pairs) > 3 else "")
