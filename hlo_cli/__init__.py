@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hlo_cli.lint.settings import LintSettings
     from hlo_cli.scan_modules import ScanRecord, scan
     from hlo_cli.source import Diagnostic, HloError, Source, Span
-    from hlo_cli.syntax.shapes import parse_shape
+    from hlo_cli.syntax.scanning.shapes import parse_shape
     from hlo_cli.transform.desugar import desugar
     from hlo_cli.transform.extract import extract
     from hlo_cli.transform.fuse import FusionResult, fuse
@@ -186,7 +186,7 @@ _HOMES = {
     "hlo_cli.lint.run": ("lint_module",),
     "hlo_cli.lint.settings": ("LintSettings",),
     "hlo_cli.source": ("Diagnostic", "HloError", "Source", "Span"),
-    "hlo_cli.syntax.shapes": ("parse_shape",),
+    "hlo_cli.syntax.scanning.shapes": ("parse_shape",),
     "hlo_cli.transform.desugar": ("desugar",),
     "hlo_cli.transform.extract": ("extract",),
     "hlo_cli.transform.reorder": ("reorder",),

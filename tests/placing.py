@@ -18,7 +18,7 @@ from dumps import Dump
 from hlo_cli.analysis.hardware.buffer_sizes import Generation
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 
 _GENERATION = re.compile(r"(?:^|_)(v2|v3|v4|v5e|v5p|v6e|7x)(?:_|$)")
 

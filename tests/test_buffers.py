@@ -15,8 +15,8 @@ from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, pre
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.parser import parse_module
 from placing import verdicts
 
 DUMPS = compiled_dumps()

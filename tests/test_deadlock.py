@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, verify_async
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 
 
 def module(*steps: str, head: str = "is_scheduled=true", before: str = "") -> str:

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from dumps import FIXTURES
 from hlo_cli.analysis.hardware.default_tiles import GENERATIONS, default_layout
-from hlo_cli.analysis.layout.default_order import default_order, priced_orders
-from hlo_cli.analysis.layout.padding import better_order
+from hlo_cli.analysis.layout.default_order import better_order, default_order, priced_orders
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
 
 generations = st.sampled_from(GENERATIONS)
 arrays = st.builds(

@@ -14,7 +14,7 @@ import pytest
 from compiler_memory import compiler_assignment
 from hlo_cli.analysis.hardware.buffer_sizes import Generation, prefetched_space
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 from placing import tpu_dumps, verdicts
 
 TOPOLOGIES = ("v2:2x2", "v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1")

@@ -10,7 +10,7 @@ import pytest
 
 from hlo_cli import cli
 from hlo_cli.render.registry import FORMATS
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 from share import every
 from strategies import dump_text, dumps, name_of
 

@@ -7,10 +7,11 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from hlo_cli.ir.module import Module
+if TYPE_CHECKING:
+    from hlo_cli.ir.module import Module
 
 Result = TypeVar("Result")
 

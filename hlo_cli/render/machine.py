@@ -48,6 +48,10 @@ def field_of(cell: Cell, absent: str = "") -> str:
         return "?"
     if isinstance(cell, str):
         return cell
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int | float):
+        return f"{cell:d}" if isinstance(cell, int) else float.__repr__(cell)
     if isinstance(cell, tuple) and not any(isinstance(part, tuple | Mapping) for part in cell):
         return ",".join(map(field_of, cell))
     import json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final
+from typing import ClassVar, Final, Literal
 
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -115,6 +115,7 @@ class Findings:
     (('HLO101', 'warning'), '1 warning: 1 HLO101 mostly padding')
     """
 
+    kind: ClassVar[Literal["findings"]] = "findings"
     name: str
     found: tuple[ReportedFinding, ...]
     rules: tuple[RuleWords, ...]

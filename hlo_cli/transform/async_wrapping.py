@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached
+from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"
-OF_THE_START: Final = (THREAD, "sharding", "control-predecessors", "parameter_replication")
+OF_THE_START: Final = attributes_with("of a start")
 """Attributes of a sugared start that stay on it."""
-OF_BOTH: Final = ("frontend_attributes", "statistics", "origin", "metadata", "backend_config")
+OF_BOTH: Final = attributes_with("of what is wrapped")
 """Attributes that the wrapped operation shares; the last operation of the chain that has one says what it is."""
 
 _NOTHING: Final = TupleShape(())

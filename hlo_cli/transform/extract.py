@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation, NoText
 from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
@@ -24,13 +25,10 @@ if TYPE_CHECKING:
     from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.literal import Literal
 
-KEPT_OF_OPERANDS: Final = ("sharding", "metadata")
+KEPT_OF_OPERANDS: Final = attributes_with("of a value")
 """The attributes of an instruction that also hold for the parameter in its place."""
 
-_ABOUT_THE_WHOLE: Final = frozenset(
-    """input_output_alias buffer_donor alias_passthrough_params entry_computation_layout origin_recovery_table
-    allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output debug_attributes""".split()
-)
+_ABOUT_THE_WHOLE: Final = header_attributes_with("of the whole")
 _MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _ENDS: Final = ("-done", "-update")

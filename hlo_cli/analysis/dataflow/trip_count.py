@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.lazy_regex import lazy_regex
 
-_KNOWN: Final = re.compile(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
+_KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
 _FORWARDING: Final = frozenset(("copy", "bitcast", "copy-start", "copy-done", "convert", "reshape"))
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 _MAX_STEPS: Final = 100

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
+
+if TYPE_CHECKING:  # the names of memory spaces are asked for where there is no module
+    from hlo_cli.ir.module import Module
 
 Target = Literal["tpu", "gpu", "cpu"]
 

@@ -40,7 +40,7 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     The sum shown for `f32[3,5]{1,0:T(2,2)}`: element (2,3) gets ((2 // 2) * 3 + 3 // 2) * 4 + (2 % 2) * 2 + 3 % 2 = 17.
     `out` receives the numbers instead of a new int64 array; HloError if it has other sizes or too few bits.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> address_map(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     array([[ 0,  1,  4,  5,  8],
            [ 2,  3,  6,  7, 10],
@@ -69,7 +69,7 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
 def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]:
     """The address map in row-major order, in pieces of at most about `size` elements: memory does not grow with it.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [block.tolist() for block in address_blocks(parse_shape("f32[3,5]{1,0:T(2,2)}"), 7)]
     [[0, 1, 4, 5, 8], [2, 3, 6, 7, 10], [12, 13, 16, 17, 20]]
     """
@@ -102,7 +102,7 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
 
     Negative indices count from the end. HloError if one is out of range.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> linear_indices(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([(2, 3), (-3, -1)]))
     array([17,  8])
     """

@@ -46,13 +46,22 @@ class OrderCost:
     is_normal: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LayoutAlternative:
+    """A layout that holds the same array in fewer bytes; `is_known` if the module already uses its order."""
+
+    layout: Layout
+    padded_bytes: int
+    is_known: bool
+
+
 @lru_cache(maxsize=4096)
 def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None:
     """The order of dimensions that the compiler chooses, most minor first, or None where that is not known.
 
     It is known for all types, and bounded sizes count as their bounds; not for `?` or 2^47 elements and more.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> default_order(parse_shape("bf16[300,70]")), default_order(parse_shape("f32[?,70]"))
     ((0, 1), None)
     """
@@ -80,11 +89,39 @@ def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderC
 
     Normal orders come first, then those that take least, then those nearest to row-major.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [(str(each.layout), each.padded_bytes) for each in priced_orders(parse_shape("bf16[300,70]"))]
     [('{0,1:T(8,128)(2,1)}', 55296), ('{1,0:T(8,128)(2,1)}', 77824)]
     """
     return tuple(sorted(_priced(shape, generation), key=lambda each: (not each.is_normal, each.padded_bytes)))
+
+
+@lru_cache(maxsize=4096)
+def better_order(
+    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e"
+) -> LayoutAlternative | None:
+    """The order of dimensions that takes the fewest bytes with a TPU's default tiles, if it beats the one there is.
+
+    Only the two most minor dimensions decide, so only they are permuted, the rest staying as it is; among
+    equally good orders one that is known comes first. None for arrays without tiles.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> better = better_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
+    >>> str(better.layout), better.padded_bytes
+    ('{0,1:T(8,128)(2,1)}', 55296)
+    """
+    if not shape.layout.tiles or shape.rank < 2 or shape.problem is not None or not shape.elements:
+        return None
+    best: tuple[int, bool, Order] | None = None
+    for order in dict.fromkeys((*known, *_orders(shape.layout.minor_to_major))):
+        layout = default_layout(shape, generation=generation, minor_to_major=order)
+        candidate = (replace(shape, layout=layout).padded_bytes, order not in known, order)
+        if best is None or candidate[:2] < best[:2]:
+            best = candidate
+    if best is None or best[0] >= shape.padded_bytes:
+        return None
+    layout = default_layout(shape, generation=generation, minor_to_major=best[2])
+    return LayoutAlternative(layout, best[0], best[2] in known)
 
 
 def _priced(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
@@ -96,6 +133,11 @@ def _priced(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
         rest = normal[2:]
         for major in permutations(rest) if shape.rank <= _MOST_PERMUTED else (rest,):
             yield OrderCost(replace(layout, minor_to_major=pair + major), padded_bytes, major == rest)
+
+
+def _orders(order: Order) -> Iterator[Order]:
+    for first, second in permutations(sorted(order, reverse=True), 2):
+        yield (first, second, *(d for d in order if d not in (first, second)))
 
 
 def _normal(pair: Order, row_major: Order) -> Order:

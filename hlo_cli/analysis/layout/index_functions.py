@@ -66,7 +66,7 @@ def curves_of(tiling: Tiling) -> Curves | None:
 
     Read backwards: each physical dimension is a straight line, and undoing a step joins or renames the lines.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> curves_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling).single[0]
     Tiled(size=2, which=Linear(step=12), where=Linear(step=2))
     """

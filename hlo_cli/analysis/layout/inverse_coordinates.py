@@ -40,7 +40,7 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
     """The dimensions of memory as digits of the slot number, the most minor one first, each with three numbers: what it
     counts in slots, its size, and how far one more of it leads in row-major order. None where there is padding.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> digits_of(parse_shape("f32[4,4]{1,0:T(2,4)}"))
     ((1, 4, 1), (4, 2, 4), (8, 2, 8))
     """
@@ -60,7 +60,7 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
 def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
     """The coordinates that slots count out; None where a `*` folds dimensions that a tile has cut before.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
     (Coordinate(limit=3, steps=(2, 0, 1, 0), dimensions=(0,)), Coordinate(limit=5, steps=(0, 2, 0, 1), dimensions=(1,)))
     """

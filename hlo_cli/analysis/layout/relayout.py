@@ -55,7 +55,7 @@ def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | 
 
     HloError if they have different numbers of elements, or the order does not lead from one to the other.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> corresponding(parse_shape("f32[2,3]"), parse_shape("f32[3,2]"), (1, 0)).order
     (1, 0)
     """
@@ -73,7 +73,7 @@ def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | 
 def moves_of(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence) -> LayoutMoves:
     """What it means to move every element from its place in one array to its place in the other.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> moves_of(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{0,1}"), IndexCorrespondence())
     LayoutMoves(elements=6, moved=4, runs=6, longest_run=1)
     """

@@ -48,7 +48,7 @@ class ShapeToken:
 def shape_pieces(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]:
     """The pieces of a shape's text, with or without its layout; a tuple is cut into its leaves.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [piece.text for piece in shape_pieces(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))]
     ['bf16', '[', '300,70', ']', '{', '1,0', ':', 'T(8,128)', '(2,1)', '}']
     """
@@ -109,7 +109,7 @@ def _tuple(shape: TupleShape, index: ShapeIndex, *, layout: bool) -> tuple[Shape
 def piece_spans(text: str, pieces: Sequence[ShapeToken]) -> tuple[Span, ...] | None:
     """Where each piece stands in a text that a person typed, with blanks anywhere; None if it says more than they do.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> text = " f32[3, 5]{ 1,0 }"
     >>> [text[span.start : span.end] for span in piece_spans(text, shape_pieces(parse_shape(text))) or ()]
     ['f32', '[', '3, 5', ']', '{', '1,0', '}']

@@ -13,7 +13,7 @@ from hlo_cli.ir.shape import ArrayShape
 def verify_index_map(shape: ArrayShape) -> bool:
     """Whether padding, reshaping and transposing the array puts every element where its address says, and back.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> verify_index_map(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     True
     """

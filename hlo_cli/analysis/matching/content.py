@@ -10,19 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 
 _CONTROL: Final = "control-predecessors"
-NAMING: Final = frozenset((*CALLING_ATTRIBUTES, _CONTROL))
-"""Attributes whose value is names; what they lead to is compared, not how it is called."""
-VOLATILE: Final = frozenset(("sharding", "frontend_attributes", "statistics", "origin", "metadata", "backend_config"))
-"""Attributes that any opcode may have, and that do not say what it computes."""
 
 _NAMES = re.compile(
-    rf", (?:{'|'.join(map(re.escape, sorted(NAMING)))})=(?:%?[A-Za-z_][A-Za-z0-9_.\-]*+(?![^,])|\{{[^{{}}=\"]*+\}})"
+    rf", (?:{'|'.join(map(re.escape, sorted(NAMING_ATTRIBUTES)))})="
+    r"(?:%?[A-Za-z_][A-Za-z0-9_.\-]*+(?![^,])|\{[^{}=\"]*+\})"
 )
-_VOLATILE = re.compile(rf", (?:{'|'.join(map(re.escape, sorted(VOLATILE)))})=")
+_ANNOTATION = re.compile(rf", (?:{'|'.join(map(re.escape, attributes_with('annotates')))})=")
 _METADATA_REST = re.compile(r'[^{}"\\]*+(?:"[^"\\]*+"[^{}"\\]*+)*+\}')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
@@ -72,7 +69,7 @@ def essential(attributes: str) -> str:
     >>> essential(", dimensions={0}, sharding={replicated}")
     ', dimensions={0}'
     """
-    match = _VOLATILE.search(attributes)
+    match = _ANNOTATION.search(attributes)
     return attributes if match is None else attributes[: match.start()]
 
 
@@ -102,6 +99,6 @@ def _may_be_quoted(before: str) -> bool:
 
 def _with_care(instruction: Instruction) -> InstructionContent:
     """The same from attributes that were cut apart exactly."""
-    kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING and a.name != "metadata"]
+    kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"]
     is_controlled = any(a.name == _CONTROL for a in instruction.attributes)
     return InstructionContent(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)

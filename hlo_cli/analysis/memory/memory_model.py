@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hlo_cli.ir.attributes.aliasing import index_text
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
@@ -59,7 +59,7 @@ class LiveValue:
     offset: int | None
 
     def __str__(self) -> str:
-        return self.instruction.name + (index_text(self.index) if self.index else "")
+        return self.instruction.name + index_suffix(self.index)
 
 
 @dataclass(frozen=True, slots=True)

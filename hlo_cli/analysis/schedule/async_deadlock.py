@@ -6,7 +6,6 @@ recvs with source-target pairs in the order of a GPU schedule.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,9 +20,10 @@ from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.lazy_regex import lazy_regex
 
 _PAIRS_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
-_PAIR: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+_PAIR: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 _ENTERED: Final = frozenset(("call", "conditional", "while"))
 
 SourceTargetPairs: TypeAlias = tuple[tuple[int, int], ...]

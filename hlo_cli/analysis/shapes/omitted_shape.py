@@ -9,7 +9,7 @@ from hlo_cli.ir.shape import Shape
 def omitted_shape(instruction: Instruction) -> Shape:
     """Returns the inferred shape, as the argument `infer` of `parse_module`; raises HloError if it must be declared.
 
-    >>> from hlo_cli.syntax.parser import parse_module
+    >>> from hlo_cli.syntax.text.parser import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2]{0} parameter(0)  ROOT r = negate(p) }", infer=omitted_shape)
     >>> print(module.entry.root.shape)
     f32[2]{0}

@@ -8,21 +8,14 @@ from dataclasses import replace
 
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import space_name, target_of
-from hlo_cli.analysis.layout.padding import (
-    Footprint,
-    Grouping,
-    LayoutAlternative,
-    Orders,
-    by,
-    data_values,
-    footprints,
-    orders_of,
-)
+from hlo_cli.analysis.layout.default_order import LayoutAlternative
+from hlo_cli.analysis.layout.padding import Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -175,7 +168,7 @@ def _advice(footprint: Footprint, orders: Orders) -> Text | None:
     better = orders.better(value.shape)
     if better is None:
         return None
-    order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"
+    order = index_text(better.layout.minor_to_major)
     each = " each" if len(footprint.values) > 1 else ""
     line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {format_bytes(better.padded_bytes)}"]
     line.append(f"{each}, not {format_bytes(value.shape.padded_bytes)}")

@@ -20,7 +20,7 @@ from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.queries.assertions import read_expectations
 
 if TYPE_CHECKING:

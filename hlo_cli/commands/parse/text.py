@@ -16,7 +16,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
 from hlo_cli.source import Diagnostic, HloError, nearest
-from hlo_cli.syntax.values import one_line
+from hlo_cli.syntax.scanning.attributes import one_line
 from hlo_cli.transform.extract import extracted
 from hlo_cli.transform.in_place import remarks_on
 

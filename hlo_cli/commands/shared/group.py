@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from hlo_cli.source import HloError, nearest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _TOLD: Final = ("json", "github", "gitlab", "junit", "sarif")
 """The formats in which an error is told that leaves no report: programs read them, which see no standard error."""
@@ -56,6 +58,8 @@ class CommandTable(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that can stand first, without importing a command."""
+        from click.shell_completion import CompletionItem
+
         items = [CompletionItem(name, help=summary) for name, (_, summary) in self.table.items()]
         if incomplete.startswith("-"):
             items = [CompletionItem("--help"), CompletionItem("--version")]

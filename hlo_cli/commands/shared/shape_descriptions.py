@@ -8,7 +8,6 @@ from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
-from hlo_cli.commands.shared.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
@@ -53,7 +52,7 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
     """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
 
     >>> from hlo_cli.analysis.layout.shape_tokens import shape_pieces
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_pieces(shape)[5:9]: print(meaning_of(piece, shape))
     x varies fastest: row-major, the default
@@ -112,7 +111,7 @@ def default_space(target: str | None) -> str:
 def stride_meaning(shape: ArrayShape) -> str:
     """How far apart neighbours lie along the dimensions for which that is the same everywhere.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
     'one step along y is 280 bytes, along x 4'
     """
@@ -122,6 +121,15 @@ def stride_meaning(shape: ArrayShape) -> str:
         return ""
     first, *others = [f"along {name} {'is ' if not at else ''}{stride:,}" for at, (name, stride) in enumerate(known)]
     return ", ".join((f"one step {first} {'byte' if known[0][1] == 1 else 'bytes'}", *others))
+
+
+def dimension_names(rank: int) -> tuple[str, ...]:
+    """The letters that XLA's documents give to the dimensions of up to four, numbers beyond.
+
+    >>> dimension_names(2), dimension_names(4), dimension_names(5)[3:]
+    (('y', 'x'), ('p', 'z', 'y', 'x'), ('d3', 'd4'))
+    """
+    return tuple("pzyx"[4 - rank :]) if rank <= 4 else tuple(f"d{d}" for d in range(rank))
 
 
 def _type(kind: PrimitiveType, element_size_in_bits: int) -> str:

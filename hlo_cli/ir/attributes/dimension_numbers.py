@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_cli.ir.index_text import index_text
+
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
 
@@ -64,10 +66,10 @@ class DotDimensionNumbers:
         lhs_batch, rhs_batch = self.lhs_batch_dimensions, self.rhs_batch_dimensions
         return ", ".join(
             (
-                *([f"lhs_batch_dims={_listed(lhs_batch)}"] if lhs_batch else []),
-                f"lhs_contracting_dims={_listed(self.lhs_contracting_dimensions)}",
-                *([f"rhs_batch_dims={_listed(rhs_batch)}"] if rhs_batch else []),
-                f"rhs_contracting_dims={_listed(self.rhs_contracting_dimensions)}",
+                *([f"lhs_batch_dims={index_text(lhs_batch)}"] if lhs_batch else []),
+                f"lhs_contracting_dims={index_text(self.lhs_contracting_dimensions)}",
+                *([f"rhs_batch_dims={index_text(rhs_batch)}"] if rhs_batch else []),
+                f"rhs_contracting_dims={index_text(self.rhs_contracting_dimensions)}",
             )
         )
 
@@ -85,9 +87,9 @@ class RaggedDotDimensionNumbers:
     rhs_group_dimensions: Dimensions = ()
 
     def __str__(self) -> str:
-        parts = [str(self.dot_dimension_numbers), f"lhs_ragged_dims={_listed(self.lhs_ragged_dimensions)}"]
+        parts = [str(self.dot_dimension_numbers), f"lhs_ragged_dims={index_text(self.lhs_ragged_dimensions)}"]
         if self.rhs_group_dimensions:
-            parts.append(f"rhs_group_dims={_listed(self.rhs_group_dimensions)}")
+            parts.append(f"rhs_group_dims={index_text(self.rhs_group_dimensions)}")
         return ", ".join(parts)
 
 
@@ -221,11 +223,7 @@ def _labels(named: dict[int, str], spatial: Dimensions) -> str:
     return "".join(named.get(dimension, "?") for dimension in range(max(named) + 1))
 
 
-def _listed(dimensions: Dimensions) -> str:
-    return "{" + ",".join(map(str, dimensions)) + "}"
-
-
 def _printed(dims: dict[str, Dimensions], batching: dict[str, Dimensions], index_vector_dim: int) -> str:
     """Batching dimensions are printed where there are any."""
-    shown = dims | (batching if any(batching.values()) else {})
-    return ", ".join((*(f"{n}={_listed(d)}" for n, d in shown.items()), f"index_vector_dim={index_vector_dim}"))
+    shown = dims | {name: dimensions for name, dimensions in batching.items() if dimensions}
+    return ", ".join((*(f"{n}={index_text(d)}" for n, d in shown.items()), f"index_vector_dim={index_vector_dim}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
@@ -39,7 +40,7 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
     for value in wasting:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.better(value.shape)
-        order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}" if better is not None else ""
+        order = index_text(better.layout.minor_to_major) if better is not None else ""
         yield Finding(
             f"{padding / taken:.0%} of {value} is padding, {size(padding)} of {size(taken)}",
             value.instruction,
@@ -94,7 +95,7 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
 
 
 def _order(shape: ArrayShape) -> str:
-    return "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    return index_text(shape.layout.minor_to_major)
 
 
 def _tiles(shape: ArrayShape) -> str:

@@ -10,8 +10,8 @@ from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section
 from hlo_cli.ir.where import Number, Where
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.queries.assertion import parse_expectation
+from hlo_cli.syntax.queries.sizes import parse_size
 from hlo_cli.syntax.queries.toml_spans import Path, Place, place_in_string, toml_places
-from hlo_cli.syntax.sizes import parse_size
 
 Check: TypeAlias = "Callable[[Expectation], None]"
 Toml: TypeAlias = "bool | int | float | str | Sequence[Toml] | Mapping[str, Toml]"
