@@ -85,6 +85,8 @@ def diagnostic_value(note: Diagnostic) -> Json:
         value["path"] = note.source.name
     if note.position:
         value |= {"line": note.position.line, "column": note.position.column}
+    elif note.name:
+        value |= {"instruction": note.instruction, "computation": note.computation}
     if note.source and note.span:
         end = note.source.position(note.span.end)
         value |= {"end_line": end.line, "end_column": end.column}

@@ -9,6 +9,8 @@ What a module promises that was read, from text or from a proto, leniently or no
 - no computation calls itself, directly or not
 - no array but a parameter or a constant has 2^63 or more elements or bytes
 
+A text that was printed without operands, as some logs are, keeps its opcodes: there an instruction may have none.
+
 An instruction that breaks one of these is kept, with its name, shape, operands and text, and prints back unchanged; but
 its opcode ends in `?`, which is that of no operation, so that whoever asks for an operation does not meet it. What
 XLA's own verifier checks beyond this, shapes above all, is for lint to say.

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.computation import Computation, NoText
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
@@ -127,10 +128,10 @@ def _need_frames(computations: Iterable[Computation]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _PartReader(NoText):
+class _PartReader(NoText[Instruction]):
     """Reads copied instructions as those of their computation are read; `originals` stand at the places of copies."""
 
-    reader: TextReader
+    reader: TextReader[Instruction]
     originals: Sequence[Instruction]
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:

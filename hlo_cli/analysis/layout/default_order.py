@@ -12,12 +12,12 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, has_large_tiles
 from hlo_cli.analysis.hardware.default_tiles import (
     LANES,
     SUBLANES,
     WORD_BITS,
     default_layout,
-    is_old,
     least_rows,
     power_of_two,
     width_of,
@@ -56,7 +56,7 @@ class LayoutAlternative:
 
 
 @lru_cache(maxsize=4096)
-def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None:
+def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | None:
     """The order of dimensions that the compiler chooses, most minor first, or None where that is not known.
 
     It is known for all types, and bounded sizes count as their bounds; not for `?` or 2^47 elements and more.
@@ -71,7 +71,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     if shape.rank < 2 or not shape.elements:
         return row_major
     bits = width_of(shape.element_type)
-    least = min(least_rows(bits, is_old=is_old(generation)), SUBLANES)
+    least = min(least_rows(bits, is_old=has_large_tiles(generation)), SUBLANES)
     word = WORD_BITS // bits
 
     def cost(pair: Order) -> tuple[int, bool]:
@@ -84,7 +84,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     return _normal(min(permutations(row_major, 2), key=cost), row_major)
 
 
-def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderCost, ...]:
+def priced_orders(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[OrderCost, ...]:
     """Every order of the dimensions with its default tiles and bytes; from rank 8 only the normal ones.
 
     Normal orders come first, then those that take least, then those nearest to row-major.
@@ -98,7 +98,7 @@ def priced_orders(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderC
 
 @lru_cache(maxsize=4096)
 def better_order(
-    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e"
+    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = USUAL_TPU
 ) -> LayoutAlternative | None:
     """The order of dimensions that takes the fewest bytes with a TPU's default tiles, if it beats the one there is.
 

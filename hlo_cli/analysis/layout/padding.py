@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
-from hlo_cli.analysis.hardware.target import is_old_tpu
+from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.layout.default_order import LayoutAlternative, Order, better_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
@@ -72,7 +72,7 @@ def orders_of(module: Module, values: Iterable[Value]) -> Orders:
     for value in values:
         if value.shape.problem is None:
             known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
-    generation = "v2" if is_old_tpu(module) else "v5e"
+    generation = generation_of(module)
     return Orders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
 
 

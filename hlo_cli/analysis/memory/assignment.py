@@ -1,7 +1,7 @@
 """Buffer assignment: which buffers get an allocation of their own and which share one.
 
 Mirrors xla/service/buffer_assignment.cc. Buffers without an allocation of their own go to the heap of their memory
-space. At the end, all temporary allocations of a memory space are combined into one.
+space. At the end, all temporary allocations of a memory space are combine_temporaries into one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
+from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder, AssignedAllocation, Role, combine_temporaries
 from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, time_order
 from hlo_cli.analysis.memory.heaps import heaps, preset
@@ -20,13 +21,7 @@ from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.reuse import Reuse
 from hlo_cli.analysis.memory.sparse_core import SparseCore
-from hlo_cli.analysis.memory.strategies import (
-    DEFAULT_STRATEGY,
-    MAX_MAIN_MEMORY_BYTES,
-    TPU_STRATEGIES,
-    Strategy,
-    StrategyName,
-)
+from hlo_cli.analysis.memory.strategies import DEFAULT_STRATEGY, TPU_STRATEGIES, Strategy, StrategyName
 from hlo_cli.ir.module import Module
 
 
@@ -54,7 +49,7 @@ def assign(
     sharing = OperandSharing(facts.dataflow, facts.in_place, facts.target)
     rules: Release = "2026-08" if is_tpu else release
     interference = Interference(facts.dataflow, facts.aliases, ranges, sharing, rules)
-    limit = MAX_MAIN_MEMORY_BYTES[facts.generation] if is_tpu and facts.is_generation_told else None
+    limit = tpu_generation(facts.generation).heap_limit if is_tpu and facts.is_generation_told else None
     strategy, *others = TPU_STRATEGIES if is_tpu else (DEFAULT_STRATEGY,)
     builders = combine_temporaries(_allocate(facts, interference, strategy, with_offsets=with_offsets), facts.target)
     while others and limit is not None and with_offsets and sum(d.size for d in builders if _is_limited(d)) > limit:

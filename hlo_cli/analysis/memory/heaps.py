@@ -6,7 +6,6 @@ Mirrors `BufferAssigner::AssignBuffersWithSequentialOrdering` of xla/service/buf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder, alignment
@@ -16,9 +15,7 @@ from hlo_cli.analysis.memory.interference import Interference
 from hlo_cli.analysis.memory.strategies import Placing
 from hlo_cli.analysis.placing.fast_merge import fast_merge
 from hlo_cli.analysis.placing.heap import Heap, is_addressable, place_best
-
-_BY_STRATEGY: Final = (0, 6)
-"""TPU memory spaces (HBM and SMEM) filled by the algorithm of the strategy; the others use the default algorithm."""
+from hlo_cli.ir.memory_space import memory_space
 
 
 def heaps(
@@ -32,9 +29,15 @@ def heaps(
     found: list[AllocationBuilder] = []
     for space in sorted({buffers[number].space for number in left}):
         inside = [number for number in left if buffers[number].space == space]
-        algorithm = place_best if placing is not None and target == "tpu" and space not in _BY_STRATEGY else placing
+        algorithm = placing if placing is None or _follows_strategy(space, target) else place_best
         found.append(_heap(buffers, inside, interference, algorithm, alignment(space, target)))
     return found
+
+
+def _follows_strategy(number: int, target: Target | None) -> bool:
+    """Whether a memory space is filled as the strategy says, of which TPUs alone have several."""
+    space = memory_space(number, target)
+    return target != "tpu" or (space is not None and space.follows_strategy)
 
 
 def _heap(

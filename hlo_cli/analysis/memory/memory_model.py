@@ -17,7 +17,6 @@ from hlo_cli.ir.shape import Shape, ShapeIndex
 
 if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
-    from hlo_cli.analysis.hardware.buffer_sizes import Generation
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.analysis.memory.strategies import StrategyName
@@ -158,7 +157,7 @@ class MemoryAnalysis:
 
     module: Module
     target: Target | None
-    generation: Generation
+    generation: str
     order: Order
     release: Release
     sequence: tuple[Instruction, ...]

@@ -16,12 +16,13 @@ from hlo_cli.analysis.memory.allocation_builder import AllocationBuilder
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.interference import Interference
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 
 _THREAD: Final = "sparsecore"
 _CONTEXT: Final = 2
 _STACK: Final = (_CONTEXT, 0)
 """Shape index of the stack in the result of an async-start."""
-_BOOKKEEPING: Final = frozenset((8, 10, 11, 12, 15))
+_BOOKKEEPING: Final = frozenset(space for space in TpuMemorySpace if space.is_bookkeeping)
 """Memory spaces in which all contexts have offset 0, whatever their live ranges."""
 
 

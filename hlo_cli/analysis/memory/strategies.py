@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.hardware.buffer_sizes import Generation
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place_best, place_spatial, place_temporal
 
@@ -43,14 +42,3 @@ TPU_STRATEGIES: Final = (
     Strategy("TEMPORAL", place_temporal, by_time=False),
 )
 """The strategies that TPU compilers try for main memory, in this order; if all exceed the limit, the last is kept."""
-
-MAX_MAIN_MEMORY_BYTES: Final[dict[Generation, int]] = {
-    "v2": 5_349_826_560,
-    "v3": 13_939_761_152,
-    "v4": 13_688_631_296,
-    "v5e": 14_224_979_968,
-    "v5p": 100_102_305_792,
-    "v6e": 30_861_686_784,
-    "v7x": 99_040_096_256,
-}
-"""Limit on the total of main-memory allocations in bytes: capacity less 2.5 GiB, as logged by libtpu 0.0.52."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import inf
 from typing import Final
 
-from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast, within
 from hlo_cli.analysis.query.logical_operations import LogicalOperation, operation_fields, operations_of
@@ -22,6 +22,7 @@ from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Pred
 from hlo_cli.ir.assertion import Expectation, Quantity
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
 from hlo_cli.source import HloError, Source
@@ -29,8 +30,6 @@ from hlo_cli.source import HloError, Source
 _NOTHING_KEEPS: Final = ("<", "<=", "!=")
 """The limits that the largest of nothing keeps."""
 _UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
-_SPACES: Final = 7
-"""How many memory spaces have names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ class _Judge:
 
     def _peak(self, expectation: Expectation) -> AssertionResult:
         space = expectation.quantity.space
-        number = next((n for n in range(_SPACES) if space_name(n, self._target).lower() == space), None)
+        number = space_number(space, self._target)
         if number is None:
             why = (
                 f"a {self._target.upper()} has no {space.upper()}"

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users
-from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, Problem, done_of
+from hlo_cli.analysis.problem import Problem
+from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, done_of
 from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_tracing import FORWARDING, is_annotation
 from hlo_cli.ir.computation import Computation

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.source import Severity
-
-
-class Problem(NamedTuple):
-    """A violation: instruction, message, and severity.
-
-    A warning applies to some XLA releases, a note only to older ones.
-    """
-
-    at: Instruction
-    message: str
-    severity: Severity = "error"
-    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -21,8 +22,6 @@ from hlo_cli.source import HloError
 
 Link = Literal["links", "memory", "host"]
 
-_MAIN: Final = 0
-_HOST: Final = 5
 _PURE_TRANSFERS: Final = frozenset(("copy", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "slice"))
 """Operations whose duration is that of their bytes alone."""
 
@@ -85,7 +84,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Mod
         if chip.adds_in_switches:
             link_bytes = min(link_bytes, float(moved_bytes))
     elif link == "memory":
-        link_bytes *= max(_spaces(pair).count(_MAIN), 1)
+        link_bytes *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
     rate = None if _is_unbounded(pair) else bandwidth_of(link, chip)
     return TransferTime(link, link_bytes, devices, None if rate is None else link_bytes / rate.per_second)
 
@@ -116,7 +115,7 @@ def _link(pair: AsyncPair) -> Link | None:
     if pair.operation in HOST_FEEDS:
         return "host"
     if pair.operation in _PURE_TRANSFERS:
-        return "host" if _HOST in _spaces(pair) else "memory"
+        return "host" if MemorySpace.HOST in _spaces(pair) else "memory"
     return None
 
 

@@ -127,11 +127,10 @@ def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> i
     """The changed module as canonical text."""
     from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.in_place import remarks_on
 
     result = what_if(loaded.module, changes)
-    write(module_chunks(result.module), output.path)
+    write(result.module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in remarks_on(result.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
 

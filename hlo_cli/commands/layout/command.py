@@ -9,6 +9,7 @@ import click
 
 from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
 from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
@@ -41,7 +42,7 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
+@click.option("--for", "generation", cls=LateHelp, metavar="TPU", late_help=lambda: _for_help())
 @each_options
 @input_options
 @output_options
@@ -66,6 +67,12 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return layout_each(loaded, reading, options.jobs, output)
     report = _sum_up(loaded, options, reading.again(inputs), output)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+
+
+def _for_help() -> str:
+    from hlo_cli.analysis.hardware.chips import tpu_generations
+
+    return f"What this TPU would choose: {' '.join(generation.name for generation in tpu_generations())}."
 
 
 def _explain(texts: Sequence[str], options: LayoutOptions, output: OutputOptions) -> int:

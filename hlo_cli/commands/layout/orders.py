@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import factorial
 
-from hlo_cli.analysis.hardware.default_tiles import default_layout, tpu_generation
+from hlo_cli.analysis.hardware.chips import tpu_generation
+from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import OrderCost, default_order, priced_orders
 from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.ir.index_text import index_text
@@ -76,7 +77,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
         written = by_order.get(tiled.layout.minor_to_major, as_written)
     every = tuple(dict.fromkeys(each for each in (default, written, *priced) if each))
     best = min(every, key=lambda each: each.padded_bytes)
-    return OrderChoice(tiled, tpu_generation(generation), default, written, best, every)
+    return OrderChoice(tiled, tpu_generation(generation).name, default, written, best, every)
 
 
 def choice_answer(choice: OrderChoice) -> str:

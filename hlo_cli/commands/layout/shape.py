@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.layout.default_order import better_order
 from hlo_cli.analysis.layout.steps import overflows
 from hlo_cli.commands.layout.orders import (
@@ -150,7 +151,7 @@ def _answer(shape: ArrayShape) -> str:
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
-    if explained.generation or draw or tiled_for(array, "v5e", is_written=False) == array:
+    if explained.generation or draw or tiled_for(array, USUAL_TPU, is_written=False) == array:
         last = ",".join(str(size - 1) for size in array.sizes)
         return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)
-    return (other, f"hlo layout --for v5e '{bare}'")
+    return (other, f"hlo layout --for {USUAL_TPU} '{bare}'")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
 
-FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."
-
 HELP = """What is wrong, and what costs more than it should.
 
 INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are looked
@@ -66,7 +64,7 @@ Examples:
 @click.option("--list-rules", is_flag=True, help="All rules.")
 @click.option("--explain", metavar="RULE", help="What a rule is about, and how to mend what it finds.")
 @input_options
-@output_options_of(FORMATS)
+@output_options_of("findings", "data", "document")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Pages and settings need no input; everything else reads and looks."""
     output, reading = output_of(given), reading_of(given)
@@ -122,7 +120,7 @@ def _lint(
 
         report = by_module(report, looked, found)
     code = write_report(statistics_of(report) if options.statistics else report, output, looked.errors)
-    fails = any(each.diagnostic.severity != "note" for each in found)
+    fails = any(each.severity != "note" for each in found)
     return code or int(fails)
 
 

@@ -68,9 +68,9 @@ class LintOptions:
 
 def _refuse_tables(there: Container[str], name: str) -> None:
     """HloError for what makes a table of findings, in a format that is of findings as they are."""
-    from hlo_cli.render.registry import FORMATS, OF_FINDINGS
+    from hlo_cli.render.registry import format_names
 
     for option in ("--statistics", "--each", "--sort", "--columns"):
-        if option in there and name in OF_FINDINGS:
-            hint = f"{option} is of tables; their formats: {', '.join(FORMATS)}"
+        if option in there and name in format_names("findings"):
+            hint = f"{option} is of tables; their formats: {', '.join(format_names())}"
             raise HloError(f"{option} and --format {name} do not go together", hint=hint)

@@ -13,7 +13,7 @@ from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.memory_timeline import chosen_spaces, step_label
+from hlo_cli.commands.shared.memory_timeline import chosen_spaces, named_space, step_label
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
@@ -85,8 +85,7 @@ class _Ask:
     def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> SpaceUsage | None:
         """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
         if self.options.space is not None:
-            named = [space for space in memory.spaces if _is_named(space, self.options.space)]
-            return named[0] if named else None
+            return named_space(memory, self.options.space)
         if fit is not None:
             return next(space for space in memory.spaces if space.number == fit.space)
         return next(iter(chosen_spaces(memory, None)), None)
@@ -120,11 +119,6 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
         unfinished=sum(usage.stage != "optimized" for usage in usages),
         output=output,
     )
-
-
-def _is_named(space: SpaceUsage, wanted: str) -> bool:
-    number = wanted.removeprefix("S(").removesuffix(")")
-    return wanted.lower() == space.name.lower() or number == str(space.number)
 
 
 def _columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chips import Chip, find_chip
+from hlo_cli.analysis.hardware.chip import Chip
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage

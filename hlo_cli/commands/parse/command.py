@@ -138,7 +138,6 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
 def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
     """The module as canonical text, with sugar, without, or as it is."""
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
 
     module = loaded.module
     if options.desugar:
@@ -149,7 +148,7 @@ def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) ->
         from hlo_cli.transform.sugar import sugar
 
         module = sugar(module)
-    write(module_chunks(module), output.path)
+    write(module.chunks(), output.path)
     return print_diagnostics(notes_of(loaded), loaded.module.errors, output)
 
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import shape_pieces
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_suffix, index_text
-from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape

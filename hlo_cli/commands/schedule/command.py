@@ -202,9 +202,8 @@ def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
 
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.in_place import remarks_on
 
-    write(module_chunks(module), output.path)
+    write(module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in remarks_on(copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)

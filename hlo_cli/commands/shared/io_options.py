@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
     from hlo_cli.report.report import Report
 
@@ -115,11 +117,13 @@ def input_options(function: _F) -> _F:
     return function
 
 
-FORMATS = "table, screen, json, jsonl, csv, tsv, md, html or svg."
+def output_options_of(*kinds: Kind) -> Callable[[_F], _F]:
+    """Format, file, rows, columns and colour; the help of `--format` lists formats of these kinds."""
 
+    def format_help() -> str:
+        from hlo_cli.render.registry import format_words
 
-def output_options_of(formats: str) -> Callable[[_F], _F]:
-    """Format, file, rows, columns and colour; `formats` is what the help says of `--format`."""
+        return format_words(*kinds)
 
     def add(function: _F) -> _F:
         for option in (
@@ -132,7 +136,7 @@ def output_options_of(formats: str) -> Callable[[_F], _F]:
             click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
             click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
             click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-            click.option("--format", metavar="FORMAT", help=formats),
+            click.option("--format", cls=LateHelp, metavar="FORMAT", late_help=format_help),
         ):
             function = option(function)
         return function
@@ -140,7 +144,7 @@ def output_options_of(formats: str) -> Callable[[_F], _F]:
     return add
 
 
-output_options = output_options_of(FORMATS)
+output_options = output_options_of()
 """The same options, with the formats that every report has."""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
 from hlo_cli.ir.layout import COMBINE, split_sizes
+from hlo_cli.ir.memory_space import describe_memory_space, space_name
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -31,19 +31,6 @@ LABELS = {
 }
 """The label of each role of a piece."""
 
-_SPACES = {
-    "HBM": "the device's main memory",
-    "RAM": "the machine's main memory",
-    "main memory": "the device's main memory",
-    "VMEM": "the TPU's on-chip memory",
-    "SMEM": "the TPU's on-chip memory for scalars",
-    "CMEM": "the TPU's on-chip memory that its cores share",
-    "SFLAG": "semaphores of copies that are under way",
-    "SparseCore": "memory beside the TPU's SparseCores",
-    "host": "the memory of the host, pinned",
-    "collective": "memory that other GPUs can write to",
-    "temp": "a pool for temporary buffers",
-}
 _KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
 _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
@@ -86,19 +73,6 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
             return f"{prefix} before the data hold dynamic sizes"
         case _:
             return ""
-
-
-def describe_memory_space(space: int, target: str | None) -> str:
-    """What a memory space is called and what it is.
-
-    >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
-    ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
-    """
-    name = space_name(space, target)
-    if name.startswith("S("):
-        return "one of the device's own memories"
-    about = _SPACES.get(name)
-    return name if about is None or about.endswith(name) else f"{name}, {about}"
 
 
 def default_space(target: str | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.addresses import linear_index
 from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, renaming_of
 from hlo_cli.analysis.layout.indices import addressable
@@ -14,6 +13,7 @@ from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import questions
 from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column

@@ -7,14 +7,13 @@ numbers of most stand in several attributes, which the functions here collect fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from hlo_cli.ir.index_text import index_text
 
-if TYPE_CHECKING:
-    from hlo_cli.ir.instruction import Instruction
-
 Dimensions = tuple[int, ...]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,24 @@ class ScatterDimensionNumbers:
         return _printed(dims, batching, self.index_vector_dim)
 
 
-def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | None:
+class Attributed(Protocol):
+    """What dimension numbers are read from: an instruction, of which no more is needed."""
+
+    @property
+    def written_opcode(self) -> str:
+        """The opcode."""
+
+    def integer(self, name: str) -> int | None:
+        """The number that an attribute says."""
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The numbers that an attribute says."""
+
+    def value_of(self, name: str, kind: type[_T]) -> _T | None:
+        """What an attribute says, if it is of this kind."""
+
+
+def dot_dimension_numbers(instruction: Attributed) -> DotDimensionNumbers | None:
     """Those of a dot, scaled-dot or ragged-dot; None for every other opcode.
 
     >>> from hlo_cli import parse_module
@@ -167,7 +183,7 @@ def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | Non
     )
 
 
-def ragged_dot_dimension_numbers(instruction: Instruction) -> RaggedDotDimensionNumbers | None:
+def ragged_dot_dimension_numbers(instruction: Attributed) -> RaggedDotDimensionNumbers | None:
     """Those of a ragged-dot; None for every other opcode."""
     dot = dot_dimension_numbers(instruction)
     if dot is None or instruction.written_opcode != "ragged-dot":
@@ -177,12 +193,12 @@ def ragged_dot_dimension_numbers(instruction: Instruction) -> RaggedDotDimension
     )
 
 
-def convolution_dimension_numbers(instruction: Instruction) -> ConvolutionDimensionNumbers | None:
+def convolution_dimension_numbers(instruction: Attributed) -> ConvolutionDimensionNumbers | None:
     """Those of a convolution, or of a custom call that stands for one; None where there are none."""
     return instruction.value_of("dim_labels", ConvolutionDimensionNumbers)
 
 
-def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers | None:
+def gather_dimension_numbers(instruction: Attributed) -> GatherDimensionNumbers | None:
     """Those of a gather; None for every other opcode. What it takes are `integers("slice_sizes")`.
 
     >>> from hlo_cli import parse_module
@@ -203,7 +219,7 @@ def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers
     )
 
 
-def scatter_dimension_numbers(instruction: Instruction) -> ScatterDimensionNumbers | None:
+def scatter_dimension_numbers(instruction: Attributed) -> ScatterDimensionNumbers | None:
     """Those of a scatter; None for every other opcode."""
     if instruction.written_opcode != "scatter":
         return None

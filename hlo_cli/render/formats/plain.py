@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from hlo_cli.render.machine import columns_of, field_of, rows_of
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
+from hlo_cli.report.diff import Diff
+from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import line_of, plain_text
@@ -59,7 +61,7 @@ def _page(report: Report, style: Style) -> Iterator[str]:
 
 
 def _changed(diff: Diff, style: Style) -> Iterator[str]:
-    from hlo_cli.render.formats.unified import unified_lines
+    from hlo_cli.render.unified import unified_lines
 
     return unified_lines(diff.first(style.top or diff.changes))
 

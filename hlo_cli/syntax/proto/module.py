@@ -15,7 +15,7 @@ from hlo_cli.ir.attributes.aliasing import ComputationLayout
 from hlo_cli.ir.attributes.origin import Recovery, RecoveryTable
 from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.strings import quoted
 from hlo_cli.source import Diagnostic, HloError, Source

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.read import literal_at

@@ -65,6 +65,10 @@ class Writing:
         if computation not in self._named:
             self._named[computation] = {each.name: each for each in computation.instructions}
         named = self._named[computation]
+        for name in instruction.control_predecessors:
+            if name not in named:
+                where = instruction.computation.name
+                raise HloError(f"{instruction.name} comes after {name}, which {where} does not have", instruction.span)
         return [self.numbers.instructions[named[name]] for name in instruction.control_predecessors]
 
 

@@ -9,7 +9,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from hlo_cli.ir.computation import Computation, free_name
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest

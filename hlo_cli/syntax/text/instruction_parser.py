@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from hlo_cli.ir.computation import NO_TEXT, Computation, free_name
+from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import NO_TEXT, Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span

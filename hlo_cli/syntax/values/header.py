@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.attributes.metadata import FileLocation, StackFrame, StackFrames
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes

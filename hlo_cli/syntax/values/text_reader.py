@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.computation import NoText
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import NoText
 from hlo_cli.ir.literal import Literal
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals.read import literal_at
@@ -26,7 +26,7 @@ def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:
     return read_attribute_value(opcode, attribute, text)
 
 
-class WrittenReader(NoText):
+class WrittenReader(NoText[Instruction]):
     """Reads the values and the metadata of instructions that carry their text themselves."""
 
     __slots__ = ("_source",)
