@@ -42,6 +42,7 @@ def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSe
     parent = {value: value for value in dataflow.values}
 
     def find(value: int) -> int:
+        """Returns the representative of a set, with path compression."""
         while parent[value] != value:
             parent[value] = parent[parent[value]]
             value = parent[value]
@@ -65,6 +66,7 @@ def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Ite
     """Yields pairs of places whose values must share memory."""
     places = dataflow.places
     root, parameters = module.entry.root, module.entry.parameters
+    # hlo_alias_analysis.cc: may-alias and must-alias pairs are united alike.
     for alias in module.input_output_alias:
         if root is None or alias.parameter_number >= len(parameters):
             continue

@@ -34,6 +34,7 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
     if instruction.opcode in _ELEMENTWISE:
         return True
     match instruction.opcode:
+        # hlo_instruction.cc, IsElementwiseOnOperand: a dynamic-update-slice counts as elementwise on operand 0.
         case "dynamic-update-slice":
             return position == 0
         case "bitcast-convert":

@@ -93,6 +93,8 @@ def flat_schedule(
             instruction = instructions[n]
             if instruction.opcode in CONTROL_FLOW:
                 remaining_callees = remaining.setdefault(instruction, iter(_executed_callees(instruction, chains)))
+                # hlo_live_range.cc, FlattenSchedule: a computation with several callers is placed once, before the
+                # first of them.
                 called = next((c for c in remaining_callees if c not in placed and c in places.base), None)
                 is_sugared = instruction in chains and wrapped_opcode(instruction.opcode) is not None
                 if called is not None:

@@ -152,7 +152,7 @@ class Sources:
             is_loop = False
             for caller in callers:
                 if caller.computation not in self._places.base:
-                    continue  # it is fused, and may call nothing that runs
+                    continue  # a caller in a fused computation executes nothing
                 origins.extend(self._passed_places(caller, computation, number))
                 if caller.opcode == "while" and caller.called_computations[0].root not in (None, parameter):
                     origins.append(self._places.first_of(caller.called_computations[0].root))
@@ -209,6 +209,8 @@ class Sources:
         """Merges several sources into `count` places from `first` on."""
         counts = [self._places.first[self._places.owner[origin] + 1] - origin for origin in origins]
         for n in range(count):
+            # hlo_dataflow_analysis.cc: the inputs of a phi are a list. Equal inputs make a phi too, which
+            # hlo_phi_graph.cc may remove.
             self.phis[first + n] = tuple(
                 origin + n for origin, available in zip(origins, counts, strict=True) if n < available
             )
@@ -222,6 +224,7 @@ _RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
     "while": Sources.loop,
     "conditional": Sources.branches,
     "call": Sources.called_root,
+    # copy-start returns (destination, source, context): the operand is element 1, unlike in other starts.
     "copy-start": lambda sources, i: sources.operands_at(i, (1,)),
     "all-gather-start": lambda sources, i: sources.operands_at(i, (0,)),
     "collective-permute-start": lambda sources, i: sources.operands_at(i, (0,)),

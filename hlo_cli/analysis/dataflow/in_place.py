@@ -67,7 +67,7 @@ class InPlace:
             return ()
         computation = fusion.called_computations[0]
         if computation not in self._fused:
-            self._fused[computation] = ()  # for computations that call themselves, in broken modules
+            self._fused[computation] = ()  # for recursive computations in malformed modules
             self._fused[computation] = tuple(self._pairs_of_body(computation))
         return self._fused[computation]
 

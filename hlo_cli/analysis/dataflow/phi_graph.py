@@ -82,7 +82,7 @@ class _PhiGraph:
 
     def _replace(self, phi: int, value: int) -> bool:
         """Replaces a phi by a value; returns whether it did."""
-        if (value := self.resolve(value)) == phi:  # only where a broken module goes in a circle
+        if (value := self.resolve(value)) == phi:  # only in cycles of malformed modules
             return False
         # hlo_phi_graph.cc, PhiGraph::ReplaceNodeWith: users of the replaced phi are not added to those of its
         # replacement. A phi may therefore keep a replaced operand and remain, although all its inputs resolve to one

@@ -40,7 +40,7 @@ def instruction_post_order(computation: Computation, *, text: str = "") -> tuple
     for first in range(len(instructions)):
         if not used[first]:
             _visit(instructions, before, first, done, order)
-    for first in range(len(instructions)):  # what only a cycle reaches, in broken modules
+    for first in range(len(instructions)):  # instructions in cycles of malformed modules
         _visit(instructions, before, first, done, order)
     return tuple(order)
 

@@ -12,7 +12,7 @@ FORWARDING: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "asy
 
 
 def producer_of(instruction: Instruction) -> Instruction:
-    """Returns the instruction that computes a value, behind all forwarding ones."""
+    """Returns the instruction that computes a value, through all forwarding ones."""
     while instruction.opcode in FORWARDING and instruction.operands:
         instruction = instruction.operands[0]
     return instruction

@@ -50,6 +50,8 @@ def dataflow_of(places: Positions, chains: Mapping[Instruction, AsyncChain]) -> 
     value = tuple(final.get(place, place) for place in resolved)
     phis = frozenset(phi for phi in inputs if phi not in final)
     position, ordered = _in_post_order(places)
+    # hlo_dataflow_analysis.cc numbers values in the order of their definitions; phis are made, and numbered,
+    # afterwards.
     values = (*(p for p in ordered if value[p] == p and p not in phis), *(p for p in ordered if p in phis))
     return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis, position)
 

@@ -87,7 +87,7 @@ def has_large_tiles(generation: str) -> bool:
     >>> has_large_tiles("v3"), has_large_tiles(USUAL_TPU)
     (True, False)
     """
-    return generation != USUAL_TPU and tpu_generation(generation).has_large_tiles  # the usual one loads no row
+    return generation != USUAL_TPU and tpu_generation(generation).has_large_tiles  # the most common one needs no table
 
 
 @lru_cache(maxsize=1024)

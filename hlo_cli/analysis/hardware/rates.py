@@ -114,7 +114,7 @@ def rate_from(source: str, number: float) -> Rate:
 def spec_from(
     flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
 ) -> ChipSpec:
-    """What a device can do in a second, whose name is not known yet."""
+    """Returns peak rates without a chip name, which the caller adds."""
     wires = [None if wire is None else rate_from(*wire) for wire in (links, host)]
     return ChipSpec("", flops, rate_from(*memory), wires[0], wires[1])
 

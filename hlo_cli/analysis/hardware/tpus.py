@@ -35,6 +35,7 @@ def _tpu(
     cmem: int = 0,
     told: str = _COMPILER,
 ) -> Chip:
+    """Returns the row of a TPU."""
     memories: dict[int, Capacity] = {TpuMemorySpace.HBM: hbm, TpuMemorySpace.VMEM: Capacity(vmem, _PALLAS)}
     memories[TpuMemorySpace.SMEM] = Capacity(smem, _PALLAS)
     if cmem:

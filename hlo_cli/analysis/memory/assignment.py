@@ -1,7 +1,7 @@
 """Buffer assignment: which buffers get an allocation of their own and which share one.
 
 Mirrors xla/service/buffer_assignment.cc. Buffers without an allocation of their own go to the heap of their memory
-space. At the end, all temporary allocations of a memory space are combine_temporaries into one.
+space. At the end, all temporary allocations of a memory space are combined into one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def _allocate(
         places = time_order(places, buffers, interference)
     builders: list[AllocationBuilder] = []
     prefetched = prefetched_space(target, facts.generation)
-    if prefetched is not None:  # memory space assignment has filled it before
+    # buffer_assignment.cc, AssignPresetBuffers: preset allocations come first, even if empty. CombineTempAllocations
+    # therefore swaps them with others, which moves every tuple table and the heap.
+    if prefetched is not None:
         inside = [number for number in places if buffers[number].space == prefetched]
         builders.append(preset(buffers, inside, prefetched, interference))
     sparse_core = SparseCore(buffers, interference) if target == "tpu" else None
@@ -143,6 +145,8 @@ def _aliased_parameters(module: Module, places: Positions) -> set[int]:
 
 def _own_allocation(buffer: Buffer, writable: set[int]) -> AllocationBuilder | None:
     """Returns a new allocation if the buffer needs its own: constants, entry parameters, and tuple tables."""
+    # buffer_assignment.cc, AssignSingleHloBuffer: a constant keeps its own allocation even if it is returned or
+    # aliased.
     if buffer.is_constant:
         return AllocationBuilder(buffer.size, buffer.space, "constant", is_live_out=buffer.is_live_out)
     if buffer.parameter is not None:

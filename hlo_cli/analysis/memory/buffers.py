@@ -109,6 +109,7 @@ def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference
     start, rank = interference.ranges.start, interference.dataflow.rank
 
     def key(number: int) -> tuple[int, int, bool, int]:
+        """Returns the sort key of a buffer; buffers without a live range come first."""
         buffer = buffers[number]
         begin = min((start[value] for value in buffer.values if value in start), default=-1)
         return begin, -buffer.size, not buffer.is_live_out, rank[buffer.values[0]]

@@ -72,7 +72,7 @@ def assigned_generation(assignment: BufferAssignment) -> str | None:
 
 
 def _generations() -> list[str]:
-    """One generation of each size of tables, that with the largest memory; the usual one first."""
+    """Returns one TPU generation per size of tuple tables, the one with the largest heap; the most common first."""
     largest = dict[int, TpuGeneration]()
     for each in sorted(tpu_generations(), key=lambda each: each.heap_limit or 0):
         largest[each.table_granule] = each

@@ -35,7 +35,7 @@ def heaps(
 
 
 def _follows_strategy(number: int, target: Target | None) -> bool:
-    """Whether a memory space is filled as the strategy says, of which TPUs alone have several."""
+    """Returns whether the strategy fills a memory space: all but those of TPUs other than main and scalar memory."""
     space = memory_space(number, target)
     return target != "tpu" or (space is not None and space.follows_strategy)
 

@@ -77,6 +77,8 @@ def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | No
         if chain.computation is None:
             for output in places.parts(member).below((1,)):
                 start[dataflow.value[places.first_of(member) + output]] = tick if target == "tpu" else tick - 1
+        # Measured on libtpu: the result is live from the async-start, not from the root's own tick as in
+        # hlo_live_range.cc.
         elif target == "tpu" and _is_fully_bound_start(member, chain) and chain.computation.root is not None:
             root = chain.computation.root
             for place in range(places.first_of(root), places.first_of(root) + len(places.parts(root))):
@@ -94,7 +96,7 @@ def _is_fully_bound_start(member: Instruction, chain: AsyncChain) -> bool:
 def _position_ends(
     dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Returns the tick of the last_place position of each value, and the place of that position.
+    """Returns the tick of the last position of each value, and the place of that position.
 
     A value held by a root is live until its computation ends. Of places at one tick, the first in the text counts:
     the root of a callee, not the call after it.
@@ -111,6 +113,8 @@ def _position_ends(
     for computation, base in places.base.items():
         run, root = schedule.spans.get(computation), computation.root
         for number, instruction in enumerate(computation.instructions if run else (), base):
+            # hlo_live_range.cc, ComputeValueLiveRangeEnd: a position at a root counts as the end of its computation,
+            # and only a strictly later position replaces an earlier one.
             tick = run.end if run and instruction is root else ticks[number]
             for place in range(first[number], first[number + 1]):
                 value = at[place]
@@ -121,7 +125,7 @@ def _position_ends(
 
 
 def _extend_to_uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
-    """Extends live ranges to the last_place instruction that uses each value."""
+    """Extends live ranges to the last instruction that uses each value."""
     places, at, first = dataflow.places, dataflow.value, dataflow.places.first
     for run in schedule.spans.values():
         for number, instruction in enumerate(run.computation.instructions, places.base[run.computation]):

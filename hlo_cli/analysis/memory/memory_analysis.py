@@ -221,6 +221,7 @@ def _totals(
     found: dict[int, Totals] = {}
 
     def add(space: int, **more: int) -> None:
+        """Adds bytes to the totals of a memory space."""
         old = found.get(space, Totals())
         found[space] = replace(old, **{name: getattr(old, name) + size for name, size in more.items()})
 
@@ -247,8 +248,10 @@ def _totals(
 
 
 def _parts(shape: Shape) -> Iterable[Shape]:
+    """Yields a shape and all its subshapes."""
     return subshapes_of(shape).shapes
 
 
 def _space(shape: Shape) -> int:
+    """Returns the memory space of a shape; tuple tables are in main memory."""
     return shape.layout.memory_space if isinstance(shape, ArrayShape | BufferShape) else 0

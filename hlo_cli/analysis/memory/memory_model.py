@@ -15,7 +15,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
-if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
+if TYPE_CHECKING:  # types only: the result is usable without numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.memory.interference import Release

@@ -28,7 +28,7 @@ def gpu_fusion_shares(
     hero = _reduction_hero(called) if fusion.attribute("kind") != "kCustom" else None
     roots = set(_roots(called))
     waiting, seen = [called.parameters[position]], {called.parameters[position]}
-    for instruction in waiting:  # breadth first: grows behind
+    for instruction in waiting:  # breadth first: grows while iterated
         for user in users.get(instruction, ()):
             if user is hero:
                 continue

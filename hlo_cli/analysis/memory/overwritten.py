@@ -264,7 +264,7 @@ class _Walker:
             if computation in self.facts.places.base:
                 for parameter in computation.parameters:
                     for place in self._shared.leaves(parameter):
-                        if self._shared.is_own(place):  # it comes from several callers
+                        if self._shared.is_own(place):  # a phi of several callers
                             self._put(place, path, is_write=False)
                 self.run(computation, path)
 

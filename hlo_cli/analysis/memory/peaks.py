@@ -95,10 +95,12 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
 
 
 def _peak(slot_ranges: Iterable[SlotRange], end: int) -> int:
+    """Returns the peak of live bytes."""
     return max(timeline(sorted(slot_ranges, key=_time), end))
 
 
 def _time(slot_range: SlotRange) -> tuple[int, int]:
+    """Returns the sort key of a range: start, then end."""
     return slot_range[:2]
 
 

@@ -47,6 +47,8 @@ class Reuse:
         dataflow = self._interference.dataflow
         places = dataflow.places
         for value in buffer.values:
+            # buffer_assignment.cc, AssignSingleHloBuffer: only values at index {} try the allocations of their
+            # operands.
             if value != places.first[places.owner[value]]:
                 continue
             instruction = places.instructions[places.owner[value]]
@@ -57,7 +59,7 @@ class Reuse:
         return None
 
     def newest_free(self, buffer: Buffer) -> AllocationBuilder | None:
-        """Returns the newest_free allocation that is free during the live range of the buffer."""
+        """Returns the newest allocation that is free during the live range of the buffer."""
         start, end = self._interference.ranges.start, self._interference.ranges.end
         first = next((value for value in buffer.values if value in start), None)
         if first is None or buffer.space not in self._open:
@@ -65,7 +67,7 @@ class Reuse:
         open_here = self._open[buffer.space]
         for number in open_here.free_intervals.around(start[first], end[first]):
             if buffer.is_live_out and open_here.builders[number].size > buffer.size:
-                return None  # the older ones are no smaller
+                return None  # buffers come by descending size, so older allocations are no smaller
             if self._fits(buffer, open_here.builders[number]):
                 return open_here.builders[number]
         return None

@@ -69,6 +69,7 @@ def place_best(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     Heap(offsets=(0, 8, 0), size=12, live_bytes=12)
     """
     heap = Heap((), _UNLIMITED, peak_live_bytes(groups))
+    # heap_simulator.cc, ChooseBestHeapAlgorithm::Finish: only a smaller heap replaces an earlier one.
     for order in (by_size, _by_duration):
         if heap.size > heap.live_bytes:
             heap = _place_in_order(groups, alignment, order, heap)

@@ -36,6 +36,8 @@ class Placed:
 
     def add(self, times: Sequence[tuple[int, int]], offset: int, end: int) -> None:
         """Adds a chunk that is occupied at `times`."""
+        # heap_simulator.cc, GlobalDecreasingSizeBestFitHeap: a gap begins at the aligned end of the chunk before it,
+        # but needs only the unaligned size of the buffer.
         free = -(-end // self._alignment) * self._alignment
         for first, last in times:
             for part in range(first >> PART_BITS, (last >> PART_BITS) + 1):

@@ -1,7 +1,7 @@
 """Occupied memory of a heap by time, for very many concurrent buffers.
 
 Answers the same queries as `Placed` in time independent of the number of concurrent buffers: a segment tree over the
-clock stores occupied memory as runs without free_intervals. A full heap has few runs, however many buffers it holds.
+clock stores occupied memory as runs without gaps. A full heap has few runs, however many buffers it holds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PlacedRuns:
         """
         met = [(runs.starts, runs.ends) for runs in self._overlapping(times)]
         free = 0
-        for _ in range(_MAX_SKIPS):  # as far as no gap is large enough, which is nearly all of a full heap
+        for _ in range(_MAX_SKIPS):  # skips memory without a large enough gap, most of a full heap
             at = free
             for starts, ends in met:
                 after = bisect_left(starts, free + size)

@@ -53,7 +53,7 @@ def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]
             successors = [
                 user for user in member_users if user in successors or user.opcode in _MAY_USE - {"custom-call"}
             ]
-        for more in _more_than_one(successors):
+        for more in _surplus(successors):
             yield Problem(more, f"{more.name} is one too many: {successors[0].name} takes {member.name} already")
 
 
@@ -91,7 +91,7 @@ def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
 def check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports updates and dones of another kind than the start: copy-start requires copy-done."""
     for end in (*pair.updates, *pair.dones):
-        if not _fits(pair, end):
+        if not _is_same_kind(pair, end):
             expected = f"{pair.start.name}, {pair.start.opcode}, wants {done_of(pair.start)}"
             yield Problem(end, f"{end.name} is {end.opcode}, but {expected}")
 
@@ -137,8 +137,8 @@ def _is_carried(member: Instruction, users: Users) -> bool:
     return False
 
 
-def _more_than_one(successors: Iterable[Instruction]) -> Iterator[Instruction]:
-    """What follows after the first in one computation; a loop has one inside and one behind it."""
+def _surplus(successors: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Yields the successors after the first one in each computation; a loop may have one inside and one after it."""
     seen: set[Computation] = set()
     for each in successors:
         if each.computation in seen:
@@ -146,7 +146,8 @@ def _more_than_one(successors: Iterable[Instruction]) -> Iterator[Instruction]:
         seen.add(each.computation)
 
 
-def _fits(pair: AsyncPair, end: Instruction) -> bool:
+def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
+    """Returns whether an update or done is of the kind of its start."""
     if pair.spelling == "native":
         return end.opcode == NATIVE_DONES[pair.start.opcode]
     if pair.spelling == "fusion":

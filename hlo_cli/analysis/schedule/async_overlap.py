@@ -190,7 +190,7 @@ class _WorkSums:
 
     @cached_property
     def sums(self) -> Mapping[Instruction | None, tuple[Sequence[int], Sequence[KernelCost]]]:
-        """For each owner, the steps of its kernels and the cumulative compute before each of them."""
+        """The steps of the kernels of each owner, and the cumulative compute before each step."""
         steps: dict[Instruction | None, list[int]] = {}
         costs_by_owner: dict[Instruction | None, list[KernelCost]] = {}
         for step, instruction in enumerate(self.sequence):
@@ -217,7 +217,7 @@ class _WorkSums:
             yield run.start, done, times
             return
         run = self.spans[self.sequence[done].computation]
-        while run.caller is not None and run.start >= first:  # a loop that only the done stands in
+        while run.caller is not None and run.start >= first:  # a loop that contains only the done
             yield run.start, done, self.times[run.computation] or 1
             done, run = self.began[run.caller], self.spans[run.caller.computation]
         yield first, done, times

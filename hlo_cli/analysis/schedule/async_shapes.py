@@ -164,7 +164,9 @@ def _check_operand_shapes(
 def _check_inferred_shape(member: Instruction, within: AsyncContext) -> Iterator[Problem]:
     """Reports a shape that differs from the inferred one."""
     try:
-        difference = shape_difference(member, within.module, allow_mixed_precision=True)  # widths are another rule's
+        difference = shape_difference(
+            member, within.module, allow_mixed_precision=True
+        )  # element widths have a rule of their own
     except HloError as error:
         difference = error.diagnostic.message
     if difference is not None:

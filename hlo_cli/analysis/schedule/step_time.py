@@ -236,5 +236,5 @@ def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimula
         return IntervalTime(transfer, simulated.between_seconds[at], None, None)
     total = transfer.seconds * times
     exposed = simulated.exposed_seconds[at]
-    is_all = exposed >= total or isclose(exposed, total)  # the clock rounds
+    is_all = exposed >= total or isclose(exposed, total)  # rounding errors of the clock
     return IntervalTime(transfer, simulated.between_seconds[at], total, total if is_all else exposed)

@@ -138,6 +138,7 @@ def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
     opcode = instruction.opcode
     if opcode in _MOVING:
         return opcode, ()
+    # copy-start returns (destination, source, context); other starts return ((operands), result, contexts…).
     if opcode == "copy-start":
         return "copy", (0,)
     if not opcode.endswith("-start"):

@@ -72,7 +72,7 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
         if group and size != UNBOUNDED and size % group:
             fail(instruction, f"dimension {along} does not divide into {group} parts; {described(instruction, 0)}")
         return shapes[0]
-    # one device without groups is what a text says that leaves out how many there are
+    # replica_count and num_partitions default to 1, so a group of one device may just be unknown
     if group is not None and len(shapes) != group and (group > 1 or lists_groups(instruction)):
         fail(instruction, f"expected an operand for each of {group} devices, found {len(shapes)}")
     for position, shape in enumerate(shapes):

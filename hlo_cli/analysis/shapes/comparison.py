@@ -155,7 +155,7 @@ def _reducer_difference(instruction: Instruction) -> str | None:
         return None
     count = len(instruction.operands)
     for position, parameter in enumerate(called[0].parameters):
-        # a reducer takes what it has so far first, which the initial values begin
+        # parameters are accumulators, then elements; operands are inputs, then initial values
         operand_number = position if instruction.written_opcode == "map" else (position + count // 2) % count
         operand = instruction.operand_shape(operand_number)
         if not isinstance(operand, ArrayShape) or not isinstance(parameter.shape, ArrayShape):

@@ -143,7 +143,7 @@ def concatenate(instruction: Instruction) -> ArrayShape:
                 f"expected sizes that differ in dimension {along} alone; {described(instruction, 0, position)}",
             )
         _append(dimensions, dynamic, shape, along)
-    element_type = wider(first.element_type, shapes[-1].element_type)  # XLA looks at no others
+    element_type = wider(first.element_type, shapes[-1].element_type)  # XLA ignores the types of the others
     return array_of(element_type, dimensions, dynamic)
 
 

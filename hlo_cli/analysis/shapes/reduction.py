@@ -84,7 +84,7 @@ def sort(instruction: Instruction) -> Shape:
     shapes = arrays(instruction)
     need_same_sizes(instruction, range(len(shapes)))
     along = instruction.integers("dimensions")
-    if len(along) != 1 or along[0] >= 0:  # XLA minds one that is too large alone
+    if len(along) != 1 or along[0] >= 0:  # XLA rejects only dimensions that are too large
         only_dimension(instruction, shapes[0].rank)
     computation, result = callee(instruction)
     if not compatible(result, array_of(PRED, ())):
@@ -197,7 +197,9 @@ def _with_scanned_dimension(instruction: Instruction, shape: Shape, along: int, 
     dimensions = (*shape.dimensions[:along], size, *shape.dimensions[along:])
     dynamic = (*shape.dynamic_dimensions[:along], False, *shape.dynamic_dimensions[along:])
     order = [d + (d >= along) for d in shape.layout.minor_to_major]
-    order.insert(order.index(along + 1) + 1 if along + 1 in order else 0, along)  # just outside the one it displaces
+    order.insert(
+        order.index(along + 1) + 1 if along + 1 in order else 0, along
+    )  # next more major than the one it displaces
     return array_of(shape.element_type, dimensions, dynamic, Layout(tuple(order)))
 
 
