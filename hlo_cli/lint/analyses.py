@@ -15,6 +15,7 @@ from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import FUSION
 
 
 @dataclass(eq=False)
@@ -69,7 +70,7 @@ class Analyses:
         >>> Analyses(module).operations(module.entry.root)
         (<negate n>,)
         """
-        if kernel.opcode != "fusion" or not kernel.called_computations:
+        if kernel.opcode != FUSION or not kernel.called_computations:
             return (kernel,)
         if kernel not in self._operations:
             inner = all_fused(kernel.called_computations[0])

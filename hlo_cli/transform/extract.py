@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CHANNEL_STARTS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place import Kept, in_place_kept
@@ -107,7 +109,7 @@ def _other_ends(instruction: Instruction, users: Users) -> Iterator[Instruction]
     """The start of an asynchronous operation that ends here, and what ends one that starts here: none stands alone."""
     if instruction.opcode.endswith(_ENDS):
         yield from instruction.operands[:1]
-    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in ("send", "recv"):
+    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in CHANNEL_STARTS:
         yield from (user for user in users[instruction] if user.opcode.endswith(_ENDS))
 
 
@@ -170,7 +172,7 @@ class _Copy:
         """The computation, complete."""
         taken = dict.fromkeys(operand for instruction in self.kept for operand in instruction.operands)
         for instruction in self.original.instructions:
-            if instruction in self.kept and instruction.opcode != "parameter":
+            if instruction in self.kept and instruction.opcode != opcodes.PARAMETER:
                 self._copy(instruction)
             elif instruction in self.kept or instruction in taken:
                 self._parameter(instruction)
@@ -192,11 +194,11 @@ class _Copy:
 
     def _parameter(self, instruction: Instruction) -> None:
         """A parameter with the next number: one of the computation's own, or in the place of what is not kept."""
-        if instruction.opcode == "parameter":
+        if instruction.opcode == opcodes.PARAMETER:
             attributes = tuple(self._attributes(instruction))
         else:
             attributes = tuple(a for a in instruction.attributes if a.name in KEPT_OF_OPERANDS)
-        self.parameters.append(self._made(instruction, "parameter", (), attributes, str(len(self.parameters))))
+        self.parameters.append(self._made(instruction, opcodes.PARAMETER, (), attributes, str(len(self.parameters))))
 
     def _made(
         self,
@@ -227,4 +229,6 @@ class _Copy:
         names = {copy.name for copy in self.copies.values()}
         name = next(name for n in range(len(names) + 1) if (name := f"slice.{n}") not in names)
         shape = TupleShape(tuple(copy.shape for copy in unused))
-        return Instruction(name, shape, "tuple", tuple(unused), self.computation, len(self.copies), InstructionText(()))
+        return Instruction(
+            name, shape, opcodes.TUPLE, tuple(unused), self.computation, len(self.copies), InstructionText(())
+        )

@@ -13,6 +13,7 @@ from hlo_cli.alignment import longest_increasing
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
 
 
 def _that_run(computation: Computation) -> tuple[Instruction, ...]:
-    return tuple(each for each in computation.instructions if each.opcode not in ("parameter", "constant"))
+    return tuple(each for each in computation.instructions if each.opcode not in ARGUMENT_OPCODES)
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:

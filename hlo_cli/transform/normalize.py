@@ -15,6 +15,7 @@ from typing import Final
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.matching.content import content_of, renamed_value
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -27,7 +28,12 @@ from hlo_cli.transform.clone import ComputationCopy
 NAME: Final = "normalized"
 _VOLATILE: Final = attributes_with("of one run")
 _VOLATILE_HEADER: Final = header_attributes_with("of one run")
-_ROLES: Final = {"fusion": ("fused",), "while": ("body", "condition"), "conditional": ("branch",), "call": ("called",)}
+_ROLES: Final = {
+    opcodes.FUSION: ("fused",),
+    opcodes.WHILE: ("body", "condition"),
+    opcodes.CONDITIONAL: ("branch",),
+    opcodes.CALL: ("called",),
+}
 
 
 def normalize(module: Module, ignored: Collection[str] = ()) -> Module:
@@ -93,7 +99,7 @@ class _Normalizing:
     def _ends(computation: Computation) -> list[Instruction]:
         """What nobody uses, parameters aside."""
         used = {operand for i in computation.instructions for operand in i.operands}
-        return [i for i in computation.instructions if i not in used and i.opcode != "parameter"]
+        return [i for i in computation.instructions if i not in used and i.opcode != opcodes.PARAMETER]
 
     def _order(self, computation: Computation) -> tuple[Instruction, ...]:
         """Parameters, then what the root needs, then what is left, each behind its operands."""
@@ -150,10 +156,10 @@ class _Normalizing:
         for i in order:
             opcode = i.written_opcode
             numbers[opcode] += 1
-            names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == 'parameter' else numbers[opcode]}"
+            names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == opcodes.PARAMETER else numbers[opcode]}"
         for i in order:
             text = InstructionText(
-                self._attributes(i, names), i.raw[0].strip() if i.written_opcode == "parameter" else i.raw[0]
+                self._attributes(i, names), i.raw[0].strip() if i.written_opcode == opcodes.PARAMETER else i.raw[0]
             )
             added = copy.add(names[i.name], self._shape(i.shape), i.opcode, copy.operands(i), source=i, text=text)
             added.called_computations = tuple(

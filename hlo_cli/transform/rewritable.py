@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import Diagnostic, HloError, Span
 
-_NEEDS_COMPUTATION = frozenset(("call", "conditional", "fusion", "while"))
+_NEEDS_COMPUTATION = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.WHILE))
 _LEAST: dict[str, int] = {
-    "concatenate": 1, "conditional": 1, "dynamic-slice": 1, "dynamic-update-slice": 2, "reduce": 2,
-    "reduce-window": 2, "scatter": 3,
-}  # fmt: skip
+    **dict.fromkeys((opcodes.CONCATENATE, opcodes.CONDITIONAL, opcodes.DYNAMIC_SLICE), 1),
+    **dict.fromkeys((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.REDUCE, opcodes.REDUCE_WINDOW), 2),
+    opcodes.SCATTER: 3,
+}
 """How many operands rewrites count on of operations that may have any number."""
 
 
@@ -76,18 +78,18 @@ def _wrong(instruction: Instruction, seen: Collection[str], earlier: Collection[
         operands
     ):
         yield f"{name} has {_counted(len(operands), 'operand')}, and a {instruction.written_opcode} needs {least}"
-    if instruction.written_opcode == "tuple" and _elements(instruction) != len(operands):
+    if instruction.written_opcode == opcodes.TUPLE and _elements(instruction) != len(operands):
         yield f"{name} has {_counted(len(operands), 'operand')}, but {_counted(_elements(instruction), 'element')}"
-    if instruction.written_opcode == "get-tuple-element" and operands:
+    if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and operands:
         index = instruction.integer("index") or 0
         if index >= _elements(operands[0]):
             yield f"{name} takes element {index} of {_counted(_elements(operands[0]), 'element')}"
-    root = called[0].root if instruction.written_opcode == "fusion" and called else None
+    root = called[0].root if instruction.written_opcode == opcodes.FUSION and called else None
     if root is not None and _elements(root) != _elements(instruction):
         yield f"{name} does not have the result of {called[0].name}"
     if instruction.written_opcode in _NEEDS_COMPUTATION and not called:
         yield f"{name} calls no computation"
-    if instruction.written_opcode == "fusion" and called and len(called[0].parameters) != len(operands):
+    if instruction.written_opcode == opcodes.FUSION and called and len(called[0].parameters) != len(operands):
         counts = _counted(len(operands), "operand"), _counted(len(called[0].parameters), "parameter")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"
 

@@ -15,7 +15,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.transform.async_wrapping import OF_BOTH, OF_THE_START, THREAD, chain_of, shared_attributes, wrapped_shapes
 from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 

@@ -22,6 +22,7 @@ from hlo_cli.analysis.cost.cost import (
     operand_key,
     utilization_key,
 )
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
@@ -111,7 +112,7 @@ class CostCounter:
         (3, 2)
         """
         shape = instruction.shape
-        if instruction.opcode == "constant" and not self.rules.packed_constants:
+        if instruction.opcode == opcodes.CONSTANT and not self.rules.packed_constants:
             shape = _unpacked(shape)
         return self.measure(shape)
 

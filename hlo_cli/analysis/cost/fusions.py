@@ -21,11 +21,14 @@ from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.slices import gather, scatter
 from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
-_MOVES: Final = {"gather": (gather, gather_in_tiles), "scatter": (scatter, scatter_in_tiles)}
+_SLICING: Final = BLOCK_MOVES - {opcodes.COPY}
+_MOVES: Final = {opcodes.GATHER: (gather, gather_in_tiles), opcodes.SCATTER: (scatter, scatter_in_tiles)}
 
 
 def fusion(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
@@ -48,7 +51,7 @@ def fusion(instruction: Instruction, figures: Figures, count: CostCounter) -> No
     figures |= count.totals.get(body, {})
     figures[OPTIMAL_SECONDS] = 0
     terms = _written(instruction.shape, body, figures, count)
-    constants = (count.value(i) for i in body.instructions if i.opcode == "constant")
+    constants = (count.value(i) for i in body.instructions if i.opcode == opcodes.CONSTANT)
     terms += [constant.bytes for constant in constants if constant.elements > 1]
     terms += _read(body, figures, count)
     figures[BYTES] = count.sum(terms)
@@ -72,7 +75,7 @@ def _written(shape: Shape, body: Computation, figures: Figures, count: CostCount
     for index, leaf in shape.leaves:
         if isinstance(leaf, ArrayShape):
             made = _maker(body, index)
-            in_place = made is not None and made.opcode == "dynamic-update-slice"
+            in_place = made is not None and made.opcode == opcodes.DYNAMIC_UPDATE_SLICE
             size = count.operand(made, 1).bytes if in_place and made is not None else count.measure(leaf).bytes
             figures[output_key(index)] = size
             written.append(size)
@@ -85,7 +88,7 @@ def _written(shape: Shape, body: Computation, figures: Figures, count: CostCount
 def _maker(body: Computation, index: ShapeIndex) -> Instruction | None:
     """The instruction that makes a result: the root, or for an element of a tuple the root's operand."""
     root = body.root
-    if root is not None and len(index) == 1 and root.opcode == "tuple" and index[0] < len(root.operands):
+    if root is not None and len(index) == 1 and root.opcode == opcodes.TUPLE and index[0] < len(root.operands):
         return root.operands[index[0]]
     return root
 
@@ -129,7 +132,7 @@ def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruc
     """The instruction that takes an element of a tuple; what is nearest to it if none does."""
     found = parameter
     for step in index:
-        taking = (u for u in users[found] if u.opcode == "get-tuple-element" and u.integer("index") == step)
+        taking = (u for u in users[found] if u.opcode == opcodes.GET_TUPLE_ELEMENT and u.integer("index") == step)
         found = next(taking, found)
     return found
 
@@ -140,13 +143,13 @@ def _bytes_read(value: Instruction, users: Users, count: CostCounter) -> int:
     size, shared = 0, False
     for user in users[value]:
         match user.opcode:
-            case "fusion":
+            case opcodes.FUSION:
                 size += sum(
                     _bytes_read_inside(user, number, users, count)
                     for number, operand in enumerate(user.operands)
                     if operand is value
                 )
-            case "broadcast" | "reshape":
+            case opcodes.BROADCAST | opcodes.RESHAPE:
                 size += whole
             case _:
                 taken = _taken(value, user, count)
@@ -169,7 +172,7 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: Cos
     is_simple = not root.operands or root.operands[0] is parameter
     size, shared = 0, False
     for user in users[inner]:
-        slices = is_simple and user.opcode in ("slice", "dynamic-slice", "dynamic-update-slice")
+        slices = is_simple and user.opcode in _SLICING
         taken = _taken(inner, user, count) if slices else None
         if taken is not None:
             size += taken
@@ -181,8 +184,8 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: Cos
 
 def _taken(value: Instruction, user: Instruction, count: CostCounter) -> int | None:
     """How much of a value is read by a user that takes a part of it; None if it reads all."""
-    if user.opcode == "slice":
+    if user.opcode == opcodes.SLICE:
         return count.measure(user.shape).bytes
-    if user.opcode in ("dynamic-slice", "dynamic-update-slice") and user.operands[0] is value:
-        return count.measure(user.shape).bytes if user.opcode == "dynamic-slice" else 0
+    if user.opcode in (opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE) and user.operands[0] is value:
+        return count.measure(user.shape).bytes if user.opcode == opcodes.DYNAMIC_SLICE else 0
     return None

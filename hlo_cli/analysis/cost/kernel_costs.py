@@ -11,13 +11,11 @@ from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-NO_KERNELS: Final = CONTROL_FLOW | {
-    *("add-dependency", "after-all", "bitcast", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter"),
-    *("partition-id", "replica-id", "tuple"),
-}
+NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
 """Opcodes that start no kernel of their own; what loops, branches and calls run is in the schedule itself."""
 _MOST_TIMES: Final = 10**18
 """No program lives to see more rounds, even of a nanosecond."""
@@ -114,7 +112,7 @@ def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
             times[run.computation] = 1
             continue
         around = times.get(run.caller.computation)
-        own = trip_count(run.caller) if run.caller.opcode == "while" else 1
+        own = trip_count(run.caller) if run.caller.opcode == opcodes.WHILE else 1
         product = None if around is None or own is None else around * own
         times[run.computation] = product if product is not None and product <= _MOST_TIMES else None
     return times
@@ -132,6 +130,6 @@ def times_counted(runs: Iterable[Run]) -> Mapping[Computation, int]:
     times: dict[Computation, int] = {}
     for run in runs:
         around = times.get(run.caller.computation, 1) if run.caller is not None else 1
-        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == "while" else 1
+        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == opcodes.WHILE else 1
         times[run.computation] = around if own is None or around * own > _MOST_TIMES else around * own
     return times

@@ -12,6 +12,7 @@ from hlo_cli.analysis.custom_calls.unused_results import unread_elements
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
 from hlo_cli.ir.index_text import index_suffix
@@ -127,7 +128,7 @@ def _decoded(
     bytes_of: Callable[[Shape], int],
 ) -> DecodedCall:
     operands = tuple(instruction.operand_shape(n) for n in range(len(instruction.operands)))
-    is_start = instruction.opcode != "custom-call"
+    is_start = instruction.opcode != opcodes.CUSTOM_CALL
     result = _result(instruction.shape) if is_start else instruction.shape
     unread = () if is_start else unread_elements(instruction, users, [index for index, _ in result.leaves])
     aliasing = tuple(_each_leaf(said.output_to_operand_aliasing, result))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
@@ -35,7 +36,7 @@ def _read_parts(made: Instruction, users: Users) -> Iterable[ShapeIndex]:
             yield index
         for user in users.get(value, ()):
             for taken in _taken(user, value):
-                part = user.integer("index") if user.opcode == "get-tuple-element" else None
+                part = user.integer("index") if user.opcode == opcodes.GET_TUPLE_ELEMENT else None
                 if part is None:
                     yield (*index, *taken)
                 else:

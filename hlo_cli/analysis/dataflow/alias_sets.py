@@ -10,14 +10,10 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.in_place import InPlace, async_pairs
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-
-IN_PLACE = frozenset(
-    """all-reduce-start collective-permute collective-permute-start custom-call dynamic-update-slice fusion
-    ragged-all-to-all scatter set-dimension-size""".split()
-)
-"""Opcodes that may write a result over an operand."""
+from hlo_cli.ir.operations import IN_PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +73,9 @@ def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Ite
             yield places.first_of(root) + output, places.first_of(parameter) + operand_ordinal
     for instruction in places.instructions:
         opcode = instruction.opcode
-        if opcode == "while":
+        if opcode == opcodes.WHILE:
             yield from _loop(dataflow, instruction)
-        elif opcode == "conditional":
+        elif opcode == opcodes.CONDITIONAL:
             # hlo_alias_analysis.cc: a branch root shares the buffer of the conditional, but the parameter of a branch
             # does not.
             for called in instruction.called_computations:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 
 BoundOperand: TypeAlias = tuple[Instruction, int]
@@ -73,7 +74,7 @@ def async_chains(instructions: Iterable[Instruction]) -> Mapping[Instruction, As
 @lru_cache(maxsize=1024)
 def is_async_start(opcode: str) -> bool:
     """Returns whether an opcode starts a chain: `async-start`, or a sugared one such as `slice-start`."""
-    return opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None)
+    return opcode == opcodes.ASYNC_START or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None)
 
 
 @lru_cache(maxsize=1024)
@@ -81,7 +82,7 @@ def is_async_end(opcode: str) -> bool:
     """Returns whether an opcode continues or ends a chain: updates and dones, including sugared ones."""
     if not opcode.endswith(("-done", "-update")):
         return False
-    return opcode in ("async-done", "async-update") or wrapped_opcode(opcode) is not None
+    return opcode in ASYNC_CONTINUATIONS or wrapped_opcode(opcode) is not None
 
 
 def is_done(instruction: Instruction) -> bool:
@@ -92,7 +93,7 @@ def is_done(instruction: Instruction) -> bool:
 def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     """Returns the chain of these members."""
     computation = None
-    if members[0].opcode in ("async-start", "call-start"):
+    if members[0].opcode in (opcodes.ASYNC_START, "call-start"):
         computation = next((called for member in members for called in member.called_computations), None)
     operands: list[BoundOperand] = []
     buffers: list[BoundOperand] = []

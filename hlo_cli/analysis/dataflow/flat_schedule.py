@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.positions import Positions
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,11 @@ def flat_schedule(
 def _executed_callees(caller: Instruction, chains: Mapping[Instruction, AsyncChain]) -> tuple[Computation, ...]:
     """Returns the computations that execute right before an instruction."""
     match caller.opcode:
-        case "while":
+        case opcodes.WHILE:
             # hlo_live_range.cc, FlattenSchedule: the condition comes before the body; called_computations lists the
             # body first.
             return caller.called_computations[::-1]
-        case "call" | "conditional":
+        case opcodes.CALL | opcodes.CONDITIONAL:
             return caller.called_computations
     chain = chains.get(caller)
     return (chain.computation,) if chain and chain.computation and chain.binding is caller else ()

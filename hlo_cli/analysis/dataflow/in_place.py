@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
-_OVERWRITTEN_OPERAND = {"dynamic-update-slice": 0, "set-dimension-size": 0, "ragged-all-to-all": 1}
+_OVERWRITTEN_OPERAND = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
 """Operand number that an instruction overwrites."""
 _ALIASING = "output_to_operand_aliasing"
 
@@ -34,7 +35,7 @@ class InPlace:
 
     __slots__ = ("_fused", "_through")
 
-    def __init__(self, through: frozenset[str] = frozenset(("bitcast",))) -> None:
+    def __init__(self, through: frozenset[str] = frozenset((opcodes.BITCAST,))) -> None:
         self._through = through
         self._fused: dict[Computation, tuple[InPlacePair, ...]] = {}
 
@@ -47,17 +48,17 @@ class InPlace:
         (InPlacePair(operand_number=0, operand_index=(), output_index=()),)
         """
         match instruction.opcode:
-            case "dynamic-update-slice" | "set-dimension-size" | "ragged-all-to-all":
+            case opcodes.DYNAMIC_UPDATE_SLICE | "set-dimension-size" | "ragged-all-to-all":
                 return (InPlacePair(_OVERWRITTEN_OPERAND[instruction.opcode], (), ()),)
-            case "scatter":
+            case opcodes.SCATTER:
                 return _pairs_in_order(len(instruction.operands) // 2)
-            case "all-reduce-start":
+            case opcodes.ALL_REDUCE_START:
                 return _pairs_in_order(len(instruction.operands))
-            case "collective-permute" | "collective-permute-start":
+            case opcodes.COLLECTIVE_PERMUTE | opcodes.COLLECTIVE_PERMUTE_START:
                 return tuple(_collective_permute_pairs(instruction))
-            case "custom-call":
+            case opcodes.CUSTOM_CALL:
                 return tuple(_declared(instruction))
-            case "fusion":
+            case opcodes.FUSION:
                 return (*_declared(instruction), *self.of_body(instruction))
         return ()
 
@@ -77,26 +78,26 @@ class InPlace:
             return
         for output_index, _ in computation.root.shape.leaves:
             found, index = self._origin(computation.root, output_index)
-            pairs = self.of_body(found) if found.opcode == "fusion" else self.pairs(found)
+            pairs = self.of_body(found) if found.opcode == opcodes.FUSION else self.pairs(found)
             pair = next((pair for pair in pairs if pair.output_index == index), None)
             if pair is None or pair.operand_number >= len(found.operands):
                 continue
             found, index = self._origin(found.operands[pair.operand_number], pair.operand_index)
-            nested_pairs = self.pairs(found) if found.opcode == "fusion" else ()
+            nested_pairs = self.pairs(found) if found.opcode == opcodes.FUSION else ()
             for nested in nested_pairs:
                 if nested.output_index == index:
                     found, index = self._origin(found.operands[nested.operand_number], nested.operand_index)
                     break
-            if found.opcode == "parameter" and found in computation.parameters:
+            if found.opcode == opcodes.PARAMETER and found in computation.parameters:
                 yield InPlacePair(computation.parameters.index(found), index, output_index)
 
     def _origin(self, instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
         """Follows an element through tuples, then get-tuple-elements, then bitcasts, to its producer."""
         # alias_info.cc: one pass through tuples, then get-tuple-elements, then bitcasts; the sequence is not
         # repeated.
-        while instruction.opcode == "tuple" and index and index[0] < len(instruction.operands):
+        while instruction.opcode == opcodes.TUPLE and index and index[0] < len(instruction.operands):
             instruction, index = instruction.operands[index[0]], index[1:]
-        while instruction.opcode == "get-tuple-element" and instruction.operands:
+        while instruction.opcode == opcodes.GET_TUPLE_ELEMENT and instruction.operands:
             index = (instruction.integer("index") or 0, *index)
             instruction = instruction.operands[0]
         while instruction.opcode in self._through and instruction.operands and not index:

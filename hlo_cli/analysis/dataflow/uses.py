@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
-FORWARDING: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "async-done", "opt-barrier"))
+FORWARDING: Final = frozenset(
+    (opcodes.BITCAST, opcodes.GET_TUPLE_ELEMENT, opcodes.COPY_DONE, opcodes.ASYNC_DONE, opcodes.OPT_BARRIER)
+)
 """Opcodes that forward their operand or one of its elements."""
 
 

@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
-_FORWARDING: Final = frozenset(
-    """add-dependency after-all all-gather-done all-reduce-done async-done async-update bitcast call
-    collective-permute-done conditional copy-done domain get-tuple-element opt-barrier partition-id-done recv-done
-    send-done tuple while""".split()
+_FORWARDING: Final = (
+    FORWARDING
+    | DONES
+    | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
 """Opcodes that define no arrays."""
-_CONTROL_FLOW: Final = frozenset(("while", "conditional", "call", "async-start"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Value:
     def is_context(self) -> bool:
         """Whether the array is a context of an async operation, such as a semaphore."""
         opcode = self.instruction.opcode
-        first = 1 if opcode in ("send", "recv") else 2
+        first = 1 if opcode in CHANNEL_STARTS else 2
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ def values_made_by(instruction: Instruction) -> Iterator[Value]:
     opcode = instruction.opcode
     if opcode in _FORWARDING or _is_sugared_end(opcode):
         return
-    if opcode == "parameter" and not instruction.computation.is_entry:
+    if opcode == opcodes.PARAMETER and not instruction.computation.is_entry:
         return
     for index, leaf in instruction.shape.leaves:
         array = leaf.array if isinstance(leaf, BufferShape) else leaf
@@ -88,19 +88,21 @@ def sequentially_executed(module: Module) -> tuple[Computation, ...]:
 def executes_callees(instruction: Instruction) -> bool:
     """Returns whether an instruction executes its callees as control flow, neither fused nor per element."""
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
-    return opcode in _CONTROL_FLOW and bool(instruction.called_computations)
+    return opcode in RUNNERS and bool(instruction.called_computations)
 
 
 def _is_forwarded(instruction: Instruction, index: ShapeIndex) -> bool:
     """Returns whether an instruction forwards the array at an index of its result."""
     match instruction.opcode:
-        case "copy-start":
+        case opcodes.COPY_START:
             return index == (1,)
-        case "all-gather-start" | "collective-permute-start":
+        case opcodes.ALL_GATHER_START | opcodes.COLLECTIVE_PERMUTE_START:
             return index[:1] == (0,)
-        case "send":
+        case opcodes.SEND:
             return index == (0,)
-        case opcode if opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None):
+        case opcode if opcode == opcodes.ASYNC_START or (
+            opcode.endswith("-start") and wrapped_opcode(opcode) is not None
+        ):
             return index[:1] == (0,) or (index[:1] == (1,) and executes_callees(instruction))
         case _:
             return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 MOST_EMISSIONS: Final = 15
@@ -37,7 +38,7 @@ class EmissionCounter:
         self._asking: dict[Node, set[Node]] = {fusion.body.root: {fusion}}
         self._count: dict[Node, int] = {fusion: 1}
         for node in users_first(fusion.body):
-            if node.opcode != "parameter":
+            if node.opcode != opcodes.PARAMETER:
                 self._add(node)
 
     def of(self, producer: Node) -> int:
@@ -46,7 +47,7 @@ class EmissionCounter:
 
     def are_too_many(self, producer: Node) -> bool:
         """Whether the producer would be written out too often; a broadcast never is, its operand will be asked."""
-        if producer.opcode == "broadcast":
+        if producer.opcode == opcodes.BROADCAST:
             return False
         emissions = self.of(producer)
         if emissions > MOST_EMISSIONS:
@@ -66,9 +67,9 @@ class EmissionCounter:
         asking = self._asking.get(node, set())
         self._count[node] = sum(self._count[user] for user in asking)
         for operand in node.operands:
-            outside = self._fusion.operands[operand.number] if operand.opcode == "parameter" else operand
+            outside = self._fusion.operands[operand.number] if operand.opcode == opcodes.PARAMETER else operand
             known = self._asking.setdefault(outside, set())
-            if node.opcode == "transpose" or _same_but_type(operand.shape, node.shape):
+            if node.opcode == opcodes.TRANSPOSE or _same_but_type(operand.shape, node.shape):
                 known |= asking
             else:
                 known.add(node)

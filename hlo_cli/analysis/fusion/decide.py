@@ -15,12 +15,16 @@ from hlo_cli.analysis.fusion.expensive_ops import is_expensive
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.analysis.fusion.in_place import in_place_rule
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 
-_LOOPS: Final = ELEMENTWISE | frozenset(
-    """bitcast broadcast concatenate dynamic-slice dynamic-update-slice gather iota pad reduce reshape reverse slice
-    transpose""".split()
+_LOOPS: Final = (
+    ELEMENTWISE
+    | BLOCK_MOVES
+    | frozenset("bitcast broadcast concatenate gather iota pad reduce reshape reverse transpose".split())
 )
+_PERHAPS_ELEMENTWISE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT))
 _MOST_CONCATENATED: Final = 8
 _LONG_MINOR: Final = 128
 _CACHED_BYTES: Final = 16384
@@ -76,7 +80,7 @@ class FusionDecider:
         """What the two operations are decides, whoever else uses them."""
         if consumer.kind == "kCustom":
             return by.LIBRARY
-        if producer.opcode == "constant" and not is_effective_scalar(producer.shape):
+        if producer.opcode == opcodes.CONSTANT and not is_effective_scalar(producer.shape):
             return by.CONSTANT_ARRAY
         if _adds_to_product(producer, consumer):
             return by.OUTPUT
@@ -103,18 +107,18 @@ class FusionDecider:
     def _of_sizes(self, producer: Node, consumer: Node) -> Rule:
         """What the fusion would become decides, and at last what the consumer is."""
         body = consumer.body
-        if body is not None and producer.opcode == "reduce" and _reduces_in(body) > _MOST_REDUCES:
+        if body is not None and producer.opcode == opcodes.REDUCE and _reduces_in(body) > _MOST_REDUCES:
             return by.REDUCES
-        if producer.opcode == "constant" and body is None:
+        if producer.opcode == opcodes.CONSTANT and body is None:
             return by.CONSTANT
-        if producer.opcode == "fusion":
+        if producer.opcode == opcodes.FUSION:
             return by.FUSION_PRODUCER
         if body is not None and self._rules.may_duplicate and self._emissions_of(consumer).are_too_many(producer):
             return by.CODE_SIZE
-        if consumer.opcode == "dot" and _is_by_small_vector(producer, consumer):
+        if consumer.opcode == opcodes.DOT and _is_by_small_vector(producer, consumer):
             return by.VECTOR_DOT
         is_taking = is_loop(consumer) or (
-            body is not None and consumer.kind == "kLoop" and body.root.opcode != "scatter"
+            body is not None and consumer.kind == "kLoop" and body.root.opcode != opcodes.SCATTER
         )
         return by.LOOP if is_taking else by.NO_LOOP_FUSION
 
@@ -140,16 +144,16 @@ class FusionDecider:
 
 def is_loop(node: Node) -> bool:
     """Whether the CPU compiler computes the operation element by element."""
-    return node.opcode in _LOOPS or (node.opcode in ("fusion", "map", "bitcast-convert") and is_elementwise(node))
+    return node.opcode in _LOOPS or (node.opcode in _PERHAPS_ELEMENTWISE and is_elementwise(node))
 
 
 def _reduces_in(body: FusionBody) -> int:
-    return sum(node.opcode == "reduce" for node in body.nodes)
+    return sum(node.opcode == opcodes.REDUCE for node in body.nodes)
 
 
 def _adds_to_product(product: Node, add: Node) -> bool:
     """Whether an add takes a vector that a dot makes for it alone."""
-    if add.opcode != "add" or product.opcode != "dot" or not isinstance(product.shape, ArrayShape):
+    if add.opcode != "add" or product.opcode != opcodes.DOT or not isinstance(product.shape, ArrayShape):
         return False
     return (
         product.shape.element_type.kind != "complex"
@@ -174,9 +178,9 @@ def _is_long_concatenate(node: Node) -> bool:
 
 def _is_worth_a_copy(producer: Node) -> bool:
     """Whether it is better to compute the producer again than to read it: it is larger than what it is made of."""
-    if producer.opcode == "convert":
+    if producer.opcode == opcodes.CONVERT:
         return producer.operands[0].shape.logical_bytes < producer.shape.logical_bytes
-    return producer.opcode == "broadcast"
+    return producer.opcode == opcodes.BROADCAST
 
 
 def _is_by_small_vector(producer: Node, product: Node) -> bool:

@@ -11,9 +11,10 @@ from typing import Final
 from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_effective_scalar, is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-_MADE_OF_NOTHING: Final = frozenset(("broadcast", "iota"))
+_MADE_OF_NOTHING: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA))
 
 
 def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], decider: FusionDecider) -> set[Node]:
@@ -107,7 +108,7 @@ def _reads_more_than_it_gives(node: Node) -> bool:
         _true_rank(operand.shape) >= rank
         for operand in node.operands
         if operand.opcode not in _MADE_OF_NOTHING
-        and not (operand.opcode == "constant" and is_effective_scalar(operand.shape))
+        and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
     )
     if sum(large) <= 1:
         return False

@@ -12,18 +12,16 @@ from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, context
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import NATIVE_ENDS, wrapped_opcode
 
 _FREE_CALLS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
 )
-_RUNNING: Final = CONTROL_FLOW - {"async-update", "async-done"}
-_NATIVE_ENDS: Final = frozenset(
-    "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done".split()
-)
+_RUNNING: Final = CONTROL_FLOW - {opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,9 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
     ['a']
     """
     times, target = times_run_of(module), target_of(module)
-    beside = {called for i in module.instructions if i.opcode == "async-start" for called in i.called_computations}
+    beside = {
+        called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations
+    }
     return tuple(
         Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in beside), often)
         for computation, often in times.items()
@@ -61,11 +61,11 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
 def is_launched(instruction: Instruction) -> bool:
     """Whether an operation begins something by itself, where its computation runs step by step."""
     opcode = instruction.opcode
-    if opcode in NO_KERNELS or opcode in _NATIVE_ENDS:
+    if opcode in NO_KERNELS or opcode in NATIVE_ENDS:
         return False
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False
-    return opcode != "custom-call" or instruction.string("custom_call_target") not in _FREE_CALLS
+    return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in _FREE_CALLS
 
 
 def times_run_of(module: Module) -> Mapping[Computation, int | None]:
@@ -95,9 +95,9 @@ def _calls(caller: Instruction) -> Iterator[tuple[Computation, int | None]]:
 
     An end names the computation that its start has run.
     """
-    trips = trip_count(caller) if caller.opcode == "while" else 1
+    trips = trip_count(caller) if caller.opcode == opcodes.WHILE else 1
     for number, called in enumerate(caller.called_computations):
-        yield called, trips if trips is None or not (number and caller.opcode == "while") else trips + 1
+        yield called, trips if trips is None or not (number and caller.opcode == opcodes.WHILE) else trips + 1
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

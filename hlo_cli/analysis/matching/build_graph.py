@@ -8,6 +8,7 @@ from __future__ import annotations
 from hlo_cli.analysis.matching.content import content_of, essential, op_name_in
 from hlo_cli.analysis.matching.graph import TOLD, Graph, Key, Keys, Node, Text, Unit
 from hlo_cli.analysis.matching.identical_computations import IdenticalComputations
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -49,7 +50,7 @@ def _say_comparable(graph: Graph, unit: Unit) -> None:
         return
     for node in unit.nodes:
         is_closed = all(graph.comparable[operand] >= 0 for operand in graph.operands[node])
-        if is_closed and graph.nodes[node].opcode != "parameter":
+        if is_closed and graph.nodes[node].opcode != opcodes.PARAMETER:
             graph.comparable[node] = graph.expression[node]
 
 
@@ -77,13 +78,13 @@ class _Saying:
         taken = indices.get(instruction.index) if indices else None
         units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
         content = tuple([unit.content for unit in units]) if units else ()
-        number = argument.strip() if opcode == "parameter" else argument
+        number = argument.strip() if opcode == opcodes.PARAMETER else argument
         numbers, (told_key, said_key, meant_key, bare_key) = graph.numbers, graph.keys
         key = said_key[node] = numbers.of((opcode, shape, said, number, taken, content))
         if (less := numbers.less.get(key)) is None:
             less = numbers.less[key] = (
                 numbers.of((opcode, bare, meant, number, taken)),
-                numbers.of((opcode, meant, number if opcode == "parameter" else "")),
+                numbers.of((opcode, meant, number if opcode == opcodes.PARAMETER else "")),
             )
         meant_key[node], bare_key[node] = less
         if origin or units:

@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
 from hlo_cli.analysis.matching.instruction_diff import is_plumbing
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 _MOST_USERS: Final = 16
@@ -68,7 +69,7 @@ class CandidatePairs:
         one, two = self.one, self.two
         if b >= 0 and one.keys[MEANT][a] != two.keys[MEANT][b] and not _have_one_shape(one.nodes[a], two.nodes[b]):
             return False
-        if one.nodes[a].opcode != "parameter" or (is_plumbing(one, a) and (b < 0 or is_plumbing(two, b))):
+        if one.nodes[a].opcode != opcodes.PARAMETER or (is_plumbing(one, a) and (b < 0 or is_plumbing(two, b))):
             return True
         return b >= 0 and one.nodes[a].parameter_number == two.nodes[b].parameter_number
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, get_args
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.metadata import Metadata
@@ -131,7 +132,7 @@ def said_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
 
 def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     one, two = before.raw[0], after.raw[0]
-    if one.strip() == two.strip() or "constant" not in (before.opcode, after.opcode):
+    if one.strip() == two.strip() or opcodes.CONSTANT not in (before.opcode, after.opcode):
         return
     yield Change("constants", "value", one.strip(), two.strip())
 

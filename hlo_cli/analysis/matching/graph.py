@@ -12,6 +12,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.cost.traversal import callees_first
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -26,7 +27,7 @@ TOLD, SAID, MEANT, BARE = range(LEVELS)
 """Levels of detail: all that an instruction says, and where it comes from; without where it comes from; without layouts
 and what is not computed with; without shape.
 """
-_INLINED: Final = frozenset(("fusion", "call"))
+_INLINED: Final = frozenset((opcodes.FUSION, opcodes.CALL))
 _DEEPEST: Final = 50
 
 

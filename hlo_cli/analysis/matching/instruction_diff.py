@@ -8,6 +8,7 @@ from hlo_cli.analysis.matching.changes import Change, Origins, said_changes
 from hlo_cli.analysis.matching.graph import SAID, TOLD, Graph, Node
 from hlo_cli.analysis.matching.operand_changes import OperandDiff
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -86,9 +87,9 @@ class Differences:
 def is_plumbing(graph: Graph, node: Node) -> bool:
     """Whether an instruction only hands to what is fused what the fusion takes."""
     instruction = graph.nodes[node]
-    return instruction.opcode == "parameter" and instruction.computation in graph.bodies
+    return instruction.opcode == opcodes.PARAMETER and instruction.computation in graph.bodies
 
 
 def _is_fused(graph: Graph, computation: Computation) -> bool:
     caller = graph.bodies.get(computation)
-    return caller is not None and caller.opcode == "fusion"
+    return caller is not None and caller.opcode == opcodes.FUSION

@@ -17,6 +17,7 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _moved(matching: Matching) -> Iterator[Moved]:
         both = []
         for instruction in new.instructions:
             a = pairs.before[first + instruction.index]
-            if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ("parameter", "constant"):
+            if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ARGUMENT_OPCODES:
                 both.append((a - start, instruction))
         positions = [position for position, _ in both]
         if all(x < y for x, y in pairwise(positions)):

@@ -14,6 +14,7 @@ from typing import Final
 from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Node
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
 _MOST_USERS: Final = 32
@@ -23,7 +24,7 @@ _NARROW: Final = 64
 """Up to how many operands all are looked at whenever one becomes known; where there are more, now and then."""
 _SAME_OP_NAME: Final = 1.0
 _SAME_NAME: Final = 0.01
-_MOVES: Final = frozenset(("bitcast", "broadcast", "copy", "reshape", "transpose"))
+_MOVES: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, opcodes.COPY, opcodes.RESHAPE, opcodes.TRANSPOSE))
 """Opcodes that only move data, which do not come in the place of those that compute."""
 _ALL_AGREE: Final = 4
 """The score of nodes with the same operands and users that say nothing the same."""

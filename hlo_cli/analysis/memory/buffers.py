@@ -14,10 +14,11 @@ from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def buffers_of(
             elif isinstance(shape, ArrayShape | BufferShape) and target != "cpu":
                 space = shape.layout.memory_space or space
             definer = places.instructions[places.owner[value]]
-            if definer.opcode == "constant":
+            if definer.opcode == opcodes.CONSTANT:
                 is_constant = True
-            elif definer.opcode == "parameter" and definer.computation is module.entry and parameter is None:
+            elif definer.opcode == opcodes.PARAMETER and definer.computation is module.entry and parameter is None:
                 parameter = value
         definer = places.instructions[places.owner[name]]
         is_local = places.contexts.context_of[definer.computation] != "global"

@@ -13,6 +13,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.heap import HeapGroup
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -130,7 +131,7 @@ class _Replay:
         if aliases.buffer[value] in aliases.members:
             return None
         instruction = places.instructions[places.owner[value]]
-        if instruction.opcode == "copy":
+        if instruction.opcode == opcodes.COPY:
             return None
         index, candidates = places.index(value), self._ending_operands(instruction, ending_here)
         for n, operand in enumerate(candidates):

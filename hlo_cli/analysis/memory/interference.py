@@ -16,6 +16,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.free_intervals import FreeIntervals
+from hlo_cli.ir import opcodes
 
 _START, _END = itemgetter(0), itemgetter(1)
 
@@ -87,7 +88,7 @@ class Interference:
                 at += 1
             definer = places.instructions[places.owner[value]]
             if (
-                definer.opcode == "copy"
+                definer.opcode == opcodes.COPY
                 and definer.operands
                 and self.dataflow.value[places.operand_place(definer, 0)] in occupants.values
             ):
@@ -115,7 +116,7 @@ class Interference:
         # buffer_assignment.cc, LiveRangeInterferes and MaybeAssignBuffer: a copy never shares a buffer with its
         # operand.
         user, index = places.instructions[places.owner[later]], places.index(later)
-        return user.opcode != "copy" and any(
+        return user.opcode != opcodes.COPY and any(
             self.sharing.first_operand_number(user, places.instructions[places.owner[place]]) is not None
             and self.sharing.may_share(place, user, index)
             for place in self._checked_places(earlier)

@@ -14,21 +14,23 @@ from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
-_NO_USE: Final = frozenset(("tuple", "domain", "call"))  # hlo_live_range.cc, GetLastUsageTime: calls are flattened
-_TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
+_NO_USE: Final = NO_USE | {opcodes.CALL}
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRanges:
     """`start` and `end` positions of each value, both inclusive, and XLA's peak position.
 
-    `last_place` is the place (`HloPosition`) at which the live range ends; of several, the first in the text.
+    `last` is the place (`HloPosition`) at which the live range ends; of several at that position, the first in the
+    text.
     """
 
     start: Mapping[int, int]
@@ -69,7 +71,7 @@ def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | No
         tick = schedule.ticks[number]
         if tick >= 0:
             instruction = places.instructions[number]
-            start[value] = spans[instruction.computation] if instruction.opcode == "parameter" else tick
+            start[value] = spans[instruction.computation] if instruction.opcode == opcodes.PARAMETER else tick
     for member, chain in dataflow.chains.items():
         tick = schedule.ticks[places.number(member)]
         if member is not chain.start or tick < 0:
@@ -90,7 +92,7 @@ def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | No
 
 def _is_fully_bound_start(member: Instruction, chain: AsyncChain) -> bool:
     """Returns whether an async-start binds all operands of its computation; False for a sugared call-start."""
-    return chain.binding is member and member.opcode == "async-start"
+    return chain.binding is member and member.opcode == opcodes.ASYNC_START
 
 
 def _position_ends(
@@ -132,10 +134,10 @@ def _extend_to_uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, i
             opcode = instruction.opcode
             if opcode in _NO_USE:
                 continue
-            tick = schedule.ticks[number] if opcode != "while" else _loop_start(dataflow, schedule, instruction)
+            tick = schedule.ticks[number] if opcode != opcodes.WHILE else _loop_start(dataflow, schedule, instruction)
             for position, operand in enumerate(instruction.operands):
                 place = places.operand_place(instruction, position)
-                behind = place + 1 if opcode in _TOP_ONLY else first[places.number(operand) + 1]
+                behind = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
                 for used in range(place, behind):
                     value = at[used]
                     if value in end and end[value] < tick:

@@ -17,13 +17,14 @@ from hlo_cli.analysis.hardware.buffer_sizes import generation_of, prefetched_spa
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 
 # gpu/alias_info.cc: on GPU, in-place pairs of fusions are also found through reshapes.
-_THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
-_THROUGH = frozenset(("bitcast",))
+_THROUGH_ON_GPU = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
+_THROUGH = frozenset((opcodes.BITCAST,))
 
 
 @dataclass(frozen=True, slots=True)

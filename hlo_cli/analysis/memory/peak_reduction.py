@@ -12,6 +12,7 @@ from itertools import accumulate
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import Orders
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
 _MIN_SAVING = 0.05
@@ -104,7 +105,7 @@ def _has_fixed_layout(value: LiveValue) -> bool:
     if value.kind == "constant":
         return True
     instruction = value.instruction
-    return instruction.opcode == "custom-call" and instruction.string("custom_call_target") not in _NO_KERNELS
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") not in _NO_KERNELS
 
 
 def _saving(option: Reordered) -> int:

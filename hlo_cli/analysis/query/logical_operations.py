@@ -15,10 +15,12 @@ from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair, async_pairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 
 _OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
 """Fields that the instruction tells which says what is done; all others are those of where it begins."""
@@ -112,7 +114,7 @@ def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOpera
 
 def _ends(pair: AsyncPair) -> Iterator[Instruction]:
     """What goes on with an operation and what waits for it; fusions that share in it do work of their own."""
-    yield from (update for update in pair.updates if update.opcode != "fusion")
+    yield from (update for update in pair.updates if update.opcode != opcodes.FUSION)
     yield from pair.dones
 
 
@@ -126,7 +128,7 @@ def _wrappers(pair: AsyncPair) -> tuple[Computation, ...]:
 
 def _fused_collectives(pair: AsyncPair) -> Iterator[Instruction]:
     """The collective in the fusions that start a fused one, share in it and wait for it."""
-    for member in pair.members if pair.spelling == "fusion" else ():
+    for member in pair.members if pair.is_fused else ():
         for computation in member.called_computations:
             yield from (each for each in computation.instructions if each.opcode in COLLECTIVES)
 
@@ -142,7 +144,7 @@ def _op_name(instruction: Instruction) -> str | None:
 def _names_of_fusion(operation: LogicalOperation) -> FieldValue:
     """What a fusion may be known by: its name, its op_name, and those of what is fused in it."""
     fusion = operation.instruction
-    if operation.opcode != "fusion":
+    if operation.opcode != opcodes.FUSION:
         return None
     names = [fusion.name, fusion.metadata.op_name]
     for called in fusion.called_computations:

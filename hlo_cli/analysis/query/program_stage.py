@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -18,7 +19,7 @@ _BEFORE: Final = "before_optimizations"
 _AFTER: Final = ("after_optimizations", "after_codegen")
 _PASS: Final = re.compile(r"[0-9]{4,}\.")
 """How the stages of passes begin; other names, as `before_mlp`, are people's."""
-_MADE_BY_COMPILERS: Final = frozenset(("fusion", "bitcast"))
+_MADE_BY_COMPILERS: Final = frozenset((opcodes.FUSION, opcodes.BITCAST))
 _ASYNCHRONOUS: Final = ("all-gather-start", "all-reduce-start", "collective-permute-start", "copy-start", "slice-start")
 
 

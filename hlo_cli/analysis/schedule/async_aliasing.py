@@ -15,10 +15,11 @@ from hlo_cli.analysis.schedule.async_shapes import parts_of
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS, taking
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
-_RESULT_ALIASING: Final = frozenset(("custom-call", "fusion"))
-"""Operations whose sugared start may alias operands with the operation's own result, by an index in that result."""
+ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
+"""Sugared operations that may overwrite operands themselves: the index is one in their result."""
 
 
 def check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -65,7 +66,7 @@ def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None,
         return None, None
     operand_part = subshape(bound_shapes[0].elements[alias.operand_number], alias.operand_index)
     index = alias.output_index
-    if pair.spelling == "sugared" and pair.operation in _RESULT_ALIASING:
+    if pair.spelling == "sugared" and pair.operation in ALIASING_THEMSELVES:
         return operand_part, subshape(bound_shapes[1], index)
     if not index:
         return None, None

@@ -12,13 +12,21 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, done_of
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, is_end
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_tracing import FORWARDING, is_annotation
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, CHANNEL_STARTS, NATIVE_DONES, wrapped_opcode
 
-_MAY_USE: Final = FORWARDING | {"call", "conditional", "custom-call", "get-tuple-element", "tuple", "while"}
+_MAY_USE: Final = FORWARDING | {
+    opcodes.CALL,
+    opcodes.CONDITIONAL,
+    opcodes.CUSTOM_CALL,
+    opcodes.GET_TUPLE_ELEMENT,
+    opcodes.TUPLE,
+    opcodes.WHILE,
+}
 """Opcodes that may use a start or an update, besides updates and dones."""
 _TARGET: Final = "custom_call_target"
 _CONTROL_DEPENDENCY: Final = "control_dep"
@@ -36,7 +44,7 @@ def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
         hint = "older XLA wants a done behind the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
     successors = _successors(pair, within)
-    for update in pair.updates if pair.dones and pair.spelling != "fusion" else ():
+    for update in pair.updates if pair.dones and not pair.is_fused else ():
         beside = (end for before in within.found.continues.get(update, ()) for end in successors[before])
         is_one_of_two = any(end is not update and end.computation is update.computation for end in beside)
         if update not in successors and not is_one_of_two and not _is_forwarded(update, within.users):
@@ -46,12 +54,12 @@ def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
 def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports members with several successors; a loop-carried one may have one inside and one after the loop."""
     all_following = _successors(pair, within)
-    for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
+    for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         successors = all_following.get(member, [])
         if pair.spelling == "native":
             member_users = within.users.get(member, ())
             successors = [
-                user for user in member_users if user in successors or user.opcode in _MAY_USE - {"custom-call"}
+                user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
             ]
         for more in _surplus(successors):
             yield Problem(more, f"{more.name} is one too many: {successors[0].name} takes {member.name} already")
@@ -68,11 +76,13 @@ def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list
 
 def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports users of a start or update other than updates, dones, and forwarding instructions."""
-    for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
+    for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         for user in within.users.get(member, ()):
             goes_on = is_end(user) and user.operands.index(member) == 0
             is_call = (
-                user.opcode == "custom-call" and not is_annotation(user) and user.string(_TARGET) != _CONTROL_DEPENDENCY
+                user.opcode == opcodes.CUSTOM_CALL
+                and not is_annotation(user)
+                and user.string(_TARGET) != _CONTROL_DEPENDENCY
             )
             if (user.opcode not in _MAY_USE or is_call) and not goes_on:
                 expected = f"{done_of(pair.start)} gives the result"
@@ -98,7 +108,7 @@ def check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
 
 def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports dones with more than one operand; only updates bind further operands."""
-    for done in pair.dones if pair.spelling != "fusion" else ():
+    for done in pair.dones if not pair.is_fused else ():
         if len(done.operands) > 1:
             others = ", ".join(operand.name for operand in done.operands[1:])
             yield Problem(done, f"{done.name} takes {others} besides what it waits for; only an update binds operands")
@@ -106,7 +116,7 @@ def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
 
 def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports sends and recvs whose done has another channel_id or is_host_transfer."""
-    for done in pair.dones if pair.operation in ("send", "recv") else ():
+    for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
                 yield Problem(done, f"{done.name} and {pair.start.name} differ in {name}")
@@ -129,9 +139,9 @@ def _is_carried(member: Instruction, users: Users) -> bool:
     waiting, seen = [member], {member}
     while waiting:
         for user in users.get(waiting.pop(), ()):
-            if user.opcode == "while":
+            if user.opcode == opcodes.WHILE:
                 return True
-            if user not in seen and user.opcode in FORWARDING | {"tuple"}:
+            if user not in seen and user.opcode in FORWARDING | {opcodes.TUPLE}:
                 seen.add(user)
                 waiting.append(user)
     return False
@@ -150,6 +160,6 @@ def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
     """Returns whether an update or done is of the kind of its start."""
     if pair.spelling == "native":
         return end.opcode == NATIVE_DONES[pair.start.opcode]
-    if pair.spelling == "fusion":
-        return end.opcode == "fusion"
-    return end.opcode in ("async-update", "async-done") or wrapped_opcode(end.opcode) == pair.operation
+    if pair.is_fused:
+        return end.opcode == opcodes.FUSION
+    return end.opcode in ASYNC_CONTINUATIONS or wrapped_opcode(end.opcode) == pair.operation

@@ -17,18 +17,17 @@ from typing import Final, NamedTuple, TypeAlias
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, RUNNERS, wrapped_opcode
 from hlo_cli.lazy_regex import lazy_regex
 
 _PAIRS_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
 _PIPELINE: Final = "_xla_send_recv_pipeline"
 """Sends and recvs with this attribute are skipped, as in XLA: they follow rules of their own."""
 _PAIR: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
-_ENTERED: Final = frozenset(("async-start", "call", "conditional", "while"))
 _MAX_STEPS: Final = 1_000_000
 """Limit on visited instructions: a chain of computations that each call the next twice takes exponential time."""
 
@@ -72,7 +71,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
             continue
         steps += 1
         yield from frame.walk.visit(instruction)
-        if instruction.opcode in _ENTERED and not _is_collective(instruction):
+        if instruction.opcode in RUNNERS and not _is_collective(instruction):
             inner = [called for called in instruction.called_computations if called in entered]
             frames += (_frame(instruction, called, frame.walk) for called in reversed(inner))
 
@@ -152,7 +151,7 @@ class _Walk:
             return
         if (words := conflict(transfer.pairs)) is not None:
             yield Problem(instruction, f"{instruction.name} goes {words}: {_format_pairs(transfer.pairs)}", "warning")
-        is_send = instruction.opcode == "send"
+        is_send = instruction.opcode == opcodes.SEND
         same_kind, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
         if self.expected != instruction.opcode:
             yield from _check_concurrent(transfer, same_kind) if self.expected else ()
@@ -192,7 +191,7 @@ class _Frame:
 
 def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
     """Returns the frame of a called computation; a group of operations has a state of its own."""
-    is_group = caller.opcode == "async-start" and _is_group(called)
+    is_group = caller.opcode == opcodes.ASYNC_START and _is_group(called)
     return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
 
 
@@ -208,25 +207,25 @@ def _with_transfers(module: Module) -> frozenset[Computation]:
     return frozenset(found)
 
 
-_TRANSFERS: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | {"send", "recv"}
+_TRANSFERS: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | CHANNEL_STARTS
 
 
 def _is_collective(instruction: Instruction) -> bool:
     """Returns whether XLA treats an instruction as another collective: generic and sugared starts, not native ones."""
     opcode, called = instruction.opcode, instruction.called_computations
-    if opcode == "async-start" and called and called[0].root is not None and not _is_group(called[0]):
+    if opcode == opcodes.ASYNC_START and called and called[0].root is not None and not _is_group(called[0]):
         return called[0].root.opcode in COLLECTIVES
     return opcode in COLLECTIVES or (opcode.endswith("-start") and wrapped_opcode(opcode) in COLLECTIVES)
 
 
 def _is_group(computation: Computation) -> bool:
     """Returns whether a computation contains several operations."""
-    return sum(instruction.opcode != "parameter" for instruction in computation.instructions) > 1
+    return sum(instruction.opcode != opcodes.PARAMETER for instruction in computation.instructions) > 1
 
 
 def _transfer_of(instruction: Instruction) -> Transfer | None:
     """Returns the transfer of a device send or recv, None for other instructions."""
-    if instruction.opcode not in ("send", "recv") or instruction.flag("is_host_transfer"):
+    if instruction.opcode not in CHANNEL_STARTS or instruction.flag("is_host_transfer"):
         return None
     attributes = instruction.frontend_attributes
     text = attributes.get(_PAIRS_ATTRIBUTE)

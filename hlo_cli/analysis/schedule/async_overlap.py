@@ -22,10 +22,11 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
@@ -159,7 +160,7 @@ def _members_without_work(pairs: AsyncPairs) -> frozenset[Instruction]:
 
 def _is_kernel(pair: AsyncPair, member: Instruction) -> bool:
     """Returns whether a member is also a kernel: a fusion between start and done of a fused collective."""
-    return pair.spelling == "fusion" and member in pair.updates
+    return pair.is_fused and member in pair.updates
 
 
 class _WorkSums:

@@ -12,17 +12,19 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 
 Link = Literal["links", "memory", "host"]
 
-_PURE_TRANSFERS: Final = frozenset(("copy", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "slice"))
+_PURE_TRANSFERS: Final = BLOCK_MOVES | {opcodes.GATHER, opcodes.SCATTER}
 """Operations whose duration is that of their bytes alone."""
 
 
@@ -32,11 +34,11 @@ def _remote_share(devices: int) -> float:
 
 
 _RINGS: Final[Mapping[str, Callable[[int], float]]] = {
-    "all-gather": _remote_share,
-    "all-reduce": lambda devices: 2 * _remote_share(devices),
-    "all-to-all": _remote_share,
-    "ragged-all-to-all": _remote_share,
-    "reduce-scatter": _remote_share,
+    opcodes.ALL_GATHER: _remote_share,
+    opcodes.ALL_REDUCE: lambda devices: 2 * _remote_share(devices),
+    opcodes.ALL_TO_ALL: _remote_share,
+    opcodes.RAGGED_ALL_TO_ALL: _remote_share,
+    opcodes.REDUCE_SCATTER: _remote_share,
 }
 """The number of times that each byte of a collective leaves a device, by ring size."""
 _UNKNOWN_SIZE: Final = 1 << 62
@@ -110,7 +112,7 @@ def _link(pair: AsyncPair) -> Link | None:
     """Returns the link that a pair uses, None if it is more than a transfer."""
     if pair.operation in COLLECTIVES:
         return "links"
-    if pair.operation in ("send", "recv"):
+    if pair.operation in CHANNEL_STARTS:
         return "host" if pair.is_host_transfer else "links"
     if pair.operation in HOST_FEEDS:
         return "host"

@@ -92,7 +92,7 @@ def _finding(each: Finding) -> Iterator[str]:
     """A case that fails, unless it is a note; an expectation has the name that it has where it is met."""
     place = each.position
     at = f":{place.line}:{place.column}" if place else ""
-    name = (each.instruction or each.computation or "") if place else each.name
+    name = (each.instruction or "") if place else each.name
     case = f"{each.code}{at} {name}".rstrip()
     if each.expectation is not None:
         case = f"expected {each.expectation}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.fusion.graph import Graph
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.side_effects import Effects
@@ -26,7 +27,7 @@ def without_dead(graph: Graph, effects: Effects) -> None:
     """
     for node in reversed(graph.sorted_nodes()):
         is_needed = node.users or node is graph.root or node in graph.before or node in graph.behind
-        if not is_needed and node.opcode != "parameter" and node.instruction not in effects:
+        if not is_needed and node.opcode != opcodes.PARAMETER and node.instruction not in effects:
             graph.remove(node)
 
 

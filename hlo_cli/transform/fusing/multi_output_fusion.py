@@ -14,6 +14,7 @@ from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.multi_output import can_fuse_siblings, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.analysis.fusion.rules import Rule
+from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.in_place_hazards import Overwriting
 from hlo_cli.transform.fusing.multi_output_results import make_together
 from hlo_cli.transform.fusing.names import ModuleNames
@@ -72,7 +73,7 @@ class MultiOutputPass:
     def _is_partner(self, node: Node, user: Node) -> bool:
         if user is node or not gives_elements(user):
             return False
-        is_found_later = user.opcode == "fusion" and self._number[node] < self._number[user]
+        is_found_later = user.opcode == opcodes.FUSION and self._number[node] < self._number[user]
         return not is_found_later and self._is_legal(node, user)
 
     def _is_legal(self, one: Node, other: Node) -> bool:

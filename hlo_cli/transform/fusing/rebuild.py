@@ -11,6 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
@@ -72,7 +73,7 @@ class _Writer:
 
     def _unused(self) -> set[Computation]:
         """Bodies of fusions that are no more, or are written anew."""
-        fused = {called for old in self.graphs for i in old.instructions if i.opcode == "fusion"
+        fused = {called for old in self.graphs for i in old.instructions if i.opcode == opcodes.FUSION
                  for called in i.called_computations}  # fmt: skip
         bodies = (node.body for graph in self.graphs.values() for node in graph.nodes if node.body is not None)
         waiting = list(bodies)
@@ -103,7 +104,7 @@ class _Writer:
         for node in graph.nodes:
             made[node] = self._write(node, lines, made, [other.name for other in graph.before.get(node, ())])
         root = None if graph.root is None else made[graph.root]
-        by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == "parameter"}
+        by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == opcodes.PARAMETER}
         lines.finish(root, (by_number[number] for number in sorted(by_number)))
         self.computations.append(self.new[old])
 
@@ -141,7 +142,7 @@ class _Writer:
         """Whether no fusion inside of another calls the body of a fusion yet: it has one caller."""
         if self.called_inside is None:
             copied = (old for old in self.module.computations if old not in self.unused and old not in self.graphs)
-            fusions = (each for old in copied for each in old.instructions if each.opcode == "fusion")
+            fusions = (each for old in copied for each in old.instructions if each.opcode == opcodes.FUSION)
             self.called_inside = {called for fusion in fusions for called in fusion.called_computations}
         is_first = nested not in self.called_inside
         self.called_inside.add(nested)
@@ -190,7 +191,7 @@ class _Lines:
 def _text_of(node: Node, waits: list[str], calls: str, *, is_held: bool) -> InstructionText | None:
     """What a node says where that is not what its instruction says."""
     source = node.instruction
-    if node.opcode == "parameter" and source.parameter_number != node.number:
+    if node.opcode == opcodes.PARAMETER and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
     said = source.attributes
     if node.opcode == source.opcode:
@@ -199,14 +200,14 @@ def _text_of(node: Node, waits: list[str], calls: str, *, is_held: bool) -> Inst
         elif not is_held and not waits:
             return None
         return InstructionText(tuple(_attributes(said, waits)), source.text.argument, source.span)
-    if node.opcode == "fusion" and node.body is not None:
+    if node.opcode == opcodes.FUSION and node.body is not None:
         own = (Attribute("kind", node.kind), Attribute("calls", f"%{calls}"))
         of_root = _OF_A_TUPLE if node.has_several_results else _OF_THE_ROOT
         return InstructionText(tuple(_attributes((*own, *_these(of_root, said)), waits)))
-    if node.opcode == "get-tuple-element":
+    if node.opcode == opcodes.GET_TUPLE_ELEMENT:
         own_index = Attribute("index", str(node.number))
         return InstructionText(tuple(_attributes((own_index, *_these(_OF_AN_ELEMENT, said)), waits)))
-    return InstructionText(()) if node.opcode == "tuple" else None
+    return InstructionText(()) if node.opcode == opcodes.TUPLE else None
 
 
 def _these(names: Iterable[str], said: Iterable[Attribute]) -> Iterator[Attribute]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
 from hlo_cli.ir.computation import Computation
@@ -20,9 +20,6 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 from hlo_cli.transform.scheduling.dataflow import Flow, flow_of
-
-_NO_USE: Final = frozenset(("tuple", "domain"))
-_TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +86,12 @@ class BufferUses:
         return range(places.first[number], places.first[number + 1])
 
     def _used(self, instruction: Instruction) -> Iterator[int]:
-        if instruction.opcode in _NO_USE:
+        if instruction.opcode in NO_USE:
             return
         places = self.dataflow.places
         for position, operand in enumerate(instruction.operands):
             place = places.operand_place(instruction, position)
-            behind = place + 1 if instruction.opcode in _TOP_ONLY else places.first[places.number(operand) + 1]
+            behind = place + 1 if instruction.opcode in TOP_ONLY else places.first[places.number(operand) + 1]
             yield from range(place, behind)
 
 

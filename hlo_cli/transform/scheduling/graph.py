@@ -12,13 +12,14 @@ from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.transform.scheduling.buffer_uses import BufferUses
 from hlo_cli.transform.scheduling.side_effects import Effects
 
 _GROUP: Final = "_scheduling_group_id"
-_GIVEN: Final = frozenset(("parameter", "constant"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Graph:
 
     def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
         """The instructions of nodes; arguments that stood in front stay, as it is all one where they stand."""
-        return in_front("parameter", (member for node in nodes for member in self.members[node]))
+        return in_front(opcodes.PARAMETER, (member for node in nodes for member in self.members[node]))
 
 
 def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:
@@ -71,7 +72,7 @@ def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ..
     """
     found = tuple(order)
     given = found[0].computation.instructions if found else ()
-    leading = takewhile(lambda each: each.opcode in _GIVEN and _GROUP not in each.raw[1], given)
+    leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP not in each.raw[1], given)
     front = {each: None for each in leading if each.opcode == opcode}
     return (*front, *(each for each in found if each not in front)) if front else found
 

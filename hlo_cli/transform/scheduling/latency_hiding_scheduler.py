@@ -11,6 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.peaks import Orders
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -50,6 +51,6 @@ def latency_orders(running: Running, limits: Limits, less: Limits, times: Latenc
         flights = flights_of(graph, pairs[computation], times or times_by_bytes(computation, uses.bytes_of))
         if flights.takes:
             nodes = by_latency(graph, flights, uses.space, limits, less)
-            orders[computation] = in_front("constant", graph.instructions(nodes))
+            orders[computation] = in_front(opcodes.CONSTANT, graph.instructions(nodes))
             running.peaks[computation] = peak_of_order(graph, nodes)
     return orders

@@ -8,6 +8,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.transform.scheduling.dataflow import Flow
@@ -123,8 +124,8 @@ def _is_scalar(instruction: Instruction) -> bool:
 
 def _of_feed(instruction: Instruction) -> int | None:
     """Outfeeds come early and infeeds late, where they are configured."""
-    if instruction.opcode == "outfeed" and instruction.attribute("outfeed_config"):
+    if instruction.opcode == opcodes.OUTFEED and instruction.attribute("outfeed_config"):
         return _MOST
-    if instruction.opcode == "infeed" and instruction.attribute("infeed_config"):
+    if instruction.opcode == opcodes.INFEED and instruction.attribute("infeed_config"):
         return _LEAST
     return None
