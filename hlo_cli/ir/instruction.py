@@ -9,9 +9,10 @@ when somebody asks. The types of values are many, and loaded then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction_text import NO_TEXT, Attribute, InstructionText, Pairs, TextReader

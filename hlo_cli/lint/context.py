@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

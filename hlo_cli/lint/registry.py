@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding

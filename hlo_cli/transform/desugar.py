@@ -6,10 +6,11 @@ Mirrors what `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.schedule.async_aliasing import ALIASING_THEMSELVES
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Instruction

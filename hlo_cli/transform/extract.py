@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata

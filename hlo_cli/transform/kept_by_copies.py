@@ -7,10 +7,11 @@ tuple is taken out, copied and put into a tuple of the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 from typing import Final
 
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.matching.content import content_of, renamed_value
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.computation import Computation

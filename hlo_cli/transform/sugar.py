@@ -7,10 +7,11 @@ xla/hlo/ir/hlo_instruction.cc; unlike XLA it leaves alone what would not be read
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
@@ -11,6 +11,7 @@ from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

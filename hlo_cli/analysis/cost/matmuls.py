@@ -7,12 +7,12 @@ xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
 from hlo_cli.analysis.cost.counting import measure
 from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.dimension_numbers import (

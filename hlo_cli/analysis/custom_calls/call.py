@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer, call_buffers, has_nested_tuples
 from hlo_cli.analysis.custom_calls.config import CustomCallConfig, payload_of
@@ -12,6 +11,7 @@ from hlo_cli.analysis.custom_calls.unused_results import unread_elements
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call

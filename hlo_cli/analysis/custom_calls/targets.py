@@ -6,8 +6,9 @@ jaxlib's kernels, and of what TPU compilers print.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from hlo_cli.dataclass import dataclass
 
 Family = Literal["library", "kernel", "handler", "compiler", "annotation", "unknown"]
 

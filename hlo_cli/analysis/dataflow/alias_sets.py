@@ -6,10 +6,10 @@ Mirrors xla/hlo/analysis/hlo_alias_analysis.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.in_place import InPlace, async_pairs
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -6,10 +6,10 @@ Mirrors xla/service/call_graph.cc and `GatherComputationsByAllocationType` of xl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

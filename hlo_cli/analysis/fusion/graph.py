@@ -7,11 +7,12 @@ stays as it is; a node says which instruction it stands for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors, instruction_post_order
 from hlo_cli.analysis.fusion.users import Users
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation

@@ -6,7 +6,6 @@ the thunks of xla/backends/cpu and xla/backends/gpu, and the payloads of xla/ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.fusion.kernel_details import (
@@ -16,6 +15,7 @@ from hlo_cli.analysis.fusion.kernel_details import (
     triton_gemm_in_words,
 )
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
@@ -12,6 +11,7 @@ from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, context
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -5,8 +5,9 @@ Mirrors the answers of `ShouldFuse` in xla/service/cpu/cpu_instruction_fusion.cc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from hlo_cli.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

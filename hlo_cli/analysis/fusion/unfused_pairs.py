@@ -6,7 +6,6 @@ Mirrors what `ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.cc answers a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis
@@ -16,6 +15,7 @@ from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

@@ -8,11 +8,11 @@ broadcasting. Only where a `*` folds several dimensions into one that tiles then
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
 
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
 from hlo_cli.analysis.matching.instruction_diff import is_plumbing
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 

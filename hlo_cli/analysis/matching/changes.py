@@ -6,9 +6,10 @@ The kinds are finer than those of xla/hlo/tools/hlo_diff/hlo_diff_summary.h, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final, Literal, get_args
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.attributes.annotations import Json

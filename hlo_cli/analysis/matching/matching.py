@@ -8,7 +8,6 @@ first; only what is left over then is looked for across them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -21,6 +20,7 @@ from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_orig
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.propagation import MatchPropagation
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module

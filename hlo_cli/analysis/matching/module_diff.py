@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
@@ -13,6 +13,7 @@ from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.instruction_diff import is_plumbing
 from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

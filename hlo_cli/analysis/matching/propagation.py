@@ -7,13 +7,13 @@ alike and how many of their neighbours are pairs already; each new pair brings i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
 from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import LEVELS, SAID, Node
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 

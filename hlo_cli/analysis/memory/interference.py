@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Literal
 
@@ -16,6 +16,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.free_intervals import FreeIntervals
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 
 _START, _END = itemgetter(0), itemgetter(1)

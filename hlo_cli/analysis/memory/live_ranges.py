@@ -6,7 +6,6 @@ Mirrors xla/hlo/utils/hlo_live_range.cc and reproduces the dump file `-live-rang
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -17,6 +16,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -6,12 +6,12 @@ Follows the event order of `HeapSimulator::RunComputation` in xla/service/heap_s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.live_ranges import live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES

@@ -7,9 +7,9 @@ flattened schedule: called computations are inlined before their caller, and eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

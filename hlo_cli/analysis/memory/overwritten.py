@@ -9,13 +9,14 @@ loop bodies and branches are walked at their callers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.async_chains import is_async_start
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

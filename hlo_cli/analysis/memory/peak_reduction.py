@@ -6,12 +6,12 @@ Peaks are recomputed after each change, because another position may become the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import Orders
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 

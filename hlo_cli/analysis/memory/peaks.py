@@ -7,7 +7,7 @@ Returns the same peaks as `memory_analysis` in less time, because no offsets are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
@@ -17,6 +17,7 @@ from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.slot_occupancy import SlotRange, timeline
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

@@ -7,11 +7,11 @@ libtpu's log.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place_best, place_spatial, place_temporal
+from hlo_cli.dataclass import dataclass
 
 Placing = Callable[[Sequence[HeapGroup], int], Heap]
 """A heap algorithm: returns offsets for sharing groups and an alignment in bytes."""

@@ -7,7 +7,7 @@ are all an operation with the opcode all-gather, where it begins, with the shape
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -16,6 +16,7 @@ from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

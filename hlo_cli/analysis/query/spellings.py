@@ -6,12 +6,12 @@ xla/service/gpu/transforms, and onednn_contraction_rewriter.cc of xla/service/cp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.query.where_opcodes import comparisons_in
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
@@ -23,6 +22,7 @@ from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs, async_pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -8,13 +8,13 @@ Mirrors `VerifyAsyncOps` of xla/service/hlo_verifier.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.schedule.async_tracing import origin_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

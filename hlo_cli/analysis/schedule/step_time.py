@@ -8,7 +8,6 @@ time. Transfers in flight at their done are waited for. The duration is compute 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import isclose
 
@@ -19,6 +18,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 
 

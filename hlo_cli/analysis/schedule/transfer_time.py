@@ -7,13 +7,13 @@ the chip use main memory. Transfers with one end in host memory use the host lin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module

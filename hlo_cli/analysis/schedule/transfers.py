@@ -7,11 +7,11 @@ across memory spaces; and transfers to and from the host program.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
@@ -12,6 +11,7 @@ from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note,
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

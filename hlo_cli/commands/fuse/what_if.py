@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
@@ -15,6 +14,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import RefusionOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row

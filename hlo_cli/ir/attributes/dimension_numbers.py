@@ -6,9 +6,9 @@ numbers of most stand in several attributes, which the functions here collect fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 

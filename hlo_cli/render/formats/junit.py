@@ -6,9 +6,10 @@ Notes do not fail, as they do not with the exit code; what could not be read is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from xml.sax.saxutils import quoteattr
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.finding import Finding

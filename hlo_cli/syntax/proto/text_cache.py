@@ -7,9 +7,10 @@ they say in the same bytes as others: shapes, metadata, windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.attributes.metadata import Metadata

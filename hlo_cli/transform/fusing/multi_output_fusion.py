@@ -7,13 +7,14 @@ xla/service/cpu/cpu_multi_output_fusion.cc. What saves most is fused first, of e
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.multi_output import can_fuse_siblings, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.analysis.fusion.rules import Rule
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.in_place_hazards import Overwriting
 from hlo_cli.transform.fusing.multi_output_results import make_together

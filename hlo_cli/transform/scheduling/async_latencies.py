@@ -8,13 +8,13 @@ within a device takes as long as a kernel that reads and writes as much; one bet
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import works_of_all
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -7,11 +7,11 @@ dataflow analysis. They know nothing of aliases: that is what `Graph` is for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

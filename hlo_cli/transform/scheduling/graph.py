@@ -6,12 +6,12 @@ Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, which als
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
