@@ -88,7 +88,7 @@ def _fused(module: Module, rules: FusionRules) -> FusionResult:
             for producer, consumer, rule in fusion.apart()
         ]
     if rules.wrap:
-        running = contexts_of(module).of
+        running = contexts_of(module).context_of
         for computation, graph in graphs.items():
             if running.get(computation) == "global":
                 wrap(graph, rules, names)

@@ -200,7 +200,7 @@ class _Judge:
         found = self._spaces.get(number)
         if found is None:
             return self._judged(expectation, 0, "bytes", ())
-        parts = (Part(value.instruction, value.padded_bytes) for value in found.alive_at(found.peak))
+        parts = (Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak))
         return self._judged(expectation, found.peak_bytes, "bytes", tuple(parts))
 
     def _measured(self, expectation: Expectation) -> AssertionResult:
