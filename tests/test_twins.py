@@ -51,7 +51,7 @@ def test_what_is_taken_over_is_what_would_be_found(path: Path) -> None:
             assert getattr(two, part) == getattr(looked_at, part), part
         for computation, unit in looked_at.unit_of.items():
             other = two.unit_of[computation]
-            assert (other.nodes, other.content, other.told) == (unit.nodes, unit.content, unit.told)
+            assert (other.nodes, other.content, other.full) == (unit.nodes, unit.content, unit.full)
         assert not twins(looked_at)
         read_by_line = [computation.name for computation in after.computations if computation.reader.whole()]
         if are_same:  # what is read with care has no one text
