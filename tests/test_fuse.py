@@ -153,7 +153,9 @@ def test_ways_add_up_to_kernels(dump: Dump) -> None:
 def test_library_calls_are_told_by_their_targets(dump: Dump) -> None:
     wanted = Counter({"cublas": "cuBLAS", "cudnn": "cuDNN"}[name] for name in _LIBRARY.findall(dump.text))
     found = Counter(
-        k.backend.by for k in kernels_of(module(dump)) if k.backend.how == "library" and k.backend.by.startswith("cu")
+        k.backend.provider
+        for k in kernels_of(module(dump))
+        if k.backend.kind == "library" and k.backend.provider.startswith("cu")
     )
     assert {name.removesuffix("Lt"): number for name, number in found.items()} == wanted
 

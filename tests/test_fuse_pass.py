@@ -83,10 +83,10 @@ def test_each_pair_that_stays_apart_has_a_rule_that_says_so(name: str) -> None:
 
 
 def test_rules_have_names_and_words_of_their_own() -> None:
-    assert len({rule.name for rule in ALL}) == len({rule.words for rule in ALL}) == len(ALL)
+    assert len({rule.name for rule in ALL}) == len({rule.template for rule in ALL}) == len(ALL)
     for rule in ALL:
-        words = rule.about("FIRST", "SECOND")
-        assert ("FIRST" in words) == ("{producer}" in rule.words)
+        words = rule.explain("FIRST", "SECOND")
+        assert ("FIRST" in words) == ("{producer}" in rule.template)
         assert "{" not in words
 
 

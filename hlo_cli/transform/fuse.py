@@ -39,7 +39,7 @@ class FusionDecision:
     @property
     def words(self) -> str:
         """The rule in words about these two."""
-        return self.rule.about(self.producer.name, self.consumer.name)
+        return self.rule.explain(self.producer.name, self.consumer.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fal
         fuse_beside(graph, one, other, names)
     else:
         fuse_nodes(graph, one, other, names)
-    graph.settle()
+    graph.sort_topologically()
     return in_place_kept(written(module, {first.computation: graph}), module)
 
 
@@ -96,21 +96,21 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     """The fusion of two nodes, in place of the consumer."""
     is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT
     kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_STRONGER.index)
-    behind = list(graph.behind.get(producer, ()))
+    behind = list(graph.control_successors.get(producer, ()))
     fusion = _fusion_of(graph, producer, consumer, names)
     fusion.kind = kind or "kLoop"
     if producer.body is None:
         join(graph, fusion, producer, names)
     else:
         _merge(graph, fusion, producer, names)
-    if producer not in graph.place:
+    if producer not in graph.position:
         for waiting in behind:
-            graph.wait(waiting, (fusion,))
+            graph.add_control_dependencies(waiting, (fusion,))
     return fusion
 
 
 def fuse_beside(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
-    """A fusion in place of a node that gives the other's result too; `graph.settle` must follow."""
+    """A fusion in place of a node that gives the other's result too; `graph.sort_topologically` must follow."""
     kind = max(other.kind, into.kind, key=_STRONGER.index) or "kLoop"
     fusion = _fusion_of(graph, other, into, names)
     fusion.kind = kind
@@ -145,7 +145,7 @@ def _merge(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> No
     for node in order:
         outside[node].detach()
     if not producer.users and producer is not graph.root:
-        graph.wait(fusion, graph.before.get(producer, ()))
+        graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
 
 

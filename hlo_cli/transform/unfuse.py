@@ -115,7 +115,7 @@ def _opened(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
         _hand_over(graph, fusion, made[body.root])
     for node in new:
         if not set(node.operands) & set(new):
-            graph.wait(node, graph.before.get(fusion, ()))
+            graph.add_control_dependencies(node, graph.control_predecessors.get(fusion, ()))
     fusion.detach()
     return new
 
@@ -126,8 +126,8 @@ def _takes_element(user: Node) -> bool:
 
 def _hand_over(graph: Graph, old: Node, new: Node) -> None:
     """What waits for a node waits for another, and the root is another."""
-    for waiting in list(graph.behind.get(old, ())):
-        graph.wait(waiting, (new,))
+    for waiting in list(graph.control_successors.get(old, ())):
+        graph.add_control_dependencies(waiting, (new,))
     if graph.root is old:
         graph.root = new
 
@@ -140,7 +140,7 @@ def _place(graph: Graph, opened: dict[Node, list[Node]]) -> None:
     for fusion in opened:
         graph.remove(fusion)
     graph.order = order
-    graph.place = {node: place for place, node in enumerate(order) if node is not None}
+    graph.position = {node: place for place, node in enumerate(order) if node is not None}
 
 
 def _wrap_scatters(graph: Graph, opened: dict[Node, list[Node]], names: ModuleNames) -> None:

@@ -90,7 +90,7 @@ def what_if(module: Module, wish: RefusionOptions) -> Result:
     for producer in producers:
         rule = what_rule_says(module, producer, consumer)
         if not rule.fuses:
-            remarks.append(f"the CPU compiler would not: {rule.about(producer, consumer)}")
+            remarks.append(f"the CPU compiler would not: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
         kept = fused_pair(module, producer, consumer, keep=wish.keep)

@@ -68,7 +68,7 @@ def python_callback(subject: LintContext) -> Iterator[Finding]:
     Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
     """
     for call in subject.of("custom-call"):
-        if backend_of(call, "cpu").by == "Python":
+        if backend_of(call, "cpu").provider == "Python":
             yield Finding(f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target"))
 
 
@@ -111,7 +111,7 @@ def one_platform(subject: LintContext) -> Iterator[Finding]:
     """
     for call in subject.of("custom-call") if not subject.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
-        kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).how in ("library", "Triton")]
+        kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
         if len(kinds) == 1:
             yield Finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
@@ -157,7 +157,7 @@ def _asks_host(call: Instruction) -> bool:
         case "send" | "recv":
             return call.flag("is_host_transfer")
         case "custom-call":
-            return backend_of(call, "cpu").by == "Python"
+            return backend_of(call, "cpu").provider == "Python"
     return True
 
 

@@ -25,7 +25,9 @@ def without_dead(graph: Graph, effects: Effects) -> None:
     [<node parameter p>, <node negate c>]
     """
     for node in reversed(graph.sorted_nodes()):
-        is_needed = node.users or node is graph.root or node in graph.before or node in graph.behind
+        is_needed = (
+            node.users or node is graph.root or node in graph.control_predecessors or node in graph.control_successors
+        )
         if not is_needed and node.opcode != "parameter" and node.instruction not in effects:
             graph.remove(node)
 

@@ -60,7 +60,7 @@ class Overwriting:
         places = self._written.get(graph.computation)
         if not places:
             return True
-        first, last = sorted((graph.place[one], graph.place[other]))
+        first, last = sorted((graph.position[one], graph.position[other]))
         return not any(first <= place <= last for written in places.values() for place in written)
 
     def _read(self, node: Node) -> set[int]:

@@ -45,7 +45,7 @@ class Pass:
         """Fuse what can be."""
         order = self.graph.post_order()
         if self.rules.may_duplicate:
-            self._kept = must_materialize(order, self.graph.before, self._decider)
+            self._kept = must_materialize(order, self.graph.control_predecessors, self._decider)
             if self.rules.guard_softmax:
                 self._kept |= set(before_softmax(order))
         for node in order:
@@ -58,7 +58,7 @@ class Pass:
         """The pairs that stay neighbours, with the rule that keeps them apart; either may have become a fusion."""
         for (producer, consumer), rule in self.refused.items():
             there = self._fusion_of.get(producer, producer)
-            if there in self.graph.place and consumer in self.graph.place and consumer in there.users:
+            if there in self.graph.position and consumer in self.graph.position and consumer in there.users:
                 yield producer, consumer, rule
 
     def _push(self, node: Node) -> None:
@@ -101,14 +101,14 @@ class Pass:
             self._fusion_of[consumer] = fusion
             self._kept.discard(consumer)
             assert self.graph.root is not None
-            self._decider.replaced(self.graph.root)
+            self._decider.replace_root(self.graph.root)
         fusion.kind = kind
-        asking = self._decider.joins(producer, fusion)
+        indexing_users = self._decider.begin_fuse(producer, fusion)
         clone = join(self.graph, fusion, producer, self.names)
-        self._decider.joined(clone, fusion, asking)
+        self._decider.end_fuse(clone, fusion, indexing_users)
         self.made.append((producer, fusion, rule))
         self._push(fusion)
-        if producer not in self.graph.place:
+        if producer not in self.graph.position:
             self._kept.discard(producer)
             self._queue[self._place.pop(producer)] = None
 

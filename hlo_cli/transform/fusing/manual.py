@@ -12,7 +12,7 @@ from hlo_cli.analysis.fusion.decide import FusionDecider, is_loop
 from hlo_cli.analysis.fusion.elements import is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations
 from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
-from hlo_cli.analysis.fusion.multi_output import are_elements_taken, gives_elements, result_shape
+from hlo_cli.analysis.fusion.multi_output import are_elements_used, gives_elements, result_shape
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
@@ -72,13 +72,13 @@ class Refusals:
             self._check_ways(others, producer, consumer)
             self._check_results(producer, consumer)
         elif len(producer.users) == 1 and producer is not self._graph.root:
-            self._check_ways(self._graph.behind.get(producer, []), producer, consumer)
+            self._check_ways(self._graph.control_successors.get(producer, []), producer, consumer)
 
     def check_beside(self, one: Node, other: Node) -> None:
         """HloError if the two cannot be made by one kernel of several results."""
         self._check_kinds(one, other)
         for node, needed in ((other, one), (one, other)):
-            if self._graph.leads_to((needed,), node):
+            if self._graph.reaches((needed,), node):
                 raise _apart(by.BY_WAY_OF_OTHERS, needed, node)
         if one.aliasing:
             raise _apart(by.ALIASED, one, other)
@@ -108,14 +108,14 @@ class Refusals:
 
     def _check_ways(self, waiting: list[Node], producer: Node, consumer: Node) -> None:
         """What needs the producer must wait for the fusion now: the fusion must not wait for it."""
-        if consumer in waiting or self._graph.leads_to(waiting, consumer):
+        if consumer in waiting or self._graph.reaches(waiting, consumer):
             raise _refusal(by.BY_WAY_OF_OTHERS, producer, consumer)
         if waiting and not self._overwriting.is_quiet(self._graph, producer, consumer):
             raise _refusal(by.OVERWRITTEN, producer, consumer)
 
     def _check_results(self, one: Node, other: Node) -> None:
         """All results of a kernel are made in one loop."""
-        if not (are_elements_taken(one) and are_elements_taken(other)):
+        if not (are_elements_used(one) and are_elements_used(other)):
             raise _apart(by.TAKEN_WHOLE, one, other)
         shapes = result_shape(one), result_shape(other)
         are_alike = shapes[0] == shapes[1] if self._is_cpu else sizes_of(shapes[0]) == sizes_of(shapes[1])
@@ -151,9 +151,9 @@ def _is_in_loop(node: Node) -> bool:
 
 def _refusal(rule: Rule, producer: Node, consumer: Node) -> HloError:
     return HloError(
-        f"{producer.name} cannot be fused into {consumer.name}", hint=rule.about(producer.name, consumer.name)
+        f"{producer.name} cannot be fused into {consumer.name}", hint=rule.explain(producer.name, consumer.name)
     )
 
 
 def _apart(rule: Rule, one: Node, other: Node) -> HloError:
-    return HloError(f"{one.name} and {other.name} cannot be one kernel", hint=rule.about(one.name, other.name))
+    return HloError(f"{one.name} and {other.name} cannot be one kernel", hint=rule.explain(one.name, other.name))

@@ -21,7 +21,7 @@ def begin_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, nam
     fusion.body = FusionBody(clone, {clone: None}, name=names.computations.new(body_name))
     fusion.body.parameters = [_parameter(fusion, number, names) for number in range(len(fusion.operands))]
     _connect(clone, root.operands, fusion, names)
-    graph.put(fusion, root)
+    graph.replace(fusion, root)
     return fusion
 
 
@@ -32,7 +32,7 @@ def join(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> Node
     """
     clone = take_in(fusion, producer, names)
     if not producer.users and producer is not graph.root:
-        graph.wait(fusion, graph.before.get(producer, ()))
+        graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
     return clone
 

@@ -42,7 +42,7 @@ class MultiOutputPass:
         """Fuse what can be."""
         order = self.graph.sorted_nodes()
         self._number = {node: number for number, node in enumerate(order)}
-        self._reaching = Reaching(order, self.graph.needed, gives_elements)
+        self._reaching = Reaching(order, self.graph.dependencies, gives_elements)
         for node in order:
             if gives_elements(node):
                 self._find_partners(node)
@@ -51,7 +51,7 @@ class MultiOutputPass:
             if not {one, other} & self._gone and self._is_legal(one, other):
                 self._fuse(one, other)
         if self.made:
-            self.graph.settle()
+            self.graph.sort_topologically()
 
     def _find_partners(self, node: Node) -> None:
         found: dict[Node, None] = {}

@@ -15,7 +15,7 @@ from hlo_cli.transform.fusing.names import ModuleNames, name_of_clone
 
 
 def make_together(graph: Graph, fusion: Node, other: Node, names: ModuleNames) -> None:
-    """The other node's results become results of the fusion, which may take them too; `graph.settle` must follow.
+    """Adds the results of `other` to those of `fusion`, which can use them; call `graph.sort_topologically` afterwards.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -25,19 +25,19 @@ def make_together(graph: Graph, fusion: Node, other: Node, names: ModuleNames) -
     >>> graph = graph_of(module.entry)
     >>> nodes = {node.name: node for node in graph.nodes}
     >>> make_together(graph, nodes["x"], nodes["y"], ModuleNames(module))
-    >>> graph.settle()
+    >>> graph.sort_topologically()
     >>> print(nodes["x"].shape, [node.name for node in graph.nodes])
     (s8[9]{0}, s8[9]{0}) ['p', 'x', 'get-tuple-element', 'get-tuple-element.1', 'r']
     """
-    before, behind = graph.before.get(other, ()), list(graph.behind.get(other, ()))
-    graph.wait(fusion, before)
+    before, behind = graph.control_predecessors.get(other, ()), list(graph.control_successors.get(other, ()))
+    graph.add_control_dependencies(fusion, before)
     if other.body is None:
         _add_result(graph, fusion, other, names)
         graph.remove(other)
     else:
         _merge(graph, fusion, other, names)
     for waiting in behind:
-        graph.wait(waiting, (fusion,))
+        graph.add_control_dependencies(waiting, (fusion,))
 
 
 def _add_result(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
@@ -113,10 +113,10 @@ def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None
 
 def _drop(graph: Graph, element: Node, fusion: Node) -> None:
     """Take out a get-tuple-element; what waited for it waits for the fusion."""
-    behind = list(graph.behind.get(element, ()))
+    behind = list(graph.control_successors.get(element, ()))
     graph.remove(element)
     for waiting in behind:
-        graph.wait(waiting, (fusion,))
+        graph.add_control_dependencies(waiting, (fusion,))
 
 
 def _operations_outside(

@@ -18,7 +18,7 @@ class Reaching:
     >>> text = "ENTRY e { p = s8[] parameter(0)  a = s8[] not(p)  b = s8[] negate(p)  ROOT c = s8[] add(a, b) }"
     >>> graph = graph_of(parse_module(text).entry)
     >>> p, a, b, c = graph.nodes
-    >>> reaching = Reaching(graph.sorted_nodes(), graph.needed, lambda node: True)
+    >>> reaching = Reaching(graph.sorted_nodes(), graph.dependencies, lambda node: True)
     >>> reaching.are_connected(a, b), reaching.are_connected(c, p)
     (False, True)
     """

@@ -51,7 +51,7 @@ class _Writer:
     names: Names | None = None
 
     def __post_init__(self) -> None:
-        self.held = frozenset[Instruction]().union(*(graph.held for graph in self.graphs.values()))
+        self.held = frozenset[Instruction]().union(*(graph.controlled for graph in self.graphs.values()))
         for old in self.module.computations:
             self.new[old] = Computation(
                 old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span
@@ -100,7 +100,9 @@ class _Writer:
         lines = _Lines(self.new[old], old)
         made: dict[Node, Instruction] = {}
         for node in graph.nodes:
-            made[node] = self._write(node, lines, made, [other.name for other in graph.before.get(node, ())])
+            made[node] = self._write(
+                node, lines, made, [other.name for other in graph.control_predecessors.get(node, ())]
+            )
         root = None if graph.root is None else made[graph.root]
         by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == "parameter"}
         lines.finish(root, (by_number[number] for number in sorted(by_number)))
