@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hlo_cli.analysis.layout.padding import LayoutAlternative, Orders
+from hlo_cli.analysis.layout.padding import KnownOrders, LayoutAlternative
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
 from hlo_cli.ir.shape import ArrayShape
 
@@ -36,7 +36,7 @@ class LayoutSuggestion:
     peak: int
 
 
-def suggestions(space: SpaceUsage, orders: Orders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
+def suggestions(space: SpaceUsage, orders: KnownOrders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
     """What to reorder first and what next, as far as each lowers the peak of a space by a twentieth or more.
 
     At the peak, the buffer that a better order makes smallest is taken first, until the peak is that much lower.
@@ -44,7 +44,7 @@ def suggestions(space: SpaceUsage, orders: Orders, *, most: int = 2) -> tuple[La
     return tuple(_suggestions(space, orders, most)) if space.peak_bytes else ()
 
 
-def _suggestions(space: SpaceUsage, orders: Orders, most: int) -> Iterator[LayoutSuggestion]:
+def _suggestions(space: SpaceUsage, orders: KnownOrders, most: int) -> Iterator[LayoutSuggestion]:
     buffers = _buffers(space)
     timeline: Sequence[int] = space.timeline
     peak, changed = space.peak, set[int]()
@@ -70,7 +70,9 @@ def _buffers(space: SpaceUsage) -> dict[int, list[LiveValue]]:
     return buffers
 
 
-def _best(buffers: Mapping[int, list[LiveValue]], orders: Orders, peak: int, changed: set[int]) -> Reordered | None:
+def _best(
+    buffers: Mapping[int, list[LiveValue]], orders: KnownOrders, peak: int, changed: set[int]
+) -> Reordered | None:
     """The buffer alive at a step that becomes smaller by the most; all of its values must be arrays that do."""
     found: Reordered | None = None
     for number, values in buffers.items():
@@ -82,11 +84,11 @@ def _best(buffers: Mapping[int, list[LiveValue]], orders: Orders, peak: int, cha
     return found
 
 
-def _reordered(values: Sequence[LiveValue], orders: Orders) -> Reordered | None:
+def _reordered(values: Sequence[LiveValue], orders: KnownOrders) -> Reordered | None:
     if any(map(_is_fixed, values)):
         return None
     largest = max(values, key=lambda value: (value.padded_bytes, bool(value.instruction.metadata.op_name)))
-    betters = [orders.better(value.shape) if isinstance(value.shape, ArrayShape) else None for value in values]
+    betters = [orders.alternative(value.shape) if isinstance(value.shape, ArrayShape) else None for value in values]
     known = [better for better in betters if better is not None]
     if len(known) < len(values):
         return None

@@ -58,7 +58,7 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
     fields: Fields[Value] = fields_of(module, attributes, lambda value: value.instruction, lambda value: value.shape)
 
     def saving(shape: Shape) -> int:
-        better = orders.better(shape) if isinstance(shape, ArrayShape) else None
+        better = orders.alternative(shape) if isinstance(shape, ArrayShape) else None
         return shape.padded_bytes - better.padded_bytes if better else 0
 
     own: dict[str, Reader[Value]] = {

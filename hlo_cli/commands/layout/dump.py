@@ -11,8 +11,8 @@ from hlo_cli.analysis.hardware.target import space_name, target_of
 from hlo_cli.analysis.layout.padding import (
     Footprint,
     Grouping,
+    KnownOrders,
     LayoutAlternative,
-    Orders,
     by,
     data_values,
     footprints,
@@ -106,7 +106,7 @@ def _parts(
     module: Module,
     found: Sequence[Footprint],
     shapes: Sequence[Footprint],
-    orders: Orders,
+    orders: KnownOrders,
     grouping: Grouping,
     chosen: Computation | None,
     columns: Collection[str],
@@ -169,10 +169,10 @@ def _source(module: Module, instruction: Instruction) -> str | None:
     return str(location) if location is not None else None
 
 
-def _advice(footprint: Footprint, orders: Orders) -> Text | None:
+def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:
     """What another order would take, which dimension becomes minor, and who copies into that order already."""
     value = footprint.example
-    better = orders.better(value.shape)
+    better = orders.alternative(value.shape)
     if better is None:
         return None
     order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"

@@ -38,7 +38,7 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
     orders = orders_of(module, values)
     for value in wasting:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
-        better = orders.better(value.shape)
+        better = orders.alternative(value.shape)
         order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}" if better is not None else ""
         yield Finding(
             f"{padding / taken:.0%} of {value} is padding, {size(padding)} of {size(taken)}",
