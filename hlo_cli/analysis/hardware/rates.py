@@ -55,7 +55,7 @@ class ChipSpec:
         """The peak for products of this type, or of the type that the chip multiplies instead; None if there is none.
 
         TPUs multiply f32 as bf16 unless more precision is asked for; `tf32`, `f32 high`, `f32 highest` and `bf16 x3`
-        are products of f32 that ask for some, as `product_type` finds them.
+        are products of f32 that ask for some, as `matmul_type` finds them.
 
         >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
         >>> v5e, h100 = chip_spec("v5e"), chip_spec("h100")

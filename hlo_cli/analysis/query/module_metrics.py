@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
 from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_of
@@ -46,7 +46,7 @@ def figures_of(module: Module) -> ModuleMetrics:
     (1, 512, 1024, 952)
     """
     sequential = sequentially_executed(module)
-    work = sum(works_of(i for c in sequential for i in c.instructions).values(), KernelCost())
+    work = sum(kernel_costs(i for c in sequential for i in c.instructions).values(), KernelCost())
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
     opcodes = Counter([instruction.opcode for instruction in module.instructions])

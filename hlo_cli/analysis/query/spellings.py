@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS, PRODUCTS
+from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS, MATMUL_OPCODES
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.query.where_opcodes import comparisons_in
 from hlo_cli.ir.instruction import Instruction
@@ -87,4 +87,4 @@ def is_product_opcode(opcode: str) -> bool:
     >>> is_product_opcode("dot"), is_product_opcode("sort")
     (True, False)
     """
-    return opcode in PRODUCTS
+    return opcode in MATMUL_OPCODES

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.cost import Cost, Number
-from hlo_cli.analysis.cost.matmuls import is_product
+from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.dataflow.call_tree import computation_kinds, loop_computations
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.dataflow.values import Value
@@ -145,7 +145,7 @@ class _Asked:
         return {
             "name": ("name", lambda i: i.name),
             "opcode": ("text", lambda i: i.opcode),
-            "product": ("flag", is_product),
+            "product": ("flag", is_matmul),
             "op_name": ("text", lambda i: i.metadata.op_name or None),
             "op_type": ("text", lambda i: i.metadata.op_type or None),
             "source": ("text", self._source),

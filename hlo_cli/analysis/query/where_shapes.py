@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from hlo_cli.analysis.cost.matmuls import is_product
+from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -33,7 +33,7 @@ def result_shape(instruction_of: Callable[[T], Instruction], shape_of: Callable[
 
     def result_of(thing: T) -> Shape:
         shape = shape_of(thing)
-        if isinstance(shape, TupleShape) and shape.elements and is_product(instruction_of(thing)):
+        if isinstance(shape, TupleShape) and shape.elements and is_matmul(instruction_of(thing)):
             return shape.elements[0]
         return shape
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from hlo_cli.analysis.cost.kernel_costs import times_counted
+from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, Wire
 from hlo_cli.ir.computation import Computation
@@ -103,7 +103,7 @@ class _Player:
     def __init__(self, overlap: OverlapAnalysis, events: Events) -> None:
         self.overlap, self.events = overlap, events
         steps, flights = len(overlap.sequence), len(events.transfers)
-        self.times = times_counted(overlap.runs)
+        self.times = assumed_execution_counts(overlap.runs)
         self.clock = self.work = self.axis = 0.0
         self.weight = 1.0
         self.played_twice = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
+from hlo_cli.analysis.cost.roofline import Roofline, compute_type, roofline
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
@@ -56,7 +56,7 @@ class TimingColumns:
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
         """None for what nobody knows, and for collectives and sends, which go over other wires than the memory's."""
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-        found = roofline(cost, self.throughput, element_type or calculating_type(instruction))
+        found = roofline(cost, self.throughput, element_type or compute_type(instruction))
         return None if found.bound == "unknown" or opcode in _OTHER_WIRES else found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.cost.kernel_costs import works_of_all
+from hlo_cli.analysis.cost.kernel_costs import inclusive_costs
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair
@@ -73,7 +73,7 @@ def times_by_bytes(computation: Computation, size: Callable[[Shape], int]) -> La
     >>> times_by_bytes(entry, len).of_instruction(entry.root)
     64
     """
-    works = works_of_all(computation.instructions)
+    works = inclusive_costs(computation.instructions)
 
     def of_instruction(instruction: Instruction) -> float:
         return works[instruction].bytes if instruction in works else 0
