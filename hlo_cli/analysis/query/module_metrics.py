@@ -1,4 +1,4 @@
-"""A module in a few numbers: what two of them are compared by before anything else is told."""
+"""Metrics of a module, for a first comparison of two modules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hlo_cli.ir.module import Module
 
 @dataclass(frozen=True, slots=True)
 class ModuleMetrics:
-    """How large a module is, what it does when each loop runs once, and what it takes in memory.
+    """Size, cost, and memory use of a module; loop bodies count once.
 
-    Sizes of values are padded as on the target; `padding_bytes` is what of them is no data. `peak_bytes` is by the
-    number of the memory space, in the order of the text where the module has no schedule.
+    Sizes of values are padded for the target; `padding_bytes` is their padding. `peak_bytes` is by memory space, in the
+    order of the text if the module is not scheduled.
     """
 
     instructions: int
@@ -36,13 +36,13 @@ class ModuleMetrics:
 
 
 @no_garbage_collection()
-def figures_of(module: Module) -> ModuleMetrics:
-    """The numbers of a module.
+def module_metrics(module: Module) -> ModuleMetrics:
+    """Metrics of a module.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[9]{0:T(128)} parameter(0)  ROOT n = f32[9]{0:T(128)} negate(p) }"
-    >>> figures = figures_of(parse_module(text))
-    >>> figures.kernels, figures.argument_bytes, figures.value_bytes, figures.padding_bytes
+    >>> metrics = module_metrics(parse_module(text))
+    >>> metrics.kernels, metrics.argument_bytes, metrics.value_bytes, metrics.padding_bytes
     (1, 512, 1024, 952)
     """
     sequential = sequentially_executed(module)
@@ -65,7 +65,7 @@ def figures_of(module: Module) -> ModuleMetrics:
 
 
 def _peaks(module: Module) -> Mapping[int, int]:
-    """The most bytes alive in each memory space that anything has its place in, be it for no time at all."""
+    """Peak of live bytes in each memory space with a buffer."""
     facts = order_independent_facts(module)
     peaks = peaks_of(facts, {}).standing
     return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}

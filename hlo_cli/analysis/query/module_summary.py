@@ -1,4 +1,4 @@
-"""A module in a dozen numbers, the same for every module, so that thousands can stand in one table."""
+"""Summary of a module in a dozen values, the same for every module, for tables of many modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 
-Figure = int | str | bool | None
+SummaryValue = int | str | bool | None
 
 _COLLECTIVES: Final = (
     *("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute", "ragged-all-to-all"),
@@ -19,11 +19,11 @@ _COLLECTIVES: Final = (
 )
 
 
-def overview(module: Module) -> Mapping[str, Figure]:
-    """What the module is for, how large it is, and what it takes; sizes in bytes, None where the text does not tell.
+def module_summary(module: Module) -> Mapping[str, SummaryValue]:
+    """Target, size, and memory use of a module; sizes in bytes, None if unknown.
 
     >>> from hlo_cli import parse_module
-    >>> numbers = overview(parse_module("HloModule m  ENTRY e { ROOT p = f32[9]{0} parameter(0) }"))
+    >>> numbers = module_summary(parse_module("HloModule m  ENTRY e { ROOT p = f32[9]{0} parameter(0) }"))
     >>> numbers["instructions"], numbers["argument_bytes"], numbers["padded_bytes"]
     (1, 36, 36)
     """
