@@ -189,11 +189,11 @@ def _write(loaded: Loaded, changed: Changes, output: OutputOptions) -> int:
     """The changed module as canonical text."""
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.ir.printer import module_chunks
-    from hlo_cli.transform.in_place import remarks_on
+    from hlo_cli.transform.in_place import copies_note
 
     result, _ = _result(loaded, changed)
     write(module_chunks(result.module), output.path)
-    notes = [Diagnostic("note", words) for words in remarks_on(result.copies)]
+    notes = [Diagnostic("note", words) for words in copies_note(result.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
 
 

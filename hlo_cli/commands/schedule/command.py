@@ -208,7 +208,7 @@ def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
     times = None
     if wish.throughput is not None and how == "latency":
         times = times_on_chip(analyze_overlap(module), wish.throughput)
-    return reordered(module, how, limits=limits, times=times)
+    return reordered(module, how, limits=limits, latency_model=times)
 
 
 def _respell(loaded: Loaded, way: Way, output: OutputOptions, argument: str, *, is_part: bool) -> int:
@@ -236,8 +236,8 @@ def _write(loaded: Loaded, wish: _Wish, output: OutputOptions) -> int:
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.ir.printer import module_chunks
-    from hlo_cli.transform.in_place import remarks_on
+    from hlo_cli.transform.in_place import copies_note
 
     write(module_chunks(module), output.path)
-    notes = [Diagnostic("note", words) for words in remarks_on(copies)]
+    notes = [Diagnostic("note", words) for words in copies_note(copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
