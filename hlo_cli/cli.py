@@ -5,6 +5,7 @@ The screens are plain text, and nothing is imported for them: `hlo --help` takes
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -43,9 +44,14 @@ QUESTIONS: Final = (
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
 
+_COLLECTED_AFTER: Final = 50_000
+"""How many objects are made before garbage is looked for: what a command imports and reads lives until it ends."""
+
 
 def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> int:
     """Run one command line and give its exit code; when standalone, end the process with that code instead."""
+    if standalone:
+        gc.set_threshold(_COLLECTED_AFTER)
     if standalone and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout = _written_whole(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -7,8 +7,8 @@ import os
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
-from hlo_cli.syntax import parser
 from hlo_cli.syntax.read import read_module
+from hlo_cli.syntax.text import parser
 
 
 def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:

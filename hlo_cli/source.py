@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
@@ -97,7 +97,8 @@ class Source:
 class Diagnostic:
     """One thing to tell the user about a source: what it is, where, and what to do about it.
 
-    `code` names a lint rule or a kind of note; it is empty for plain syntax errors.
+    `code` names a lint rule or a kind of note; it is empty for plain syntax errors. What is about one instruction or
+    computation names it too: a proto has no lines to point to.
     """
 
     severity: Severity
@@ -106,6 +107,9 @@ class Diagnostic:
     span: Span | None = None
     hint: str | None = None
     code: str = ""
+    _: KW_ONLY
+    instruction: str | None = None
+    computation: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.message) > _LONGEST_MESSAGE:
@@ -118,7 +122,12 @@ class Diagnostic:
             return None
         return self.source.position(self.span.start)
 
-    def excerpt(self) -> Diagnostic:
+    @property
+    def name(self) -> str:
+        """The computation and the instruction, as `e/add.3`; nothing for what is about neither."""
+        return "/".join(name for name in (self.computation, self.instruction) if name)
+
+    def excerpt(self) -> Self:
         """The same with the lines that are meant for its source, so that it outlives a long text.
 
         >>> whole = Diagnostic("error", "no root", Source("m.hlo", "HloModule m\\nENTRY e {}\\n"), Span(18, 19))
@@ -141,12 +150,15 @@ class Diagnostic:
 
         >>> print(Diagnostic("error", "no module", Source("a.txt", ""), Span(0, 0)))
         a.txt:1:1: error: no module
+        >>> print(Diagnostic("error", "no done", Source("a.pb", ""), instruction="s", computation="e"))
+        a.pb:e/s: error: no done
         """
         where = ""
         if self.source is not None:
             place = self.position
             name = f"{self.source.name}:" if self.source.name else ""
-            where = f"{name}{place.line}:{place.column}: " if place else f"{name} "
+            at = f"{place.line}:{place.column}" if place else self.name
+            where = f"{name}{at}: " if at else f"{name} "
         return f"{where}{self.severity}: {self.message}"
 
 

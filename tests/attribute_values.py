@@ -42,9 +42,9 @@ from hlo_cli.ir.attributes.sharding import (
 from hlo_cli.ir.attributes.values import AttributeValue, Name
 from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.ir.shape import Shape, TokenShape, TupleShape
-from hlo_cli.syntax.attributes import Kind
-from hlo_cli.syntax.literals import parse_literal
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.literals.read import parse_literal
+from hlo_cli.syntax.scanning.shapes import parse_shape
 from strategies import an_array as array_shape
 
 _T = TypeVar("_T")

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-_NAMING = frozenset((*CALLING_ATTRIBUTES, "control-predecessors"))
 _NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*)")
 
 
@@ -41,7 +40,7 @@ class Line:
 
 
 def _renamed(name: str, value: str, renamed: dict[str, str]) -> str:
-    if name not in _NAMING:
+    if name not in NAMING_ATTRIBUTES:
         return value
     return _NAME.sub(lambda match: f"%{renamed.get(match[1], match[1])}", value)
 
@@ -156,7 +155,9 @@ class Draft:
 
     def _drop(self, random: Random, lines: list[Line], line: Line) -> bool:
         sources = [o for o, e in line.operands if o.shape.to_string(layout=False) == line.shape.to_string(layout=False)]
-        named = any(line.name in value for other in lines for name, value in other.attributes if name in _NAMING)
+        named = any(
+            line.name in value for other in lines for name, value in other.attributes if name in NAMING_ATTRIBUTES
+        )
         if line.is_root or not sources or named or line.opcode == "parameter":
             return False
         source = random.choice(sources)
@@ -170,7 +171,10 @@ class Draft:
 
 
 def _is_able(name: str, value: str) -> bool:
-    return name not in (*_NAMING, "metadata", "index", "frontend_attributes") and re.search(r"[0-9]", value) is not None
+    return (
+        name not in (*NAMING_ATTRIBUTES, "metadata", "index", "frontend_attributes")
+        and re.search(r"[0-9]", value) is not None
+    )
 
 
 def _line(i: Instruction, lines: dict[Instruction, Line]) -> Line:

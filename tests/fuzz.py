@@ -27,10 +27,10 @@ from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto.write import module_to_bytes
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fuse import fuse
 from hlo_cli.transform.normalize import normalize

@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump
-from hlo_cli.analysis.hardware.buffer_sizes import Generation
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 
 _GENERATION = re.compile(r"(?:^|_)(v2|v3|v4|v5e|v5p|v6e|7x)(?:_|$)")
 
@@ -63,10 +61,10 @@ def _verdict(ours: list[Allocation], theirs: list[Assignment]) -> Verdict:
     return Verdict(temporaries, expected, len(placed), wrong, mine == others)
 
 
-def generation_in(path: Path) -> Generation | None:
+def generation_in(path: Path) -> str | None:
     """The TPU generation in the name of a folder around a file."""
     found = next((match for part in reversed(path.parts) if (match := _GENERATION.search(part))), None)
-    return cast("Generation", "v7x" if found[1] == "7x" else found[1]) if found else None
+    return found[1] if found else None
 
 
 def tpu_dumps(folders: Iterable[Path]) -> Iterator[Dump]:

@@ -11,9 +11,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.source import Source
-from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto.write import unrepresentable_attributes
+from hlo_cli.syntax.values.metadata import parse_metadata
 from strategies import FIXTURES
 
 PROTOS = tuple(sorted(FIXTURES.glob("*/*/*.hlo.pb")))

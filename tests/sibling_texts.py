@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.ir.attributes.aliasing import index_text
 from hlo_cli.ir.compiler_files.buffer_values import UsedValues, ValueUse
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment, BufferPlace, LogicalBuffer
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges, StackNode
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.byte_texts import byte_text

@@ -16,10 +16,11 @@ from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.padding import Grouping, best_order, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.default_order import best_order
+from hlo_cli.analysis.layout.padding import Grouping, by, data_values, footprints, orders_of
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.parser import parse_module
 
 GROUPINGS: tuple[Grouping, ...] = ("shape", "instruction", "computation", "opcode", "op_name", "source")
 VALUE = re.compile(r" value: <\d+ (\S+?)(\{[\d,]*\})? @\d+> \(size=\d+,offset=\d+\): (.*)")

@@ -19,10 +19,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.shape_problems import Strictness, shape_problems
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.attribute_values import read_value_text
-from hlo_cli.syntax.attributes import Kind
-from hlo_cli.syntax.strict.grammars import read_replica_groups
-from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.values.attribute_values import read_value_text
+from hlo_cli.syntax.values.grammars import read_replica_groups
 
 DUMPS = compiled_dumps()
 

@@ -28,10 +28,10 @@ from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.strings import UnparsedText, quoted
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attribute_values import read_value_text
-from hlo_cli.syntax.attributes import Kind
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.split_attributes import split_attributes
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.scanning.split_attributes import split_attributes
+from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.syntax.values.attribute_values import read_value_text
 from share import examples
 from strategies import dump_text, dumps, name_of, seeds
 from test_strict import ACCEPTED, with_line

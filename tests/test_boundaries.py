@@ -8,17 +8,21 @@ from io import BytesIO
 import pytest
 
 from hlo_cli import HloError, memory_analysis, parse_module, parse_shape
+from hlo_cli.analysis.dataflow.users import users_among
 from hlo_cli.analysis.memory.peak_reduction import _lowered
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
+from hlo_cli.lint.dataflow import transitive_uses
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
+from lint_cases import CASES, Case
+from lint_cost_cases import COST_CASES, ROUNDS
 
 
 def codes(text: str, **settings: int) -> set[str]:
     """The rules that have something to say of the cost of a module."""
     chosen = LintSettings(select=("HLO1", "HLO2", "HLO3", "HLO4"), **settings)  # type: ignore[arg-type]
-    return {found.rule.code for found in lint_module(parse_module(text), chosen)}
+    return {found.code for found in lint_module(parse_module(text), chosen)}
 
 
 @pytest.mark.parametrize(("inner", "is_found"), [("f32", True), ("f16", False), ("f8e5m2", False)])
@@ -132,7 +136,7 @@ def test_a_small_value_beside_a_large_one_is_not_told_of() -> None:
     ENTRY e { p = f32[16]{0} parameter(0)  a = f32[16]{0} negate(p)  b = f32[64,16]{1,0} broadcast(a), dimensions={1}
       c = f32[64,16]{1,0} negate(b)  ROOT r = f32[16]{0} custom-call(c), custom_call_target="f" }"""
     chosen = LintSettings(select=("HLO202",), value_bytes=4096)
-    told = [found.finding.message for found in lint_module(parse_module(text), chosen)]
+    told = [found.message for found in lint_module(parse_module(text), chosen)]
     assert told
     assert not [message for message in told if message.startswith("a ")]
 
@@ -158,5 +162,138 @@ def test_what_is_stored_wide_and_read_narrow(target: str, to: str, is_found: boo
 def test_a_buffer_may_be_made_of_nothing() -> None:
     text = """HloModule m  ENTRY e { b = b(f32[4]{0}) custom-call(), custom_call_target="CreateBuffer"
       ROOT a = f32[4]{0} custom-call(b), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }"""
-    told = [found.finding.message for found in lint_module(parse_module(text), LintSettings(select=("HLO0",)))]
+    told = [found.message for found in lint_module(parse_module(text), LintSettings(select=("HLO0",)))]
     assert not [message for message in told if "CreateBuffer" in message]
+
+
+BOUNDS = (
+    ("HLO102", "copy_bytes", 512 * 512),
+    ("HLO103", "copy_bytes", 512 * 1024),
+    ("HLO104", "padding_bytes", 550 * 1024),
+    ("HLO105", "copy_bytes", 512 * 1024),
+    ("HLO106", "copy_bytes", 512 * 1024),
+    ("HLO202", "value_bytes", 512 * 1024),
+    ("HLO203", "donation_bytes", 1 << 20),
+    ("HLO204", "copy_bytes", 512 * 1024),
+    ("HLO205", "constant_bytes", 1 << 20),
+    ("HLO206", "argument_bytes", 1 << 20),
+    ("HLO207", "prefetch_bytes", 4096),
+    ("HLO208", "prefetch_bytes", 4096),
+    ("HLO209", "prefetch_bytes", 10 * 4096),
+    ("HLO301", "kernel_bytes", 256 * 1024),
+    ("HLO302", "kernel_bytes", 512 * 1024),
+    ("HLO303", "kernel_bytes", 512 * 1024),
+    ("HLO304", "kernel_bytes", 1 << 20),
+    ("HLO305", "kernel_bytes", 512 * 1024),
+    ("HLO403", "transfer_bytes", 256 * 1024),
+    ("HLO501", "transfer_bytes", 1 << 20),
+    ("HLO502", "transfer_bytes", 1 << 20),
+    ("HLO503", "transfer_bytes", 256 * 1024),
+    ("HLO504", "replicated_bytes", 64 << 20),
+    ("HLO505", "transfer_bytes", 10 * 16 * 1024),
+    ("HLO507", "transfer_bytes", 1 << 20),
+    ("HLO508", "combined_count", 2),
+    ("HLO703", "summed_elements", 256),
+    ("HLO707", "kernel_bytes", 1 << 20),
+)
+"""Rules, the setting from which on each speaks, and how much there is of it in the first of its cases that says so."""
+
+
+@pytest.mark.parametrize(("code", "setting", "bound"), BOUNDS)
+def test_a_rule_speaks_from_its_bound_on(code: str, setting: str, bound: int) -> None:
+    def speaks(case: Case, least: int) -> bool:
+        module = parse_module(case.bad.replace("«", "").replace("»", ""))
+        chosen = replace(case.settings, select=(code,), **{setting: least})  # type: ignore[arg-type]
+        return code in {found.code for found in lint_module(module, chosen)}
+
+    cases = [case for case in (*COST_CASES, *CASES) if case.code == code]
+    case = next(case for case in cases if not speaks(case, 2**60))
+    assert speaks(case, bound)
+    assert not speaks(case, bound + 1)
+
+
+def test_what_is_moved_out_and_back_counts_in_every_round() -> None:
+    main, fast = ("f32[8,128]{1,0:T(8,128)}", "f32[8,128]{1,0:T(8,128)S(1)}")
+    steps = f"n = {fast} negate(w)  a = {main} copy(n)  b = {fast} copy(a)  y = {main} add(b, x)"
+    text = ROUNDS.format("", "", steps, "w, y", "")
+    for least, number in ((10 * 4096, 1), (10 * 4096 + 1, 0)):
+        found = lint_module(parse_module(text), LintSettings(select=("HLO207",), prefetch_bytes=least))
+        assert len(found) == number
+
+
+@pytest.mark.parametrize(
+    ("sharding", "is_found"),
+    [
+        ("{replicated}", True),
+        ("{{replicated}}", True),
+        ("{devices=[1,1,4]<=[4] last_tile_dim_replicate}", True),
+        ("{devices=[1,2,2]<=[4] last_tile_dim_replicate}", False),
+        ("{{devices=[4,1]<=[4]}}", False),
+        ("{maximal device=0}", False),
+        ("{manual}", False),
+    ],
+)
+def test_what_every_device_holds(sharding: str, is_found: bool) -> None:
+    text = f"HloModule m, num_partitions=4  ENTRY e {{ ROOT p = f32[8,8] parameter(0), sharding={sharding} }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO504",), replicated_bytes=1))
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(("header", "is_found"), [(", is_scheduled=true", True), ("", False)])
+def test_donations_are_missed_in_what_is_scheduled(header: str, is_found: bool) -> None:
+    """Before, nobody knows which value is written where."""
+    text = f"HloModule m{header}  ENTRY e {{ x = f32[8]{{0}} parameter(0)  ROOT y = f32[8]{{0}} negate(x) }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO203",), donation_bytes=1))
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "change"),
+    [
+        ("{1,0}", "{1,0:T(8,128)}", "tiles none to (8,128)"),
+        ("{1,0:T(8,128)}", "{1,0:T(8,128)(2,1)}", "tiles (8,128) to (8,128)(2,1)"),
+        ("{1,0:T(8,128)}", "{0,1}", "order {1,0} to {0,1}"),
+        ("{1,0:T(8,128)}", "{1,0:T(8,128)S(1)}", None),
+    ],
+)
+def test_a_copy_changes_the_order_or_the_tiles(read: str, written: str, change: str | None) -> None:
+    text = f"HloModule m  ENTRY e {{ x = bf16[8,128]{read} parameter(0)  ROOT y = bf16[8,128]{written} copy(x) }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO102",), copy_bytes=1))
+    assert [each.message for each in found] == ([f"y copies 2 KiB to change {change}"] if change else [])
+
+
+def test_what_else_a_kernel_takes_is_not_used_by_it() -> None:
+    """Inside of a fusion a value is known by the parameter that it is handed over as."""
+    module = parse_module("""HloModule m
+    f { a = f32[2] parameter(0)  b = f32[2] parameter(1)  n = f32[2] negate(a)  ROOT t = (f32[2], f32[2]) tuple(n, b) }
+    ENTRY e { p = f32[2] parameter(0)  q = f32[2] parameter(1)
+      ROOT r = (f32[2], f32[2]) fusion(p, q), kind=kLoop, calls=f }""")
+    first, second = module.entry.parameters
+    users = users_among(list(module.instructions))
+    assert [use.instruction.name for use in transitive_uses(first, users)] == ["n"]
+    assert [use.instruction.name for use in transitive_uses(second, users)] == ["t"]
+
+
+@pytest.mark.parametrize(("number", "is_found"), [("0", False), ("1", True), ("9" * 30, True)])
+def test_numbers_of_parameters_are_those_of_their_places(number: str, is_found: bool) -> None:
+    found = lint_module(
+        parse_module(f"HloModule m  ENTRY e {{ ROOT p = f32[2] parameter({number}) }}"), LintSettings(("HLO0",))
+    )
+    assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(("terms", "is_found"), [(2, True), (1, False)])
+def test_one_product_of_narrow_integers_is_no_sum(terms: int, is_found: bool) -> None:
+    given = f"a = s8[8,{terms}] parameter(0)  b = s8[{terms},8] parameter(1)"
+    product = "dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text = f"HloModule m  ENTRY e {{ {given}  ROOT y = s8[8,8] {product} }}"
+    assert ("HLO704" in {found.code for found in lint_module(parse_module(text))}) == is_found
+
+
+@pytest.mark.parametrize(("offset", "is_found"), [("s32[]", False), ("s32[1]", True), ("(s32[])", True)])
+def test_offsets_into_a_buffer_are_scalars(offset: str, is_found: bool) -> None:
+    at = f"n = {offset} parameter(2)  at = ({offset}, {offset}) tuple(n, n)"
+    given = f"x = f32[8,8] parameter(0)  out = f32[8,8] parameter(1)  {at}"
+    exchange = "collective-permute(x, out, at, at), source_target_pairs={{0,1}}, slice_sizes={{4,8}}"
+    text = f"HloModule m, replica_count=2  ENTRY e {{ {given}  ROOT y = f32[8,8] {exchange} }}"
+    assert ("HLO055" in {found.code for found in lint_module(parse_module(text))}) == is_found

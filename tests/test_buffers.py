@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import cache
-from typing import cast
 
 import pytest
 
 from compiler_memory import Assignment, Key, compiler_assignment
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, prefetched_space
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, prefetched_space
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_model import Allocation, MemoryAnalysis
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.parser import parse_module
 from placing import verdicts
 
 DUMPS = compiled_dumps()
@@ -28,10 +28,9 @@ _TPU_GRAIN = 16384
 each_dump = pytest.mark.parametrize("dump", DUMPS, ids=str)
 
 
-def generation(dump: Dump) -> Generation:
+def generation(dump: Dump) -> str:
     """The TPU generation in a fixture's name."""
-    name = dump.name.partition("_")[0]
-    return cast("Generation", "v7x" if name == "7x" else name) if dump.platform == "tpu" else "v5e"
+    return dump.name.partition("_")[0] if dump.platform == "tpu" else USUAL_TPU
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import os
 import signal
@@ -138,6 +139,19 @@ def test_library_imports_nothing_heavy() -> None:
 def test_library_gives_every_public_name() -> None:
     done = interpreter("-c", "from hlo_cli import *; import hlo_cli; assert set(hlo_cli.__all__) <= set(dir(hlo_cli))")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_type_checkers_see_the_public_names() -> None:
+    import hlo_cli
+
+    tree = ast.parse(Path(hlo_cli.__file__).read_text(encoding="utf-8"))
+    [block] = (node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+    homes = vars(hlo_cli)["_HOMES"]
+    assert seen == {name: f"hlo_cli.{home}.{name}" for name, home in homes.items()}
+    assert hlo_cli.__all__ == ["__version__", *homes]
+    assert list(homes) == sorted(homes)
 
 
 def test_library_knows_no_other_name() -> None:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from random import Random
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hlo_cli import module_from_bytes, module_to_bytes
+from hlo_cli.analysis.schedule.async_deadlock import Transfer, Unmet, Ways, conflict, deadlocks
 from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, verify_async
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
+from timing import is_linear
+
+_PAIR = st.tuples(st.integers(0, 7), st.integers(0, 7))
+_STEPS = st.lists(st.one_of(st.just(None), st.lists(_PAIR, max_size=3).map(tuple)), max_size=30)
+_MANY = tuple(parse_module(f"ENTRY e {{ {' '.join(f'p{n} = f32[] parameter({n})' for n in range(30))} }}").instructions)
 
 
 def module(*steps: str, head: str = "is_scheduled=true", before: str = "") -> str:
@@ -33,8 +45,21 @@ BODY = f"""body {{ p = f32[4] parameter(0)  t = token[] after-all()
   d = token[] send-done(s), channel_id=1
   ROOT r = f32[4] negate(p) }}"""
 
+CALL = "y = f32[4] call(p), to_apply=body"
+GATHER = "gather { a = f32[4] parameter(0)  ROOT g = f32[8] all-gather(a), dimensions={0} }"
+WRAPPED = "w = ((f32[4]), f32[8]) async-start(p), calls=gather\nv = f32[8] async-done(w)"
+SUGARED = "w = ((f32[4]), f32[2], u32[]) reduce-scatter-start(p), dimensions={0}, to_apply=f\nv = f32[2] reduce-scatter-done(w)"
+GROUP = f"""group {{ a = f32[4] parameter(0)  u = token[] after-all()
+  s = (f32[4], u32[], token[]) send(a, u), channel_id=1, frontend_attributes={{_xla_send_recv_source_target_pairs="{FORWARD}"}}
+  ROOT d = token[] send-done(s), channel_id=1 }}"""
+GROUPED = (
+    'w = ((f32[4]), token[], u32[]) async-start(p), calls=group, frontend_attributes={_collectives_group=""}\n'
+    "v = token[] async-done(w)"
+)
+
 FINE = {
     "a send and its recv": module(f"send {FORWARD}", f"recv {FORWARD}"),
+    "round all but one": module("send {{0,1},{1,2},{2,3}}", "recv {{0,1},{1,2},{2,3}}"),
     "the recv first": module(f"recv {FORWARD}", f"send {FORWARD}"),
     "one after the other": module(f"send {FORWARD}", f"recv {FORWARD}", f"recv {BACK}", f"send {BACK}"),
     "apart from each other": module(f"send {FORWARD}", f"send {FURTHER}", f"recv {FURTHER}", f"recv {FORWARD}"),
@@ -43,6 +68,14 @@ FINE = {
     "to the host": module("h = (f32[4], u32[], token[]) send(p, t), channel_id=3, is_host_transfer=true",
                           "hd = token[] send-done(h), channel_id=3, is_host_transfer=true"),
     "half of it in a call": module("y = f32[4] call(p), to_apply=body", f"recv {FORWARD}", before=BODY),
+    "half of it in a call, twice": module(CALL, f"recv {FORWARD}", CALL.replace("y =", "z ="), f"recv {FORWARD}", before=BODY),
+    "a native start between": module(
+        f"send {FORWARD}", "g = (f32[4], f32[8]) all-gather-start(p), dimensions={0}", f"recv {FORWARD}", "h = f32[8] all-gather-done(g)"
+    ),
+    "a circle of three": module(*(f"send {{{{{way}}}}}" for way in ("0,1", "1,2", "2,0")), *(f"recv {{{{{way}}}}}" for way in ("0,1", "1,2", "2,0"))),
+    "half of it in a group, half in another": module(GROUPED, before=GROUP),
+    "part of a pipeline": module(f"send {FORWARD}").replace('}}"}', '}}", _xla_send_recv_pipeline="0"}'),
+    "for a TPU": module(f"send {FORWARD}", "l = f32[8,128]{1,0:T(8,128)} constant({...})"),
 }  # fmt: skip
 
 STUCK = {
@@ -56,6 +89,29 @@ STUCK = {
         module(f"send {FORWARD}", REDUCE, f"recv {FORWARD}", before=ADD),
         ["x stands between send.0 and the recv that this waits for"],
     ),
+    "a collective between, in another computation": (
+        module(f"send {FORWARD}", WRAPPED, f"recv {FORWARD}", before=GATHER),
+        ["w stands between send.0 and the recv that this waits for"],
+    ),
+    "a sugared start between": (
+        module(f"send {FORWARD}", SUGARED, f"recv {FORWARD}", before=ADD),
+        ["w stands between send.0 and the recv that this waits for"],
+    ),
+    "two that are written in two ways": (
+        module("send {{0,1}}", "recv {{0, 1}}"),
+        ["nothing receives what send.0 sends from 0 to 1", "nothing sends what recv.1 receives from 0 to 1"],
+    ),
+    "half of it in a group, between others": (
+        module(f"send {FURTHER}", GROUPED, f"recv {FURTHER}", before=GROUP),
+        ["nothing receives what s sends from 0 to 1, from 1 to 2"],
+    ),
+    "twice the same in a call": (
+        module(CALL, CALL.replace("y =", "z ="), before=BODY),
+        [
+            "s goes from 0 to 1, from 1 to 2 as s does, which nothing has met",
+            "nothing receives what s sends from 0 to 1, from 1 to 2",
+        ],
+    ),
     "twice the same": (
         module(f"send {FORWARD}", f"send {FORWARD}", f"recv {FORWARD}", f"recv {FORWARD}"),
         ["send.1 goes from 0 to 1, from 1 to 2 as send.0 does, which nothing has met"],
@@ -67,6 +123,14 @@ STUCK = {
     "a circle": (
         module("send {{0,1},{1,0}}", "recv {{0,1},{1,0}}"),
         ["send.0 goes in a circle: from 0 to 1, from 1 to 0", "recv.1 goes in a circle: from 0 to 1, from 1 to 0"],
+    ),
+    "two targets": (
+        module("send {{0,1},{0,2}}", "recv {{0,1},{0,2}}"),
+        [f"{name} goes twice from one device: from 0 to 1, from 0 to 2" for name in ("send.0", "recv.1")],
+    ),
+    "a circle that leaves a line": (
+        module("send {{4,5},{1,2},{2,3},{3,1}}", "recv {{4,5},{1,2},{2,3},{3,1}}"),
+        [f"{name} goes in a circle: from 4 to 5, from 1 to 2, from 2 to 3, …" for name in ("send.0", "recv.1")],
     ),
     "two sources": (
         module("send {{0,1},{2,1}}", "recv {{0,1},{2,1}}"),
@@ -86,9 +150,50 @@ def test_orders_in_which_all_meet(name: str) -> None:
     assert [finding.message for finding in verify_async(read)] == []
 
 
+@pytest.mark.parametrize("name", [*FINE, *STUCK])
+def test_a_proto_tells_the_same(name: str) -> None:
+    read = parse_module(FINE[name] if name in FINE else STUCK[name][0])
+    messages = [problem.message for problem in deadlocks(read)]
+    assert [problem.message for problem in deadlocks(module_from_bytes(module_to_bytes(read)))] == messages
+
+
 @pytest.mark.parametrize("name", STUCK)
 def test_orders_in_which_devices_wait_for_ever(name: str) -> None:
     text, messages = STUCK[name]
     found = list(verify_async(parse_module(text)))
     assert [finding.message for finding in found] == messages
     assert {(finding.code, finding.severity) for finding in found} == {(DEADLOCK, "warning")}
+
+
+@given(_STEPS, st.randoms(use_true_random=False))
+def test_what_disturbs_is_the_first_that_any_look_finds(steps: list[Ways | None], random: Random) -> None:
+    unmet, plain = Unmet(), list[Transfer]()
+    for number, ways in enumerate(steps):
+        if ways is not None:
+            other = next((each for each in plain if conflict((*each.ways, *ways)) is not None), None)
+            assert unmet.disturbing(ways) == other
+            transfer = Transfer(_MANY[number], str(ways), ways)
+            unmet.add(transfer)
+            plain.append(transfer)
+        elif plain:
+            text = random.choice(plain).text
+            assert unmet.meet(text)
+            plain.remove(next(each for each in plain if each.text == text))
+        assert list(unmet.transfers.values()) == plain
+
+
+@pytest.mark.parametrize("pair", ["{0,1}", "{2N,2N1}", "{N,N1}", "{N1,N}"])
+def test_sends_that_nothing_receives_take_linear_time(pair: str) -> None:
+    def text(at: int) -> str:
+        ways = pair.replace("2N1", str(2 * at + 1)).replace("2N", str(2 * at)).replace("N1", str(at + 1))
+        attribute = f"frontend_attributes={{_xla_send_recv_source_target_pairs={{{ways.replace('N', str(at))}}}}}"
+        return f"  s{at} = (f32[2], u32[], token[]) send(p, t), channel_id={at + 1}, {attribute}\n"
+
+    def work(number: int) -> Callable[[], object]:
+        sends = "".join(map(text, range(number)))
+        module = parse_module(
+            f"HloModule m, is_scheduled=true\nENTRY e {{\n  p = f32[2] parameter(0)\n  t = token[] after-all()\n{sends}}}\n"
+        )
+        return lambda: list(deadlocks(module))
+
+    assert is_linear(work, 500, 4000)

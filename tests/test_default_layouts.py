@@ -15,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumps import FIXTURES
-from hlo_cli.analysis.hardware.default_tiles import GENERATIONS, default_layout
-from hlo_cli.analysis.layout.default_order import default_order, order_costs
-from hlo_cli.analysis.layout.padding import best_order
+from hlo_cli.analysis.hardware.chips import tpu_generations
+from hlo_cli.analysis.hardware.default_tiles import default_layout
+from hlo_cli.analysis.layout.default_order import best_order, default_order, order_costs
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
 
+GENERATIONS = [generation.name for generation in tpu_generations()]
 generations = st.sampled_from(GENERATIONS)
 arrays = st.builds(
     lambda kind, sizes: array_of(f"{kind}[{','.join(map(str, sizes))}]"),

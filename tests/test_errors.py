@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.check import check_module
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.check import check_module
+from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from strategies import FIXTURES, dump_text
 

@@ -10,13 +10,13 @@ import pytest
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.error_recovery import MAX_ERRORS
-from hlo_cli.syntax.metadata import parse_metadata
-from hlo_cli.syntax.notes import MAX_NOTES
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import parse_shape
-from hlo_cli.syntax.values import one_line
+from hlo_cli.syntax.scanning.attributes import one_line
+from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
+from hlo_cli.syntax.scanning.scanner import Scanner
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.notes import MAX_NOTES
+from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.syntax.values.metadata import parse_metadata
 from share import every
 from timing import is_linear, soon
 

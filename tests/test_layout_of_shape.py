@@ -18,7 +18,7 @@ from hlo_cli.render.width import cell_width
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
 from share import examples
 from strategies import shapes
 
@@ -173,7 +173,7 @@ def test_unknown_generations() -> None:
     for name, message in (("v5", "no TPU generation v5; did you mean v5"), ("h100", "no TPU generation h100$")):
         with pytest.raises(HloError, match=message) as raised:
             report_of_shape("f32[]", generation=name)
-        assert raised.value.diagnostic.hint == "generations: v2, v3, v4, v5e, v5p, v6e, v7x"
+        assert raised.value.diagnostic.hint == "generations: v2, v3, v4, v5e, v5p, v6e, 7x"
 
 
 def test_leaves_are_laid_out_one_by_one() -> None:

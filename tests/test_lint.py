@@ -16,7 +16,6 @@ import sarif_shape
 from hlo_cli import parse_module
 from hlo_cli.cli import main
 from hlo_cli.lint.catalog import RULES
-from hlo_cli.lint.fingerprint import fingerprint
 from hlo_cli.lint.run import lint_module
 from lint_cases import CASES
 from strategies import dump_text, dumps, name_of
@@ -191,17 +190,13 @@ def test_fingerprints_outlive_names_and_numbers(path: Path) -> None:
     new = {name: f"{name.rstrip('.0123456789')}.{random.randrange(10**9)}" for name in sorted(names)}
     other = _NAMES.sub(lambda found: new.get(found[0], found[0]), text)
     assert other != text
-    first, second = (sorted(map(fingerprint, lint_module(parse_module(each)))) for each in (text, other))
+    first, second = (sorted(found.fingerprint for found in lint_module(parse_module(each))) for each in (text, other))
     assert first == second
 
 
 def test_fingerprints_tell_findings_apart() -> None:
     texts = {case.bad.replace("«", "").replace("»", "") for case in CASES}
-    found = {
-        (each.rule.code, each.finding.message): fingerprint(each)
-        for text in texts
-        for each in lint_module(parse_module(text))
-    }
+    found = {(each.code, each.message): each.fingerprint for text in texts for each in lint_module(parse_module(text))}
     assert len(set(found.values())) > 0.8 * len(found)
 
 

@@ -15,11 +15,10 @@ from hlo_cli.analysis.dataflow.users import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
-from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.concurrency import Pair, independent_kernels
-from hlo_cli.lint.format import size
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
+from hlo_cli.report.numbers import format_bytes
 from strategies import dump_text, dumps, name_of
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -41,12 +40,12 @@ def sized(count: int) -> LintSettings:
 def missed(text: str) -> set[str]:
     """The arguments that could be donated."""
     found = lint_module(parse_module(text), LintSettings(("HLO203",), donation_bytes=1, donation_fraction=0))
-    return {each.finding.at.name for each in found if isinstance(each.finding.at, Instruction)}
+    return {each.instruction for each in found if each.instruction is not None}
 
 
 def told(path: Path, settings: LintSettings) -> set[tuple[str, str]]:
     found = lint_module(parse_module(dump_text(path)), settings)
-    return {(each.rule.code, each.diagnostic.message) for each in found}
+    return {(each.code, each.message) for each in found}
 
 
 def test_a_chip_is_known_by_any_of_its_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +86,7 @@ def test_what_a_module_takes_is_what_the_compiler_says(path: Path, capsys: pytes
     found = ALLOCATION.findall(path.read_text())
     taken = sum(int(count) for count, color, more in found if color in ("", "0") and "thread-local" not in more)
     [message] = messages(path.parent, capsys)
-    assert message.endswith(f" takes {size(taken)} of 1 B, by the compiler's buffer assignment")
+    assert message.endswith(f" takes {format_bytes(taken)} of 1 B, by the compiler's buffer assignment")
 
 
 def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(

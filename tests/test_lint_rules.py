@@ -11,8 +11,9 @@ from hlo_cli import parse_module
 from hlo_cli.commands.lint.rule_pages import report_of_rule
 from hlo_cli.lint.catalog import RULES, chosen_rules, rule_of
 from hlo_cli.lint.registry import Rule
-from hlo_cli.lint.run import Found, lint_module
+from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.strict.module import check_strictly
 from lint_cases import CASES as FORM_CASES
@@ -28,12 +29,12 @@ each_case = pytest.mark.parametrize("case", CASES, ids=[f"{case.code}-{n}" for n
 each_dump = pytest.mark.parametrize("path", dumps(), ids=name_of)
 
 
-def found_in(text: str, settings: LintSettings | None = None) -> tuple[Found, ...]:
+def found_in(text: str, settings: LintSettings | None = None) -> tuple[Finding, ...]:
     return lint_module(parse_module(text), settings)
 
 
-def of_rule(code: str, text: str, settings: LintSettings) -> list[Found]:
-    return [found for found in found_in(text, settings) if found.rule.code == code]
+def of_rule(code: str, text: str, settings: LintSettings) -> list[Finding]:
+    return [found for found in found_in(text, settings) if found.code == code]
 
 
 @each_case
@@ -42,10 +43,10 @@ def test_a_rule_finds_what_breaks_it_where_it_stands(case: Case) -> None:
     meant, end, after = rest.partition("»")
     assert start + end == "«»", "the place is marked"
     [found, *_] = of_rule(case.code, before + meant + after, case.settings)
-    assert found.diagnostic.span is not None
-    at = slice(found.diagnostic.span.start, found.diagnostic.span.end)
+    assert found.span is not None
+    at = slice(found.span.start, found.span.end)
     assert (before + meant + after)[at] == meant
-    assert found.finding.message
+    assert found.message
 
 
 @each_case
@@ -55,26 +56,26 @@ def test_a_rule_leaves_alone_what_keeps_it(case: Case) -> None:
 
 def test_a_text_that_leaves_things_out_is_not_judged() -> None:
     text, _ = entry("y = f32[5,8] negate(x)", "", X, "z = f32[4,8] add(...)")
-    assert [found.rule.code for found in found_in(text)] == ["HLO003"]
+    assert [found.code for found in found_in(text)] == ["HLO003"]
 
 
 def test_layouts_that_are_left_out_are_not_compared() -> None:
     header = ", is_scheduled=true, entry_computation_layout={(f32[4,8]{0,1})->f32[4,8]{0,1}}"
     without, _ = entry("ROOT y = f32[4,8] negate(x)", "", X, header=header)
     assert not found_in(without)
-    assert {found.rule.code for found in found_in(without.replace("f32[4,8] ", "f32[4,8]{1,0} "))} == {"HLO070"}
+    assert {found.code for found in found_in(without.replace("f32[4,8] ", "f32[4,8]{1,0} "))} == {"HLO070"}
 
 
 def test_what_is_cut_out_for_other_cores_keeps_the_header_of_the_whole() -> None:
     text, _ = entry("ROOT y = f32[4,8] negate(x)", "", X, header=", entry_computation_layout={()->f32[4,8]{1,0}}")
-    assert {found.rule.code for found in found_in(text)} == {"HLO070"}
+    assert {found.code for found in found_in(text)} == {"HLO070"}
     assert not found_in(text.replace("HloModule m", "HloModule extracted"))
 
 
 @each_case
 def test_texts_that_keep_a_rule_break_no_other(case: Case) -> None:
     """Not by mistake: what stands beside the instruction in question is well formed."""
-    assert not [f.diagnostic.message for f in found_in(case.good, case.settings) if f.rule.code == "HLO001"]
+    assert not [f.message for f in found_in(case.good, case.settings) if f.code == "HLO001"]
 
 
 @each_rule
@@ -107,20 +108,20 @@ def test_what_xlas_parser_rejects() -> None:
     text, well = entry("y = f32[4,8] negate(x), unheard_of=1", "y = f32[4,8] negate(x)", X)
     settings = LintSettings(("HLO002",))
     [found] = lint_module(parse_module(text), settings, rejections=check_strictly(Source("text", text)))
-    assert (found.rule.code, found.diagnostic.position and found.diagnostic.position.line) == ("HLO002", 4)
+    assert (found.code, found.position and found.position.line) == ("HLO002", 4)
     assert not lint_module(parse_module(well), settings, rejections=check_strictly(Source("text", well)))
 
 
 @each_dump
 def test_no_error_in_what_compilers_write(path: Path) -> None:
-    assert [str(found.diagnostic) for found in found_in(dump_text(path)) if found.severity == "error"] == []
+    assert [str(found) for found in found_in(dump_text(path)) if found.severity == "error"] == []
 
 
 def test_a_text_with_errors_is_judged_by_what_is_there() -> None:
     text, _ = entry(
         "y = f32[5,8] negate(x)", "", X, "z = f32[4,8] negate(lost)", "s = (f32[4,8], f32[4,8], u32[]) copy-start(x)"
     )
-    assert {found.rule.code for found in found_in(text)} == {"HLO001", "HLO010"}
+    assert {found.code for found in found_in(text)} == {"HLO001", "HLO010"}
 
 
 def test_groups_along_a_mesh_of_other_devices() -> None:
@@ -128,7 +129,7 @@ def test_groups_along_a_mesh_of_other_devices() -> None:
     mesh = "mesh['a'=2,'b'=2], device_ids=(0,1,2) {'a'}"
     before = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
     text, _ = entry(f"y = f32[4,8] all-reduce(x), replica_groups={mesh}, to_apply=add", "", X, before=before)
-    assert {found.rule.code for found in found_in(text)} <= {"HLO001", "HLO050"}
+    assert {found.code for found in found_in(text)} <= {"HLO001", "HLO050"}
 
 
 def test_choosing_rules() -> None:

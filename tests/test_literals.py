@@ -20,11 +20,11 @@ from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.literal_bytes import literal_from_bytes, literal_to_bytes
-from hlo_cli.syntax.literal_floats import FLOAT_FORMATS, values_of_codes
-from hlo_cli.syntax.literals import literal_at, parse_literal
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.literals.byte_values import literal_from_bytes, literal_to_bytes
+from hlo_cli.syntax.literals.floats import FLOAT_FORMATS, values_of_codes
+from hlo_cli.syntax.literals.read import literal_at, parse_literal
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.parser import parse_module
 from judge import ask_xla
 from strategies import a_literal, dump_text, dumps, name_of, seeds, spelled_literal
 from timing import soon

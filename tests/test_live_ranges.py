@@ -21,7 +21,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 
 DUMPS = compiled_dumps()
 each_dump = pytest.mark.parametrize("dump", DUMPS, ids=str)

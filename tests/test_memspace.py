@@ -25,13 +25,14 @@ from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.turns import timeline, turns
-from hlo_cli.analysis.schedule.transfers import HOST, transfers_of
+from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.cli import main
 from hlo_cli.commands.shared.compiler_memory import compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
 from hlo_cli.commands.shared.memory_timeline import memory_timeline
 from hlo_cli.inputs.input import read_inputs, select_module
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.timeline import totals_of
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.oom import parse_out_of_memory
@@ -136,7 +137,7 @@ def test_transfers_go_from_one_space_to_another_and_wait_in_order(folder: Path) 
     for transfer in transfers_of(sequence):
         assert transfer.from_space != transfer.to_space
         ends = (transfer.from_space, transfer.to_space)
-        assert transfer.shape.layout.memory_space in ends or HOST in ends
+        assert transfer.shape.layout.memory_space in ends or MemorySpace.HOST in ends
         steps = [step for step in (transfer.start_step, transfer.done_step, transfer.used_step) if step is not None]
         assert steps == sorted(steps)
         assert sequence[transfer.start_step] is transfer.instruction

@@ -7,8 +7,8 @@ import pytest
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.source import Diagnostic
-from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, attributes_of
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
+from hlo_cli.syntax.text.parser import parse_module
 
 HEAD = "HloModule m\n\nENTRY %e (p: f32[2]) -> f32[2] {\n  %p = f32[2]{0} parameter(0)\n"
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
-from hlo_cli.syntax.lines import LineReader
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from hlo_cli.syntax.text.lines import LineReader
+from hlo_cli.syntax.text.parser import parse_module
 from share import examples
 from strategies import Model, dump_text, dumps, models, name_of, seeds, shapes, spaced, structure
 
@@ -26,7 +26,7 @@ thorough = settings(
 
 def exactly(text: str) -> Module:
     """The module as the exact path reads all of it."""
-    with patch("hlo_cli.syntax.parser.read_rows", lambda *_: None):
+    with patch("hlo_cli.syntax.text.parser.read_rows", lambda *_: None):
         return parse_module(text)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hlo_cli.cli import main
+from hlo_cli.render import formats, registry
 from hlo_cli.render.formats.screen import render, screen_lines
-from hlo_cli.render.registry import FORMATS, renderer
+from hlo_cli.render.registry import FORMATS, Format, format_names, renderer
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy, Explanation, Segment
@@ -110,7 +117,7 @@ def test_no_format_lets_control_characters_through(table: Table, text: str) -> N
     timeline = Timeline("timeline", (track,), (Loop(text, 0, 1, 3),), instructions=(text, text), title=text)
     parts = (table, tree, facts, anatomy, Figure("figure", fixed(text)), Passage("words", (text,)), timeline)
     report = Report("x", text, parts=parts, next=(text,), input={"path": text})
-    for format_name in FORMATS:
+    for format_name in format_names():
         for person in (True, False):
             written = "".join(renderer(format_name, person=person)(report, Style()))
             assert "\x1b" not in written
@@ -120,7 +127,7 @@ def test_no_format_lets_control_characters_through(table: Table, text: str) -> N
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.answer[:12])
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", format_names())
 def test_the_same_report_is_always_the_same_bytes(report: Report, format_name: str) -> None:
     if (report is DRAWING and format_name in ("csv", "tsv", "jsonl")) or (
         report is not DRAWING and format_name == "svg"
@@ -130,3 +137,26 @@ def test_the_same_report_is_always_the_same_bytes(report: Report, format_name: s
         return
     widths = (40, 200) if format_name != "screen" else (80, 80)
     assert len({"".join(renderer(format_name, person=False)(report, Style(width=width))) for width in widths}) == 1
+
+
+def test_every_file_of_formats_is_registered() -> None:
+    folder = Path(formats.__file__).parent
+    files = {f"{formats.__name__}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__"}
+    assert {each.module for each in FORMATS} == files
+    for each in FORMATS:
+        assert callable(import_module(each.module).render)
+
+
+def test_a_format_is_one_row_and_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def render(report: Report, style: Style) -> Iterator[str]:
+        yield f"- {report.answer}\n"
+
+    module = ModuleType("hlo_cli.render.formats.yaml")
+    monkeypatch.setattr(module, "render", render, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(registry, "FORMATS", (*FORMATS, Format("yaml", "data")))
+    assert registry.format_of("report.yaml") == "yaml"
+    assert registry.format_words().endswith("svg or yaml.")
+    done = main(["layout", "f32[3]", "-o", str(tmp_path / "report.yaml")], standalone=False)
+    assert done == 0
+    assert (tmp_path / "report.yaml").read_text().startswith("- ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.report.tree import Branch, Tree
 from hlo_cli.source import HloError
+from test_architecture import PACKAGE
 
 COLUMNS = (
     Column("value", "value", "name"),
@@ -137,3 +140,18 @@ def test_deep_trees_have_rows_too() -> None:
 def test_letters_are_different(part: int) -> None:
     assert letter(part) != letter(part + 1)
     assert letter(part + 26)[0] == letter(part)[0]
+
+
+def test_numbers_are_written_in_one_place() -> None:
+    """No other file divides bytes into units or makes hundredths of a fraction for a sentence."""
+    home = {"numbers.py", "byte_texts.py"}  # the latter writes as XLA's own reports do
+    writes = re.compile(r"""\{[^{}]*:[.,0-9]*%\}|"KiB", *"MiB\"""")
+    others = [
+        f"{path.name}:{number}: {line.strip()}"
+        for package in ("commands", "analysis", "transform", "report", "render", "inputs", "syntax", "ir")
+        for path in sorted((PACKAGE / package).rglob("*.py"))
+        if path.name not in home
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if writes.search(line)
+    ]
+    assert others == []

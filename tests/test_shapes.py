@@ -14,7 +14,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, subshape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
 from share import examples
 from strategies import a_shape, seeds, shapes, spaced
 

@@ -9,7 +9,8 @@ import pytest
 
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, ChipSpec, Rate, chip_spec
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
+from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.critical_path import critical_path
 from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, known_part, path_seconds
@@ -225,7 +226,7 @@ def test_a_text_may_claim_any_number_of_rounds() -> None:
     assert 0 < found.seconds < 1e100
 
 
-@pytest.mark.parametrize("chip", sorted(THROUGHPUTS))
+@pytest.mark.parametrize("chip", sorted(chip.name for chip in known_chips()))
 def test_every_chip_can_be_asked(chip: str) -> None:
     found = estimate_time(overlap(DUMPS[-1]), chip_spec(chip))
     adds_up(found)

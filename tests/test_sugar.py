@@ -15,7 +15,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.library import load
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.sugar import sugar
 from judge import ask_xla

@@ -6,8 +6,8 @@ import pytest
 
 from hlo_cli import HloError
 from hlo_cli.analysis.hardware.chip_file import read_throughputs
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, chip_spec
-from hlo_cli.analysis.hardware.chips import CHIPS
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 
 _JAX_NAMES = {
     "v2": "TPU_V2",
@@ -21,8 +21,7 @@ _JAX_NAMES = {
 
 
 def test_every_chip_has_throughputs_with_sources() -> None:
-    assert set(THROUGHPUTS) == {chip.name for chip in CHIPS}
-    for throughput in THROUGHPUTS.values():
+    for throughput in (chip.spec for chip in known_chips()):
         wires = [rate for rate in (throughput.memory, throughput.links, throughput.host) if rate is not None]
         assert all(rate.source.startswith("https://") and rate.per_second > 0 for rate in throughput.flops.values())
         assert all(rate.source.startswith("https://") for rate in wires)
@@ -52,8 +51,8 @@ def test_tpus_are_as_fast_as_jax_says() -> None:
 def test_a_file_goes_before_what_is_known() -> None:
     own = read_throughputs("[chip.v5e]\nmemory = 1e12\nlinks = 5\n[chip.mine]\nmemory = 1\nflops = { s8 = 7 }")
     assert chip_spec("TPU v5 lite", own).memory.per_second == 1e12
-    assert chip_spec("v5e", own).flops == THROUGHPUTS["v5e"].flops
-    assert chip_spec("v5p", own) == THROUGHPUTS["v5p"]
+    assert chip_spec("v5e", own).flops == find_chip("v5e").spec.flops
+    assert chip_spec("v5p", own) == find_chip("v5p").spec
     rate = chip_spec("mine", own).flops_of("u4")
     assert rate is not None
     assert (rate.per_second, rate.source) == (7, "the given file")

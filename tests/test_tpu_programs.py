@@ -7,14 +7,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from compiler_memory import compiler_assignment
-from hlo_cli.analysis.hardware.buffer_sizes import Generation, prefetched_space
+from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 from placing import tpu_dumps, verdicts
 
 TOPOLOGIES = ("v2:2x2", "v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1")
@@ -35,7 +34,7 @@ def test_buffers_lie_where_the_compiler_puts_them(topology: str, tmp_path: Path)
     seed = str(100 * TOPOLOGIES.index(topology))
     command = [sys.executable, str(SCRIPT), topology, seed, str(PROGRAMS)]
     subprocess.run(command, cwd=tmp_path, env={**os.environ, **settings}, check=True, timeout=280)
-    generation = cast("Generation", topology.partition(":")[0].replace("tpu", "v"))
+    generation = topology.partition(":")[0].removeprefix("tpu")
     dumps = list(tpu_dumps([tmp_path]))
     assert len(dumps) >= PROGRAMS
     for dump in dumps:

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from hlo_cli import cli
-from hlo_cli.render.registry import FORMATS
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.render.registry import format_names
+from hlo_cli.syntax.text.parser import parse_module
 from share import every
 from strategies import dump_text, dumps, name_of
 
@@ -40,7 +40,7 @@ def test_every_command_says_so_and_shows_what_was_read(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, random, cut = path.read_bytes(), Random(name_of(path)), tmp_path / path.name
-    formats = cycle(random.sample(FORMATS, len(FORMATS)))
+    formats = cycle(random.sample(format_names(), len(format_names())))
     for _ in range(5):
         cut.write_bytes(data[: random.randrange(1, len(data))])
         is_inside = not cut.read_bytes().rstrip().endswith(b"\n}")

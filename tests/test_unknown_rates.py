@@ -14,7 +14,8 @@ import pytest
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.cost.roofline import compute_type, roofline
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, ChipSpec
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.cli import main
@@ -32,7 +33,7 @@ ENTRY e { p = f32[1024] parameter(0) q = f8e4m3fn[64,64] parameter(1) r = s4[64,
   h = f32[1024]{0:S(5)} copy(p)
   ROOT x = f32[1024] custom-call(all), custom_call_target="mystery"
 }"""
-CHIPS = sorted(THROUGHPUTS)
+CHIPS = sorted(chip.name for chip in known_chips())
 each_chip = pytest.mark.parametrize("chip", [*CHIPS, "bare"])
 BARE = "[chip.bare]\nmemory = 1e12\n"
 
@@ -72,7 +73,7 @@ def seconds_of(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def throughput(chip: str) -> ChipSpec:
-    return THROUGHPUTS.get(chip) or ChipSpec("bare", {}, THROUGHPUTS["v5e"].memory)
+    return ChipSpec("bare", {}, find_chip("v5e").spec.memory) if chip == "bare" else find_chip(chip).spec
 
 
 @each_chip
@@ -138,7 +139,7 @@ def test_a_loop_of_unknown_rounds_makes_a_lower_bound() -> None:
 body { x = f32[25] parameter(0) ROOT n = f32[25] negate(x) }
 condition { y = f32[25] parameter(0) ROOT is = pred[] custom-call(y), custom_call_target="f" }
 ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=condition, body=body }"""
-    step = estimate_time(analyze_overlap(parse_module(text)), THROUGHPUTS["v5e"])
+    step = estimate_time(analyze_overlap(parse_module(text)), find_chip("v5e").spec)
     assert step.unknown_rounds == 2
     assert not step.is_work_known
 
@@ -146,6 +147,6 @@ ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=conditio
 def test_a_step_of_nothing_known_has_no_length() -> None:
     text = """HloModule m, is_scheduled=true, replica_count=2
 ENTRY e { p = f32[25] parameter(0) ROOT g = f32[50] all-gather(p), dimensions={0}, replica_groups={{0,1}} }"""
-    step = estimate_time(analyze_overlap(parse_module(text)), THROUGHPUTS["t4"])
+    step = estimate_time(analyze_overlap(parse_module(text)), find_chip("t4").spec)
     assert step.least_seconds is None
     assert list(step.blocking_seconds.values()) == [None]

@@ -28,8 +28,8 @@ from hlo_cli.ir.where import Both, Comparison, Condition, Either, Flag, Not, Tex
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
-from hlo_cli.syntax.parser import parse_module
 from hlo_cli.syntax.queries.where import LONGEST, MOST_NESTED, parse_where
+from hlo_cli.syntax.text.parser import parse_module
 from share import every
 from timing import soon
 

@@ -16,7 +16,7 @@ import pytest
 from hlo_cli import cli
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.per_module import short_paths
-from hlo_cli.render.registry import BY_NAME, FOREIGN
+from hlo_cli.render.registry import FOREIGN, FORMATS
 
 DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "v5e_conv"
 BROKEN = "HloModule m\nENTRY e {\n  x = f32[2]{0} parameter(0)\n  ROOT y = f32[3]{0} negate(x)\n}\n"
@@ -70,7 +70,7 @@ def test_a_given_format_overrides_the_name(tmp_path: Path) -> None:
 
 
 def test_no_format_is_foreign() -> None:
-    assert not FOREIGN & {ending.removeprefix(".") for ending in BY_NAME}
+    assert not FOREIGN & {each.name for each in FORMATS}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ Results live as long as the module they are of, and outside of it; they must not
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from hlo_cli.ir.module import Module
+if TYPE_CHECKING:
+    from hlo_cli.ir.module import Module
 
 Result = TypeVar("Result")
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import importlib
 import io
-import lzma
-import zlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from hlo_cli.source import HloError
 
@@ -29,6 +25,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 def compression_of(data: bytes) -> str | None:
     """The name of the compression that data is in, told by content.
 
+    >>> import gzip
     >>> compression_of(gzip.compress(b"HloModule m")), compression_of(b"HloModule m")
     ('gzip', None)
     """
@@ -41,6 +38,7 @@ def compression_of(data: bytes) -> str | None:
 def decompress(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> bytes:
     """Plain bytes; compression in compression is undone twice at most. `name` is for messages.
 
+    >>> import bz2, gzip
     >>> decompress(bz2.compress(gzip.compress(b"HloModule m")), "m.txt")
     b'HloModule m'
     """
@@ -57,7 +55,7 @@ def decompress(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) ->
 def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
     chunks, size = [], 0
     try:
-        for chunk in _zstd_chunks(data) if kind == "zstd" else _file_chunks(_OPEN[kind](io.BytesIO(data))):
+        for chunk in _CHUNKS[kind](data):
             size += len(chunk)
             if size > maximum_bytes:
                 raise HloError(
@@ -69,7 +67,7 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
         raise HloError(
             f"{name} is cut short: its {kind} data ends before its end mark", hint="copy the file again"
         ) from None
-    except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise HloError(f"{name} is not sound {kind} data: {error}", hint="copy the file again") from None
     return b"".join(chunks)
 
@@ -77,6 +75,37 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
 def _file_chunks(file: Any) -> Iterator[bytes]:
     while chunk := file.read(_CHUNK):
         yield chunk
+
+
+# what undoes a compression is imported when there is some: most dumps are plain
+
+
+def _gzip_chunks(data: bytes) -> Iterator[bytes]:
+    import gzip
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            yield from _file_chunks(file)
+    except zlib.error as error:
+        raise ValueError(error) from None
+
+
+def _xz_chunks(data: bytes) -> Iterator[bytes]:
+    import lzma
+
+    try:
+        with lzma.LZMAFile(io.BytesIO(data)) as file:
+            yield from _file_chunks(file)
+    except lzma.LZMAError as error:
+        raise ValueError(error) from None
+
+
+def _bzip2_chunks(data: bytes) -> Iterator[bytes]:
+    import bz2
+
+    with bz2.BZ2File(io.BytesIO(data)) as file:
+        yield from _file_chunks(file)
 
 
 def _zstd_chunks(data: bytes) -> Iterator[bytes]:
@@ -115,8 +144,4 @@ def _size(count: int) -> str:
     return f"{count >> 30} GiB" if count >= 1 << 30 else f"{count:,} bytes"
 
 
-_OPEN: dict[str, Callable[[io.BytesIO], Any]] = {
-    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
-    "xz": lzma.LZMAFile,
-    "bzip2": bz2.BZ2File,
-}
+_CHUNKS: Final = {"gzip": _gzip_chunks, "xz": _xz_chunks, "bzip2": _bzip2_chunks, "zstd": _zstd_chunks}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, nearest
 
 SiblingKind = Literal["buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report"]
@@ -33,7 +34,7 @@ _ASIDE = re.compile(
     r"(?:^|[.\-_])(?:execution_options|target_arguments|thunk_sequence|hlo_module_config|tpu_comp_env|transfer_stats"
     r"|basic_compiler_metadata|autotune_results|gpu_target_config|debug_options)$"
 )
-_OTHER = re.compile(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
+_OTHER = lazy_regex(r"\.(?:ll|bc|ptx|cubin|o|s|dot|html|url|mlir|debug_options|textproto|pbtxt)$")
 _ORDER = {"before_optimizations": 0, "after_codegen": 3, "after_optimizations": 4}
 _SHOWN = 8
 

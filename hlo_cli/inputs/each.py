@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hlo_cli.inputs.directory import dump_subdirectories, dumps_in, no_dumps_error
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error, parse_dump_name, select_stages
-from hlo_cli.inputs.input import Input, read_inputs, skip_auxiliary
+from hlo_cli.inputs.input import Input, glob_paths, read_inputs, skip_auxiliary
 from hlo_cli.source import HloError
 
 
@@ -89,10 +88,7 @@ def _in_argument(argument: str, stage: str | None, module: str | None, passed: l
         if not found and not passed:
             raise no_dumps_error(argument)
         yield from found
-    elif not os.path.lexists(argument) and glob.has_magic(argument):
-        paths = skip_auxiliary(sorted(glob.glob(argument, recursive=True)))
-        if not paths:
-            raise HloError(f"nothing matches {argument}")
+    elif not os.path.lexists(argument) and (paths := glob_paths(argument)) is not None:
         for path in paths:
             yield from (
                 _in_folder(path, stage, module, passed) if os.path.isdir(path) else _file(path, stage, module, passed)

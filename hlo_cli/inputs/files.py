@@ -9,6 +9,7 @@ import sys
 from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, nearest
 
 STDIN = "<stdin>"
@@ -26,15 +27,15 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
 )
 _FOREIGN: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"^(?:module(?: @\S+)? (?:attributes\b|\{)| *(?:func\.func|\"builtin\.module\"))", re.MULTILINE),
+        lazy_regex(r"^(?:module(?: @\S+)? (?:attributes\b|\{)| *(?:func\.func|\"builtin\.module\"))", re.MULTILINE),
         "MLIR",
     ),
-    (re.compile(r"\A\s*; ModuleID|^target (?:datalayout|triple) = ", re.MULTILINE), "LLVM IR"),
-    (re.compile(r"^\.version \d.*\n\.target sm_", re.MULTILINE), "PTX"),
-    (re.compile(r"\ABufferAssignment:"), "a buffer assignment"),
-    (re.compile(r"\AHloLiveRange "), "a table of live ranges"),
-    (re.compile(r"\A\s*digraph "), "a Graphviz graph"),
-    (re.compile(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), "a web page"),
+    (lazy_regex(r"\A\s*; ModuleID|^target (?:datalayout|triple) = ", re.MULTILINE), "LLVM IR"),
+    (lazy_regex(r"^\.version \d.*\n\.target sm_", re.MULTILINE), "PTX"),
+    (lazy_regex(r"\ABufferAssignment:"), "a buffer assignment"),
+    (lazy_regex(r"\AHloLiveRange "), "a table of live ranges"),
+    (lazy_regex(r"\A\s*digraph "), "a Graphviz graph"),
+    (lazy_regex(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), "a web page"),
 )
 _AS_HLO = "jax.jit(f).lower(x).compile().as_text() gives HLO text, and so does XLA_FLAGS=--xla_dump_to=DIR"
 _FIRST_FIELD = b"\n"

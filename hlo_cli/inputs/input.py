@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from hlo_cli.inputs.dumps import (
 )
 from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
 from hlo_cli.inputs.logs import find_modules
-from hlo_cli.inputs.xplane import is_trace, modules_in
 from hlo_cli.source import HloError, Source
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
@@ -87,7 +85,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Request:
     stage: str | None
     module: str | None
     stdin: BinaryIO | None
@@ -109,11 +107,11 @@ def read_inputs(
     >>> input.source.name, input.module
     ('<stdin>', 'jit_f')
     """
-    wish = _Wish(stage, module, stdin, maximum_bytes)
+    request = _Request(stage, module, stdin, maximum_bytes)
     if list(arguments).count("-") > 1:
         raise HloError("standard input can be read only once")
     named = skip_auxiliary(arguments) if arguments else ["-"]
-    found = [each for argument in named for each in _inputs_of(argument, wish)]
+    found = [each for argument in named for each in _inputs_of(argument, request)]
     place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
     if stage is not None:
         found = _of_stage(found, stage, place)
@@ -141,62 +139,74 @@ def select_module(inputs: Sequence[Input]) -> Input:
     return replace(largest, module_choice=note)
 
 
-def _inputs_of(argument: str, wish: _Wish) -> Iterator[Input]:
+def _inputs_of(argument: str, request: _Request) -> Iterator[Input]:
     if argument == "-":
-        return _modules(STDIN, None, read_stdin(wish.stdin, maximum_bytes=wish.maximum_bytes), argument, wish)
+        return _modules(STDIN, None, read_stdin(request.stdin, maximum_bytes=request.maximum_bytes), argument, request)
     if os.path.isdir(argument):
-        return _of_directory(argument, wish)
+        return _of_directory(argument, request)
     if os.path.lexists(argument):
-        return _of_file(argument, argument, wish)
-    if glob.has_magic(argument):
-        return _of_glob(argument, wish)
+        return _of_file(argument, argument, request)
+    if (paths := glob_paths(argument)) is not None:
+        return _of_glob(paths, argument, request)
     if (numbered := _NUMBERED.fullmatch(argument)) and os.path.isfile(numbered[1]):
-        return _of_numbered(argument, numbered[1], wish)
+        return _of_numbered(argument, numbered[1], request)
     raise missing(argument)
 
 
-def _of_file(path: str, argument: str, wish: _Wish) -> Iterator[Input]:
-    return _modules(path, path, read_file(path, maximum_bytes=wish.maximum_bytes), argument, wish)
+def _of_file(path: str, argument: str, request: _Request) -> Iterator[Input]:
+    return _modules(path, path, read_file(path, maximum_bytes=request.maximum_bytes), argument, request)
 
 
-def _of_numbered(argument: str, path: str, wish: _Wish) -> Iterator[Input]:
-    content = read_file(path, maximum_bytes=wish.maximum_bytes)
-    listed = list(_modules(path, path, content, argument, wish, every_stage=True))
+def _of_numbered(argument: str, path: str, request: _Request) -> Iterator[Input]:
+    content = read_file(path, maximum_bytes=request.maximum_bytes)
+    listed = list(_modules(path, path, content, argument, request, every_stage=True))
     if not any(each.source.name == argument for each in listed):
         count = "one module" if len(listed) == 1 else f"{len(listed)} modules"
         raise HloError(f"there is no {argument}: {path} holds {count}")
     yield from (each for each in listed if each.source.name == argument)
 
 
-def _of_glob(pattern: str, wish: _Wish) -> Iterator[Input]:
+def glob_paths(pattern: str) -> list[str] | None:
+    """The paths that a glob lists, HloError if there are none; None for what is no glob.
+
+    >>> glob_paths("a/b.txt")
+    """
+    import glob  # most arguments are files that are there
+
+    if not glob.has_magic(pattern):
+        return None
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise HloError(f"nothing matches {pattern}")
-    for path in skip_auxiliary(paths):
-        yield from _of_directory(path, wish) if os.path.isdir(path) else _of_file(path, pattern, wish)
+    return skip_auxiliary(paths)
 
 
-def _of_directory(folder: str, wish: _Wish) -> Iterator[Input]:
+def _of_glob(paths: Sequence[str], pattern: str, request: _Request) -> Iterator[Input]:
+    for path in paths:
+        yield from _of_directory(path, request) if os.path.isdir(path) else _of_file(path, pattern, request)
+
+
+def _of_directory(folder: str, request: _Request) -> Iterator[Input]:
     dumps, others = dumps_in(folder)
     if not dumps:
-        yield from _of_loose_files(folder, others, wish)
+        yield from _of_loose_files(folder, others, request)
         return
-    if wish.module is not None and all(dump.label for _, dump in dumps):
-        kept = matching_stages(wish.module, [dump.names for _, dump in dumps])
+    if request.module is not None and all(dump.label for _, dump in dumps):
+        kept = matching_stages(request.module, [dump.names for _, dump in dumps])
         if not kept:
-            raise not_found_error("module", wish.module, [dump.module for _, dump in dumps], _place(folder))
+            raise not_found_error("module", request.module, [dump.module for _, dump in dumps], _place(folder))
         dumps = [dumps[i] for i in kept]
-    for index, choice in select_stages([dump for _, dump in dumps], wish.stage, _place(folder)):
-        for each in _of_file(os.path.join(folder, dumps[index][0]), folder, wish):
+    for index, choice in select_stages([dump for _, dump in dumps], request.stage, _place(folder)):
+        for each in _of_file(os.path.join(folder, dumps[index][0]), folder, request):
             yield replace(each, choice=choice)
 
 
-def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[Input]:
+def _of_loose_files(folder: str, names: Sequence[str], request: _Request) -> Iterator[Input]:
     """The files of a directory whose names tell nothing, as far as they hold HLO."""
     count = 0
     for name in names:
         try:
-            found = list(_of_file(os.path.join(folder, name), folder, wish))
+            found = list(_of_file(os.path.join(folder, name), folder, request))
         except HloError:
             continue
         for each in found:
@@ -208,15 +218,17 @@ def _of_loose_files(folder: str, names: Sequence[str], wish: _Wish) -> Iterator[
 
 
 def _modules(
-    name: str, path: str | None, content: str | bytes, argument: str, wish: _Wish, *, every_stage: bool = False
+    name: str, path: str | None, content: str | bytes, argument: str, request: _Request, *, every_stage: bool = False
 ) -> Iterator[Input]:
     """The modules of one text, or that of a proto; of a module that XLA printed at several stages, the wanted one."""
     siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
     own = parse_dump_name(os.path.basename(path)) if path else None
-    if isinstance(content, bytes) and is_trace(content):
-        yield from _traced(name, path, content, argument, siblings)
-        return
     if isinstance(content, bytes):
+        from hlo_cli.inputs.xplane import is_trace, modules_in
+
+        if is_trace(content):
+            yield from _traced(name, path, modules_in(content, name), argument, siblings)
+            return
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
@@ -225,7 +237,7 @@ def _modules(
     marked = [dump for dump in dumps if dump is not None]
     kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]
     if len(marked) == len(found) and not every_stage:
-        kept = select_stages(marked, wish.stage, name)
+        kept = select_stages(marked, request.stage, name)
     for index, choice in kept:
         dump = dumps[index] or own
         header = _HEADER_NAME.match(found[index].text)
@@ -240,12 +252,13 @@ def _modules(
         )
 
 
-def _traced(name: str, path: str | None, trace: bytes, argument: str, siblings: Mapping[str, str]) -> Iterator[Input]:
+def _traced(
+    name: str, path: str | None, found: Sequence[tuple[str, bytes]], argument: str, siblings: Mapping[str, str]
+) -> Iterator[Input]:
     """The programs that a profiler saw run, as protos."""
-    found = modules_in(trace, name)
-    for number, each in enumerate(found, 1):
+    for number, (module, proto) in enumerate(found, 1):
         source = Source(name if len(found) == 1 else f"{name}#{number}", "")
-        yield Input(source, path, each.name, None, siblings, argument=argument, proto=each.proto)
+        yield Input(source, path, module, None, siblings, argument=argument, proto=proto)
 
 
 def skip_auxiliary(paths: Sequence[str]) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hlo_cli.lazy_regex import lazy_regex
+
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _GLOG = r"[IWEFD]\d{4,8} \d\d:\d\d:[\d.]{2,20}"
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
@@ -15,13 +17,13 @@ _LOG_LINE = rf"(?:{_GLOG}|\[?{_TIME}|\[?{_LEVEL}(?:[\]:]|[ ]+[\w\[])|[IWEF] [\w.
 
 # The look-ahead is one character class, so that most lines cost one comparison.
 _SPECIAL = re.compile(rf"\n(?=[HIWEFDC/*\[1-9])(?:HloModule |// -----|\*\*\* Begin |{_LOG_LINE})")
-_LOG_START = re.compile(_LOG_LINE)
-_LATER_LOG_LINE = re.compile(rf"\n(?=[IWEFDC\[1-9]){_LOG_LINE}")
-_HEADER = re.compile(r"HloModule[ \t]+[^\s,]+[ \t]*(?:,|$)", re.MULTILINE)
+_LOG_START = lazy_regex(_LOG_LINE)
+_LATER_LOG_LINE = lazy_regex(rf"\n(?=[IWEFDC\[1-9]){_LOG_LINE}")
+_HEADER = lazy_regex(r"HloModule[ \t]+[^\s,]+[ \t]*(?:,|$)", re.MULTILINE)
 _SEPARATOR = "// -----"
-_BEGIN = re.compile(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
-_VARYING = re.compile(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
-_CONTAINER_LINE = re.compile(rf"(?P<head>{_TIME} (?:stdout|stderr) )(?P<tag>[FP]) ")
+_BEGIN = lazy_regex(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
+_VARYING = lazy_regex(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
+_CONTAINER_LINE = lazy_regex(rf"(?P<head>{_TIME} (?:stdout|stderr) )(?P<tag>[FP]) ")
 _BARE = re.compile(r"$|[ %}]|ENTRY ")
 _LONGEST_PREFIX = 300
 _LOOKED_AT = 20

@@ -15,7 +15,7 @@ def compatible(a: Shape, b: Shape, *, any_precision: bool = False) -> bool:
 
     With `any_precision` all float types are one (`ShapeUtil::CompatibleIgnoringFpPrecision`).
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> a, b = parse_shape("f32[2,?]{0,1}"), parse_shape("bf16[<=2,3]{1,0}")
     >>> compatible(a, b), compatible(a, b, any_precision=True)
     (False, True)
@@ -59,7 +59,7 @@ def same_type_but_precision(a: PrimitiveType, b: PrimitiveType) -> bool:
 def same_order(a: Shape, b: Shape) -> bool:
     """Whether shapes agree and their dimensions lie in the same order; tiles and memory spaces do not count.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> same_order(parse_shape("f32[2,3]{1,0:T(8,128)}"), parse_shape("f32[2,3]{1,0:S(1)}"))
     True
     """

@@ -1,4 +1,6 @@
-"""Instructions: one operation with its operands, attributes and place in the text. Mirrors hlo/ir/hlo_instruction.h.
+"""Instructions: one operation with its operands, attributes and place in the text; and the computation that holds it.
+
+Mirrors xla/hlo/ir/hlo_instruction.h and hlo_computation.h, which refer to each other, as the two classes here do.
 
 A dump holds them by the hundred thousand, so they are small slotted objects whose attributes are read from the text
 when somebody asks. The types of values are many, and loaded then.
@@ -6,11 +8,12 @@ when somebody asks. The types of values are many, and loaded then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.instruction_text import NO_TEXT, Attribute, InstructionText, Pairs, TextReader
 from hlo_cli.ir.opcode import OPAQUE
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.ir.strings import UnparsedText
@@ -22,70 +25,9 @@ if TYPE_CHECKING:
     from hlo_cli.ir.attributes.sharding import AnySharding
     from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.attributes.window import Window
-    from hlo_cli.ir.computation import Computation
     from hlo_cli.ir.literal import Literal
 
 _T = TypeVar("_T")
-Pairs: TypeAlias = Sequence[tuple[str, str]]
-"""Names and values of attributes, in the order of the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """A named attribute with its value as text, and where the value stands in the source (if it came from one).
-
-    >>> str(Attribute("dimensions", "{0,1}"))
-    'dimensions={0,1}'
-    """
-
-    name: str
-    value: str
-    span: Span | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}"
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionText:
-    """What an instruction says beyond its operands: attributes, and what stands between the parentheses.
-
-    `argument` is the literal of a constant or the number of a parameter, empty for all others; `argument_span` is where
-    it stands in the source, with the comments that `argument` leaves out.
-    """
-
-    attributes: tuple[Attribute, ...]
-    argument: str = ""
-    span: Span | None = None
-    argument_span: Span | None = None
-
-
-class TextReader(Protocol):
-    """Reads what a computation's instructions say, on demand."""
-
-    def whole(self) -> str:
-        """All instructions as they are written, where nothing but this says what they are; else nothing."""
-
-    def read(self, index: int) -> InstructionText:
-        """The text of the instruction at this place in the computation."""
-
-    def raw(self, index: int) -> tuple[str, str]:
-        """The argument, and the attributes as they are written, each with its comma before it."""
-
-    def pairs(self, index: int) -> Pairs:
-        """The attributes without their places."""
-
-    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
-
-    def span(self, index: int) -> Span | None:
-        """Where the instruction stands in the source."""
-
-    def metadata(self, instruction: Instruction) -> Metadata:
-        """What an instruction's metadata attribute says."""
-
-    def literal(self, instruction: Instruction) -> Literal:
-        """The values of a constant."""
 
 
 class Instruction:
@@ -298,3 +240,31 @@ class Instruction:
 
     def __repr__(self) -> str:
         return f"<{self.opcode} {self.name}>"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Computation:
+    """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
+
+    `parameters` stand by number. `root` is None if the text ends before it. `operand_indices` holds, for the
+    instructions that take elements of tuples directly (`%t#0`), which element each operand takes. `span` reaches from
+    the name to the closing brace.
+    """
+
+    name: str
+    instructions: tuple[Instruction, ...] = ()
+    parameters: tuple[Instruction, ...] = ()
+    root: Instruction | None = None
+    is_entry: bool = False
+    execution_thread: str = "main"
+    span: Span | None = None
+    reader: TextReader[Instruction] = NO_TEXT
+    operand_indices: Mapping[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+
+    def instruction(self, name: str) -> Instruction | None:
+        """The instruction of this name, with or without a leading %, or None."""
+        name = name.removeprefix("%")
+        return next((i for i in self.instructions if i.name == name), None)
+
+    def __repr__(self) -> str:
+        return f"<computation {self.name}: {len(self.instructions)} instructions>"

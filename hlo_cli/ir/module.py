@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, nearest
@@ -222,11 +223,19 @@ class Module:
             return stack[0]
         return SourceLocation(metadata.source_file, metadata.source_line) if metadata.source_file else None
 
+    def chunks(self) -> Iterator[str]:
+        """The module's text piece by piece, for writing without holding it whole."""
+        from hlo_cli.ir.printer import print_computation
+
+        yield ", ".join((f"HloModule {self.name}", *map(str, self.header))) + "\n\n"
+        if self.stack_tables:
+            yield self.stack_tables + "\n\n\n"
+        for computation in self.computations:
+            yield print_computation(computation) + "\n\n"
+
     def to_string(self) -> str:
         """The module as canonical HLO text, which XLA reads as the same module."""
-        from hlo_cli.ir.printer import print_module
-
-        return print_module(self)
+        return "".join(self.chunks())
 
     def __str__(self) -> str:
         return self.to_string()

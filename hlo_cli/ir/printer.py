@@ -1,4 +1,4 @@
-"""The canonical printer: a module as the text that XLA's own printer gives for a dump.
+"""The canonical printer: computations as the text that XLA's own printer gives for a dump.
 
 Mirrors `HloModule::ToString` with the options that dumps use: `%` before names, program shapes, layouts and
 metadata, no operand shapes. Attributes are printed as they were read.
@@ -6,30 +6,10 @@ metadata, no operand shapes. Attributes are printed as they were read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.ir.shape_text import annotate_indices
-
-if TYPE_CHECKING:
-    from hlo_cli.ir.module import Module
-
-
-def print_module(module: Module) -> str:
-    """The whole module: header, stack tables, computations."""
-    return "".join(module_chunks(module))
-
-
-def module_chunks(module: Module) -> Iterator[str]:
-    """The module's text piece by piece, for writing without holding it whole."""
-    yield ", ".join((f"HloModule {module.name}", *map(str, module.header))) + "\n\n"
-    if module.stack_tables:
-        yield module.stack_tables + "\n\n\n"
-    for computation in module.computations:
-        yield print_computation(computation) + "\n\n"
 
 
 def print_computation(computation: Computation) -> str:

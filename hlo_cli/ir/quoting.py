@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hlo_cli.lazy_regex import lazy_regex
+
 
 def unquote(quoted: str) -> str:
     r"""The text that a quoted string stands for, with C escapes undone; octal escapes are bytes of UTF-8.
@@ -30,7 +32,7 @@ def text_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_ESCAPE = lazy_regex(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 

@@ -120,7 +120,8 @@ class ArrayShape:
 
     def to_string(self, *, layout: bool = True) -> str:
         """The text XLA prints, with or without the layout."""
-        return array_text(self, layout, self.layout.dynamic_shape_metadata_prefix_bytes)
+        shown, prefix = self.layout if layout else None, self.layout.dynamic_shape_metadata_prefix_bytes
+        return array_text(self.element_type, self.dimensions, self.dynamic_dimensions, shown, prefix)
 
     def __str__(self) -> str:
         return self.to_string()

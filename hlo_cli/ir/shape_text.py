@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from hlo_cli.ir.shape import ArrayShape
+    from hlo_cli.ir.layout import Layout
+    from hlo_cli.ir.primitive import PrimitiveType
 
 UNBOUNDED: Final = -(2**63)
 """The size of a dimension written `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
@@ -25,13 +26,14 @@ def annotate_indices(texts: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=8192)
-def array_text(shape: ArrayShape, with_layout: bool, _prefix: int) -> str:
+def array_text(
+    element_type: PrimitiveType, sizes: tuple[int, ...], dynamic: tuple[bool, ...], layout: Layout | None, _prefix: int
+) -> str:
     """The text of an array; the prefix is asked for because layouts that differ in it alone are equal."""
-    sizes = ",".join(map(_dimension, shape.dimensions, shape.dynamic_dimensions))
-    text = f"{shape.element_type.name}[{sizes}]"
-    if not with_layout or (not shape.dimensions and not shape.layout.properties()):
+    text = f"{element_type.name}[{','.join(map(_dimension, sizes, dynamic))}]"
+    if layout is None or (not sizes and not layout.properties()):
         return text
-    return text + str(shape.layout)
+    return text + str(layout)
 
 
 def _dimension(size: int, dynamic: bool) -> str:

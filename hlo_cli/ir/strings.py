@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hlo_cli.lazy_regex import lazy_regex
+
 _SIMPLE: Final = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
-_PLAIN: Final = re.compile(r"[ !#-&(-\[\]-~]*+")
+_PLAIN: Final = lazy_regex(r"[ !#-&(-\[\]-~]*+")
 _DICTIONARY_PIECE: Final = re.compile(r'[^{}"]++|"(?:[^"\\]++|\\[^\n])*+"|[{}]')
 
 

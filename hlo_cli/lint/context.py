@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
 from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
 from hlo_cli.ir.computation import Computation
@@ -20,14 +21,13 @@ from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.settings import LintSettings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
+from hlo_cli.lint.structure import structure_of
 from hlo_cli.lint.threads import threads_of
-from hlo_cli.source import Diagnostic
+from hlo_cli.report.finding import Finding
+from hlo_cli.source import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
-
-Located = tuple[Instruction, Diagnostic]
-"""Something that is told of an instruction."""
 
 _BUFFERS: Final = (" b(", "(b(")
 _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
@@ -50,6 +50,41 @@ class LintContext:
     settings: LintSettings
     rejections: tuple[Diagnostic, ...] = ()
     verdicts: tuple[AssertionResult, ...] = ()
+
+    def finding(
+        self,
+        message: str,
+        at: Instruction | Computation | None = None,
+        span: Span | None = None,
+        *,
+        hint: str | None = None,
+        about: str = "",
+        expectation: str | None = None,
+    ) -> Finding:
+        """What a rule has to say of an instruction, of a computation, or of the module; the rule's code follows.
+
+        `span` is the part of the text that is meant, where that is not the whole instruction. `about` is what stays the
+        same when names change, for findings about the module: an index, a channel.
+        """
+        structure = "\n".join((about, *structure_of(self.module, at)))
+        place = span or _place_of(at)
+        finding = partial(Finding, "error", message, self.module.source, place, hint, structure=structure)
+        if not isinstance(at, Instruction):
+            return finding(computation=at.name if at is not None else None, expectation=expectation)
+        location = self.module.location(at)
+        return finding(
+            instruction=at.name,
+            computation=at.computation.name,
+            op_name=at.metadata.op_name or None,
+            location=str(location) if location is not None else None,
+            expectation=expectation,
+        )
+
+    def told(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
+        """Those of the problems that an analysis found which are as severe, as findings."""
+        for problem in problems:
+            if problem.severity == severity:
+                yield self.finding(problem.message, problem.at, hint=problem.hint)
 
     def of(self, *opcodes: str) -> Iterator[Instruction]:
         """The instructions with one of these opcodes."""
@@ -148,12 +183,12 @@ class LintContext:
         return _when(self.settings.mixed_precision, auto=self.target == "tpu")
 
     @cached_property
-    def async_problems(self) -> tuple[Located, ...]:
+    def async_problems(self) -> tuple[Problem, ...]:
         """Where rules of asynchronous operations are broken."""
         return tuple(async_problems(self.module, self.async_pairs))
 
     @cached_property
-    def fusion_problems(self) -> tuple[Located, ...]:
+    def fusion_problems(self) -> tuple[Problem, ...]:
         """Where rules of fusions are broken."""
         return tuple(fusion_problems(self.module))
 
@@ -172,6 +207,14 @@ class LintContext:
     def num_partitions(self) -> int:
         """Over how many devices each copy is spread."""
         return self.settings.num_partitions or self.module.num_partitions
+
+
+def _place_of(at: Instruction | Computation | None) -> Span | None:
+    """Where it stands in the text: of a computation its name alone, for the whole of it is too much to underline."""
+    span = at.span if at is not None else None
+    if span is None or isinstance(at, Instruction) or at is None:
+        return span
+    return Span(span.start, span.start + len(at.name))
 
 
 def _has_buffer(shape: Shape) -> bool:

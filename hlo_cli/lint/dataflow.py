@@ -92,7 +92,7 @@ def _before(subject: LintContext, value: Instruction, through: Container[str]) -
     match value.opcode:
         case "fusion" if called and (root := called[0].root) is not None and root.opcode != "tuple":
             return root
-        case "get-tuple-element" if value.operands and value.operands[0].opcode == "fusion":
+        case "get-tuple-element" if value.operands[0].opcode == "fusion":
             fused = value.operands[0].called_computations
             results = roots_of(fused[0]) if fused else ()
             number = value.integer("index") or 0

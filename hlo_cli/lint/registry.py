@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import Severity
 
 Check: TypeAlias = Callable[[LintContext], Iterator[Finding]]
@@ -51,6 +51,11 @@ class Rule:
         """The page, read from the docstring of the rule's function."""
         return read_page(self.check.__doc__ or "")
 
+    def findings(self, subject: LintContext) -> Iterator[Finding]:
+        """What the rule has to say of a module, under its code, and as severe as the settings want it."""
+        severity = subject.settings.severity.get(self.code, self.severity)
+        return (replace(each, code=self.code, severity=severity) for each in self.check(subject))
+
 
 def rule(
     code: str,
@@ -68,7 +73,7 @@ def rule(
     ...     '''The entry gives back a parameter.'''
     ...     root = subject.module.entry.root
     ...     if root is not None and root.opcode == "parameter":
-    ...         yield Finding(f"{root.name} is a parameter", root)
+    ...         yield subject.finding(f"{root.name} is a parameter", root)
     >>> parameter_root.code, parameter_root.page.what
     ('HLO999', 'The entry gives back a parameter.')
     """

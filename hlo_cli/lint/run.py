@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.registry import Needs, Rule
+from hlo_cli.lint.registry import Needs
 from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A finding with its rule and how bad it is here."""
-
-    rule: Rule
-    finding: Finding
-    severity: Severity
-    module: Module
-
-    @property
-    def diagnostic(self) -> Diagnostic:
-        """What there is to tell."""
-        finding = self.finding
-        source = self.module.source
-        return Diagnostic(self.severity, finding.message, source, finding.place, finding.hint, self.rule.code)
 
 
 def lint_module(
@@ -42,7 +24,7 @@ def lint_module(
     *,
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
-) -> tuple[Found, ...]:
+) -> tuple[Finding, ...]:
     """What the rules find, in the order of the text; the same is said of the same place once.
 
     `rejections` are what XLA's own parser would not take of the text, `verdicts` those on a team's own expectations,
@@ -50,20 +32,19 @@ def lint_module(
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
-    >>> for found in lint_module(module): print(found.rule.code, found.diagnostic)
-    HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
+    >>> for found in lint_module(module): print(found.name, found.code, found)
+    e/n HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or LintSettings()
     subject = LintContext(module, settings, tuple(rejections), tuple(verdicts))
-    found: dict[tuple[str, Finding], Found] = {}
+    found: dict[Finding, None] = {}
     with no_garbage_collection():
         judged = _judged(subject)
         for rule in chosen_rules(settings):
             severity = settings.severity.get(rule.code, rule.severity)
             if rule.needs in judged and _is_shown(severity, settings):
-                for finding in rule.check(subject):
-                    found.setdefault((rule.code, finding), Found(rule, finding, severity, module))
-    return tuple(sorted(found.values(), key=_order))
+                found |= dict.fromkeys(rule.findings(subject))
+    return tuple(sorted(found, key=_order))
 
 
 def _judged(subject: LintContext) -> tuple[Needs, ...]:
@@ -77,6 +58,5 @@ def _is_shown(severity: Severity, settings: LintSettings) -> bool:
     return SEVERITIES.index(severity) <= SEVERITIES.index(settings.least_severity)
 
 
-def _order(found: Found) -> tuple[int, str]:
-    span = found.finding.place
-    return (span.start if span is not None else 0), found.rule.code
+def _order(found: Finding) -> tuple[int, str]:
+    return (found.span.start if found.span is not None else 0), found.code

@@ -48,6 +48,10 @@ def field_of(cell: Cell, absent: str = "") -> str:
         return "?"
     if isinstance(cell, str):
         return cell
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int | float):
+        return f"{cell:d}" if isinstance(cell, int) else float.__repr__(cell)
     if isinstance(cell, tuple) and not any(isinstance(part, tuple | Mapping) for part in cell):
         return ",".join(map(field_of, cell))
     import json
@@ -81,6 +85,8 @@ def diagnostic_value(note: Diagnostic) -> Json:
         value["path"] = note.source.name
     if note.position:
         value |= {"line": note.position.line, "column": note.position.column}
+    elif note.name:
+        value |= {"instruction": note.instruction, "computation": note.computation}
     if note.source and note.span:
         end = note.source.position(note.span.end)
         value |= {"end_line": end.line, "end_column": end.column}

@@ -1,11 +1,12 @@
-"""The table of formats: each is a file in this package with a function `render`, imported when it is asked for."""
+"""The table of formats: each is a file in formats/ with a function `render`, imported when it is asked for."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
@@ -13,15 +14,68 @@ from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
 Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
+Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture"]
 
-FORMATS: Final = ("table", "screen", "json", "jsonl", "csv", "tsv", "md", "html", "svg")
-"""What `--format` takes. `table` is for whoever reads: `screen` for a person, `plain` for a pipe."""
 
-OF_FINDINGS: Final = ("full", "concise", "summary", "github", "gitlab", "junit", "sarif")
-"""What it takes besides for findings: `full` quotes the lines, `concise` has one line each, `summary` one a rule."""
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What `--format` takes: a name, whom it is for, and its file in formats/, which has a function `render`.
 
-BY_NAME: Final = {f".{name}": name for name in ("json", "jsonl", "csv", "tsv", "md", "html", "svg", "sarif")}
-"""The formats that the name of a file asks for by its ending, if nothing else does."""
+    A file whose name ends in `.name` asks for it where `is_ending`. One that `holds_text` can have a whole module in a
+    cell; where it `tells_errors`, a program reads it, and would not see them on standard error.
+    """
+
+    name: str
+    kind: Kind
+    file: str = ""
+    is_ending: bool = True
+    holds_text: bool = False
+    tells_errors: bool = False
+
+    @property
+    def module(self) -> str:
+        """The module that writes it."""
+        return f"hlo_cli.render.formats.{self.file or self.name}"
+
+
+FORMATS: Final = (
+    Format("table", "reader", "plain", is_ending=False),
+    Format("screen", "reader", is_ending=False),
+    Format("full", "findings", "screen", is_ending=False),
+    Format("concise", "findings", is_ending=False),
+    Format("summary", "findings", is_ending=False),
+    Format("github", "findings", is_ending=False, tells_errors=True),
+    Format("gitlab", "findings", is_ending=False, tells_errors=True),
+    Format("junit", "findings", is_ending=False, tells_errors=True),
+    Format("sarif", "findings", tells_errors=True),
+    Format("json", "data", holds_text=True, tells_errors=True),
+    Format("jsonl", "data", holds_text=True),
+    Format("csv", "data"),
+    Format("tsv", "data"),
+    Format("md", "document", holds_text=True),
+    Format("html", "document", holds_text=True),
+    Format("svg", "picture"),
+)
+"""Every format, in the order in which help lists them."""
+
+
+def format_names(*kinds: Kind) -> tuple[str, ...]:
+    """The names of formats of some kinds; without any, of those that every report has.
+
+    >>> format_names("data", "picture"), format_names()[:3]
+    (('json', 'jsonl', 'csv', 'tsv', 'svg'), ('table', 'screen', 'json'))
+    """
+    return tuple(each.name for each in FORMATS if (each.kind in kinds if kinds else each.kind != "findings"))
+
+
+def format_words(*kinds: Kind) -> str:
+    """The same as the help of `--format` lists them.
+
+    >>> format_words("data")
+    'json, jsonl, csv or tsv.'
+    """
+    *names, last = format_names(*kinds)
+    return f"{', '.join(names)} or {last}."
 
 
 FOREIGN: Final = frozenset(
@@ -46,11 +100,13 @@ def format_of(path: str, others: Collection[str] = ()) -> str:
     ending = os.path.splitext(path)[1].lower()
     if ending[1:] in others:
         return ending[1:]
-    if ending[1:] in FOREIGN:
-        written = (*(f".{each}" for each in FORMATS if f".{each}" in BY_NAME), *(f".{each}" for each in others))
+    named = next((each.name for each in FORMATS if each.is_ending and f".{each.name}" == ending), None)
+    if named is None and ending[1:] in FOREIGN:
+        endings = (each.name for each in FORMATS if each.is_ending and each.kind != "findings")
+        written = (*(f".{each}" for each in endings), *(f".{each}" for each in others))
         hint = f"endings: {' '.join(written)}; --format FORMAT overrides them"
         raise HloError(f"cannot write {path}: this command has no format {ending}", hint=hint)
-    return BY_NAME.get(ending, "table")
+    return named or "table"
 
 
 def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
@@ -63,11 +119,10 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
         ...
     hlo_cli.source.HloError: error: no format jsno; did you mean json?
     """
-    known = FORMATS + (OF_FINDINGS if findings else ())
+    known = {each.name: each for each in FORMATS if findings or each.kind != "findings"}
     if name not in known:
-        raise unknown_choice_error("format", name, known)
-    file = "screen" if name == "full" else name
-    if name == "table":
-        file = "screen" if person else "concise" if findings else "plain"
-    render: Render = import_module(f"hlo_cli.render.formats.{file}").render
+        raise unknown_choice_error("format", name, sorted(known, key=lambda each: known[each].kind == "findings"))
+    if name == "table" and (person or findings):
+        name = "screen" if person else "concise"
+    render: Render = import_module(known[name].module).render
     return render

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from hlo_cli.lazy_regex import lazy_regex
 
 # what Python calls printable although nothing is seen: joiners, fillers, variation selectors
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_INVISIBLE = lazy_regex("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 def sanitize(text: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from hlo_cli.lazy_regex import lazy_regex
 
 # ASCII and the glyphs of our own screens take one cell each; they are most of what is ever measured
-_ONE_CELL_EACH = re.compile("[ -~…·→×µ▼━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
+_ONE_CELL_EACH = lazy_regex("[ -~…·→×µ▼━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
 
 
 def cell_width(text: str) -> int:

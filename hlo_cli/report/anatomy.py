@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from string import ascii_lowercase
+from typing import ClassVar, Final, Literal
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Text, line_of, plain_text
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Break(IntEnum):
@@ -60,6 +62,7 @@ class Anatomy:
     'f32[3,5]'
     """
 
+    kind: ClassVar[Literal["anatomy"]] = "anatomy"
     name: str
     segments: tuple[Segment, ...]
     explanations: tuple[Explanation, ...]
@@ -90,5 +93,5 @@ def letter(part: int) -> str:
     >>> [letter(part) for part in (0, 25, 26, 53)]
     ['a', 'z', 'a1', 'b2']
     """
-    round_, index = divmod(part, len(ascii_lowercase))
-    return ascii_lowercase[index] + (str(round_) if round_ else "")
+    round_, index = divmod(part, len(_LETTERS))
+    return _LETTERS[index] + (str(round_) if round_ else "")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from hlo_cli.report.loop import Loop
-from hlo_cli.report.text import Role
+if TYPE_CHECKING:
+    from hlo_cli.report.loop import Loop
+    from hlo_cli.report.text import Role
 
 Unit = Literal[
     "count",  # a number of things

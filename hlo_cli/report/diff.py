@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from hlo_cli.alignment import aligned
 from hlo_cli.report.cell import Row
@@ -106,6 +106,7 @@ class Diff:
     ((('+', None, 7, 'main', None, '%a = f32[] copy(%p)'),), 5)
     """
 
+    kind: ClassVar[Literal["diff"]] = "diff"
     name: str
     hunks: tuple[Hunk, ...]
     _: KW_ONLY

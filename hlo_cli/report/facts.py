@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column, Unit
@@ -43,6 +44,7 @@ class Facts:
     (('results', 62, ''),)
     """
 
+    kind: ClassVar[Literal["facts"]] = "facts"
     name: str
     facts: tuple[Fact, ...]
     title: str = ""

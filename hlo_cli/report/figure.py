@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.text import Line, Text, line_of
@@ -23,6 +23,7 @@ class Figure:
     ['0 1', '2 3']
     """
 
+    kind: ClassVar[Literal["figure"]] = "figure"
     name: str
     draw: Draw
     title: str = ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal
 
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.finding import Finding
 from hlo_cli.report.table import Table
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
@@ -40,60 +41,6 @@ class RuleWords:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedFinding:
-    """One finding: where and what, and a fingerprint by which it is known again when names and lines have changed.
-
-    `nth` counts findings of the same fingerprint; `op_name` and `location` say what in the user's program is meant;
-    `expectation` is what a team stated, where that is what is not met.
-    """
-
-    diagnostic: Diagnostic
-    fingerprint: str
-    _: KW_ONLY
-    nth: int = 1
-    instruction: str | None = None
-    computation: str | None = None
-    op_name: str | None = None
-    location: str | None = None
-    expectation: str | None = None
-
-    @property
-    def path(self) -> str:
-        """The file as the user named it."""
-        source = self.diagnostic.source
-        return source.name if source is not None and source.name else "-"
-
-    @property
-    def name(self) -> str:
-        """The computation and the instruction, as `e/add.3`; nothing for what is about the module."""
-        return "/".join(name for name in (self.computation, self.instruction) if name)
-
-    @property
-    def where(self) -> str:
-        """The place as compilers write it; where there is no text to point into, as of a proto, by name.
-
-        >>> finding = ReportedFinding(Diagnostic("error", "no done"), "c0ffee", instruction="s", computation="e")
-        >>> finding.where
-        '-:e/s'
-        """
-        place = self.diagnostic.position
-        if place is not None:
-            return f"{self.path}:{place.line}:{place.column}"
-        return f"{self.path}:{self.name}" if self.name else self.path
-
-    @property
-    def named_message(self) -> str:
-        """The message, after the name of what it is about where no place in a text tells."""
-        message = self.diagnostic.message
-        return f"{self.name}: {message}" if self.name and self.diagnostic.position is None else message
-
-    @property
-    def identity(self) -> str:
-        """The fingerprint, with a number if it is not the first of its kind."""
-        return self.fingerprint if self.nth == 1 else f"{self.fingerprint}:{self.nth}"
-
-
-@dataclass(frozen=True, slots=True)
 class Check:
     """Something a team states of an input that there is no finding of: it is met, or `remark` says why nobody asked."""
 
@@ -109,23 +56,24 @@ class Findings:
 
     `checks` are those expectations that are no findings.
 
-    >>> found = ReportedFinding(Diagnostic("warning", "97% is padding", code="HLO101"), "c0ffee")
+    >>> found = Finding("warning", "97% is padding", code="HLO101")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
     >>> findings.as_table().rows[0][:2], findings.summary
     (('HLO101', 'warning'), '1 warning: 1 HLO101 mostly padding')
     """
 
+    kind: ClassVar[Literal["findings"]] = "findings"
     name: str
-    found: tuple[ReportedFinding, ...]
+    found: tuple[Finding, ...]
     rules: tuple[RuleWords, ...]
     paths: tuple[str, ...] = ()
     title: str = ""
     checks: tuple[Check, ...] = ()
 
-    def first(self, most: int | None) -> tuple[ReportedFinding, ...]:
+    def first(self, most: int | None) -> tuple[Finding, ...]:
         """The first so many findings; all of them for 0 and None.
 
-        >>> len(Findings("findings", (ReportedFinding(Diagnostic("note", ""), ""),) * 3, ()).first(2))
+        >>> len(Findings("findings", (Finding("note", ""),) * 3, ()).first(2))
         2
         """
         return self.found[:most] if most else self.found
@@ -133,7 +81,7 @@ class Findings:
     @property
     def summary(self) -> str:
         """How many there are of each severity, and of the rules that have most."""
-        by_severity = Counter(each.diagnostic.severity for each in self.found)
+        by_severity = Counter(each.severity for each in self.found)
         total = ", ".join(_counted(by_severity[severity], severity) for severity in SEVERITIES if by_severity[severity])
         names = {rule.code: rule.name for rule in self.rules}
         rules = [f"{number:,} {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
@@ -144,14 +92,14 @@ class Findings:
 
     def as_table(self) -> Table:
         """One row a finding; where some have no place in a text, a person sees their names too."""
-        nameless = all(each.diagnostic.position is not None or not each.name for each in self.found)
+        nameless = all(each.position is not None or not each.name for each in self.found)
         columns = _COLUMNS if nameless else tuple(map(_seen_named, _COLUMNS))
         return Table(self.name, columns, tuple(map(_row, self.found)), noun="findings")
 
     def statistics(self) -> Table:
         """One row a rule that found something, the most frequent first."""
         rules = {rule.code: rule for rule in self.rules}
-        worst = {each.diagnostic.code: each.diagnostic.severity for each in self.found}
+        worst = {each.code: each.severity for each in self.found}
         rows = tuple(
             (code, worst[code], number, rules[code].name if code in rules else "") for code, number in self._by_rule()
         )
@@ -164,7 +112,7 @@ class Findings:
         return Table("rules", columns, rows, noun="rules")
 
     def _by_rule(self) -> Sequence[tuple[str, int]]:
-        counts = Counter(each.diagnostic.code for each in self.found)
+        counts = Counter(each.code for each in self.found)
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -182,21 +130,20 @@ def _seen_named(column: Column) -> Column:
     return replace(column, person=True) if column.name in ("instruction", "computation") else column
 
 
-def _row(each: ReportedFinding) -> Row:
-    diagnostic = each.diagnostic
-    start, end = diagnostic.position, None
-    if diagnostic.source is not None and diagnostic.span is not None:
-        end = diagnostic.source.position(diagnostic.span.end)
+def _row(each: Finding) -> Row:
+    start, end = each.position, None
+    if each.source is not None and each.span is not None:
+        end = each.source.position(each.span.end)
     return (
-        diagnostic.code,
-        diagnostic.severity,
+        each.code,
+        each.severity,
         each.path,
         start.line if start else None,
         start.column if start else None,
         end.line if end else None,
         end.column if end else None,
-        diagnostic.message,
-        diagnostic.hint,
+        each.message,
+        each.hint,
         each.instruction,
         each.computation,
         each.op_name,

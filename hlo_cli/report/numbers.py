@@ -103,10 +103,26 @@ def format_bytes(value: int | float) -> str:
 
     >>> format_bytes(10039296), format_bytes(360448), format_bytes(512), format_bytes(3)
     ('9.6 MiB', '352 KiB', '512 B', '3 B')
+    >>> format_bytes((1 << 20) - 1), format_bytes(1 << 20), format_bytes(25 << 18)
+    ('1.0 MiB', '1 MiB', '6.3 MiB')
     """
     unit = axis_unit(value)
     divisor = 1024**unit
     return f"{format_scaled(value, divisor, 0 if not value % divisor else 1)} {BYTE_UNITS[unit]}"
+
+
+def format_part(part: int, whole: int) -> str:
+    """A number of bytes out of another, in one unit unless it is too little for that.
+
+    >>> format_part(1052672, 3141636), format_part(100, 200), format_part(100, 1 << 20)
+    ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
+    """
+    unit = axis_unit(whole)
+    if 0 < part * 20 < 1024**unit:
+        return f"{format_bytes(part)} of {format_bytes(whole)}"
+    decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
+    amounts = (format_scaled(amount, 1024**unit, decimals) for amount in (part, whole))
+    return f"{' of '.join(amounts)} {BYTE_UNITS[unit]}"
 
 
 def second_unit(largest: float) -> int:
@@ -167,6 +183,22 @@ def format_ratio(factor: float) -> str:
     ('× 9.2', '× 1,000.0')
     """
     return f"× {format_scaled(factor, decimals=1)}"
+
+
+def format_amount(number: int | float, kind: str) -> str:
+    """What a field of some kind says, for a sentence: bytes as a size, a share in hundredths, else a number.
+
+    >>> format_amount(2048, "bytes"), format_amount(0.5, "share"), format_amount(1200, "count")
+    ('2 KiB', '50%', '1,200')
+    >>> format_amount(1 / 3, "count"), format_amount(0.001, "share")
+    ('0.3333', '<1%')
+    """
+    match kind:
+        case "bytes":
+            return format_bytes(round(number))
+        case "share":
+            return f"{format_percent(number)}%"
+    return f"{number:,.4g}" if isinstance(number, float) else f"{number:,}"
 
 
 def _unit(value: int | float, limit: float) -> int:

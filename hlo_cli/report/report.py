@@ -7,15 +7,15 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.diff import Diff
-from hlo_cli.report.findings import Findings
-from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
-if TYPE_CHECKING:  # a report of tables need not load the other kinds of parts
+if TYPE_CHECKING:  # a part says its kind, so that no report loads the kinds that it does not have
     from hlo_cli.report.anatomy import Anatomy
+    from hlo_cli.report.diff import Diff
     from hlo_cli.report.facts import Facts
     from hlo_cli.report.figure import Figure
+    from hlo_cli.report.findings import Findings
+    from hlo_cli.report.table import Table
     from hlo_cli.report.text import Passage
     from hlo_cli.report.timeline import Timeline
     from hlo_cli.report.tree import Tree
@@ -62,6 +62,11 @@ class Report:
         return tuple(table for part in self.parts if (table := part.as_table()) is not None)
 
     @property
+    def has_findings(self) -> bool:
+        """Whether a part of it is what a linter found, for which there are formats of its own."""
+        return any(part.kind == "findings" for part in self.parts)
+
+    @property
     def main_table(self) -> Table:
         """The table that row formats write: the first main one, else the rows of the first part that has rows."""
         for table in sorted(self.tables, key=lambda table: not table.main):
@@ -81,7 +86,7 @@ class Report:
         wanted = tuple(columns)
         if not wanted and sort is None:
             return self
-        main = (part for part in self.parts if isinstance(part, Findings) or (isinstance(part, Table) and part.main))
+        main = (part for part in self.parts if part.kind == "findings" or (part.kind == "table" and part.main))
         found = next(main, None)
         if found is None:
             raise HloError(f"{self.command} has no table to arrange here")
@@ -92,8 +97,8 @@ class Report:
 
 
 def _is_seen(part: Part) -> bool:
-    if isinstance(part, Diff):
+    if part.kind == "diff":
         return bool(part.hunks)
-    if isinstance(part, Findings):
+    if part.kind == "findings":
         return bool(part.found)
-    return not isinstance(part, Table) or bool(part.person and part.rows)
+    return part.kind != "table" or bool(part.person and part.rows)

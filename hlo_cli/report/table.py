@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import ClassVar, Literal
 
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
 from hlo_cli.report.column import Column, Share
@@ -31,6 +32,7 @@ class Table:
     (1,)
     """
 
+    kind: ClassVar[Literal["table"]] = "table"
     name: str
     columns: tuple[Column, ...]
     rows: Sequence[Row]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 Role = Literal["plain", "strong", "quiet", "name", "waste", "alarm", "saving", "even", "odd"]
 """Why a piece of text stands out: `name` can be typed back into a command, `alarm` is an error, a peak or
@@ -58,6 +58,7 @@ class Passage:
     'advice'
     """
 
+    kind: ClassVar[Literal["passage"]] = "passage"
     name: str
     paragraphs: tuple[Text, ...]
     title: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate, pairwise
+from typing import ClassVar, Literal
 
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -101,6 +102,7 @@ class Timeline:
     (4, ('HBM', 'b', 1, 1, 32))
     """
 
+    kind: ClassVar[Literal["timeline"]] = "timeline"
     name: str
     tracks: tuple[Track, ...]
     loops: tuple[Loop, ...] = ()

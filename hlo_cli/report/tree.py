@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal
 
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -38,6 +39,7 @@ class Tree:
     ((0, 'main'), (1, 'body'))
     """
 
+    kind: ClassVar[Literal["tree"]] = "tree"
     name: str
     columns: tuple[Column, ...]
     roots: tuple[Branch, ...]

@@ -21,6 +21,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import ANY, EXACT_COUNTS, OPAQUE, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
@@ -163,7 +164,7 @@ def _taken_elements(instruction: Instruction) -> Problem | None:
     taken = instruction.computation.operand_indices.get(instruction.index)
     for operand, index in zip(instruction.operands, taken, strict=True) if taken else ():
         if operand.shape != UnknownShape() and subshape(operand.shape, index) is None:
-            return Problem(ELEMENT_INDEX, f"{operand.name} has no element {{{','.join(map(str, index))}}}")
+            return Problem(ELEMENT_INDEX, f"{operand.name} has no element {index_text(index)}")
     return None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
-from hlo_cli.syntax.omitted_shapes import Infer
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.omitted_shapes import Infer
+from hlo_cli.syntax.text.parser import parse_module
 
 
 def read_module(

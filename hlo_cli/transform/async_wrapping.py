@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached
+from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"
-START_ATTRIBUTES: Final = (THREAD, "sharding", "control-predecessors", "parameter_replication")
+START_ATTRIBUTES: Final = attributes_with("of a start")
 """Attributes of a sugared start that stay on the async-start."""
-SHARED_ATTRIBUTES: Final = ("frontend_attributes", "statistics", "origin", "metadata", "backend_config")
+SHARED_ATTRIBUTES: Final = attributes_with("of what is wrapped")
 """Attributes that the wrapped operation shares; the last operation of the chain with one determines its value."""
 
 _EMPTY_TUPLE: Final = TupleShape(())

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.source import HloError

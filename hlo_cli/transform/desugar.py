@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation, free_name
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.computation import Computation, NoText
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, TextReader
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
@@ -24,14 +26,10 @@ if TYPE_CHECKING:
     from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.literal import Literal
 
-KEPT_OF_OPERANDS: Final = ("sharding", "metadata")
+KEPT_OF_OPERANDS: Final = attributes_with("of a value")
 """Attributes of an instruction that stay on the parameter that replaces it."""
 
-_MODULE_ATTRIBUTES: Final = frozenset(
-    """input_output_alias buffer_donor alias_passthrough_params entry_computation_layout origin_recovery_table
-    allow_spmd_sharding_propagation_to_parameters allow_spmd_sharding_propagation_to_output debug_attributes""".split()
-)
-# Attributes for PJRT with one entry for each argument or result of the module.
+_MODULE_ATTRIBUTES: Final = header_attributes_with("of the whole")
 _MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _ENDS: Final = ("-done", "-update")
@@ -130,10 +128,10 @@ def _need_frames(computations: Iterable[Computation]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _PartReader(NoText):
+class _PartReader(NoText[Instruction]):
     """Reads copied instructions through the reader of their computation; `originals` are the originals by index."""
 
-    reader: TextReader
+    reader: TextReader[Instruction]
     originals: Sequence[Instruction]
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:

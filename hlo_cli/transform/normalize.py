@@ -14,19 +14,19 @@ from typing import Final
 
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
-from hlo_cli.analysis.matching.content import NAMING, content_of, renamed_value
+from hlo_cli.analysis.matching.content import content_of, renamed_value
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.transform.clone import ComputationCopy
 
 NAME: Final = "normalized"
-_VOLATILE: Final = frozenset(("metadata", "origin", "statistics"))
-_VOLATILE_HEADER: Final = frozenset(
-    ("is_scheduled", "frontend_attributes", "origin_recovery_table", "debug_attributes")
-)
+_VOLATILE: Final = attributes_with("of one run")
+_VOLATILE_HEADER: Final = header_attributes_with("of one run")
 _ROLES: Final = {"fusion": ("fused",), "while": ("body", "condition"), "conditional": ("branch",), "call": ("called",)}
 
 
@@ -174,7 +174,7 @@ class _Normalizer:
 
     @staticmethod
     def _value(attribute: Attribute, names: Mapping[str, str]) -> str:
-        if attribute.name not in NAMING:
+        if attribute.name not in NAMING_ATTRIBUTES:
             return attribute.value
         value = renamed_value(attribute.value, names)
         if attribute.name == "control-predecessors":

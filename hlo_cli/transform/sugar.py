@@ -12,7 +12,8 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.transform.async_wrapping import (

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from statistics import median
 from synthetic import FIXTURES, overwriting, synthetic, text_of
 
 from hlo_cli.ir.module import Module
-from hlo_cli.syntax.parser import parse_module
+from hlo_cli.syntax.text.parser import parse_module
 
 DUMPS = (
     "tpu/v5e_conv/after_optimizations.txt",
@@ -106,7 +107,7 @@ def values(rounds: int) -> Iterator[Measured]:
 
 def growth(rounds: int) -> Iterator[Measured]:
     """Time a byte must not grow with the size."""
-    from hlo_cli.syntax.parser import parse_module
+    from hlo_cli.syntax.text.parser import parse_module
 
     first: float | None = None
     for size in (5, 10, 20, 40):
@@ -227,6 +228,28 @@ def start(rounds: int) -> Iterator[Measured]:
         yield Measured(f"hlo {arguments}: modules", str(len(modules)), str(len(_imported(None))))
 
 
+def loading(rounds: int) -> Iterator[Measured]:
+    """Processor time of whole commands on a shape and on a dump of 60 kB: most of it goes into what they load."""
+    bare = [sys.executable, "-c", "pass"]
+    dump = str(FIXTURES / DUMPS[1])
+    for arguments, budget in (
+        (("layout", "f32[8,128]"), 8.0),
+        (("tile-index", "f32[8,128]", "3,5"), 6.0),
+        (("parse", dump), 12.0),
+        (("layout", dump), 14.0),
+        (("memspace", dump), 18.0),
+        (("schedule", dump), 16.0),
+        (("fuse", dump), 16.0),
+        (("lint", dump), 24.0),
+    ):
+        command = [*_hlo(), *arguments]
+        _processor(command)  # what Python compiles once is not counted
+        times = [(_processor(command), _processor(bare)) for _ in range(max(15, rounds))]
+        ours, theirs = (median(each) for each in zip(*times, strict=True))
+        what = " ".join("60 kB" if each == dump else each for each in arguments)
+        yield _times(f"loading, hlo {what}", ours, theirs, budget)
+
+
 def commands(rounds: int) -> Iterator[Measured]:
     """Seconds that a command takes on a dump of 4 MB beyond what it takes on next to nothing."""
     with tempfile.TemporaryDirectory() as folder:
@@ -280,6 +303,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "what_if": what_if,
     "reorder": reorder,
     "start": start,
+    "loading": loading,
     "commands": commands,
     "addresses": addresses,
 }
@@ -300,7 +324,7 @@ print((resident() - before) * __import__("resource").getpagesize())
 sys.stdout.flush()
 __import__("os")._exit(0)
 """
-OUR_READER = _RESIDENT.format(read="from hlo_cli.syntax.parser import parse_module as read")
+OUR_READER = _RESIDENT.format(read="from hlo_cli.syntax.text.parser import parse_module as read")
 THEIR_READER = _RESIDENT.format(read="from jaxlib._hlo import hlo_module_from_text as read")
 
 
@@ -357,6 +381,14 @@ def _wall(command: Sequence[str]) -> float:
     started = time.perf_counter()
     subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - started
+
+
+def _processor(command: Sequence[str]) -> float:
+    """Processor time of a process from its start to its end, in seconds."""
+    nothing = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
+    process = os.posix_spawn(command[0], list(command), os.environ, file_actions=nothing)
+    used = os.wait4(process, 0)[2]
+    return used.ru_utime + used.ru_stime
 
 
 def _code(command: Sequence[str]) -> int:

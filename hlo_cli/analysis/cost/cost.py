@@ -11,6 +11,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from hlo_cli.ir.index_text import index_text
+
 Number = int | float
 """Exact count or quotient; with `CostOptions.float32`, a value that a C++ float can hold."""
 
@@ -135,7 +137,7 @@ def operand_key(number: int, index: tuple[int, ...] = ()) -> str:
     >>> operand_key(0), operand_key(2, (1, 0))
     ('bytes accessed0{}', 'bytes accessed2{1,0}')
     """
-    return f"bytes accessed{number}{{{','.join(map(str, index))}}}"
+    return f"bytes accessed{number}{index_text(index)}"
 
 
 @cache
@@ -145,7 +147,7 @@ def output_key(index: tuple[int, ...]) -> str:
     >>> output_key((1, 0))
     'bytes accessedout{1,0}'
     """
-    return f"bytes accessedout{{{','.join(map(str, index))}}}"
+    return f"bytes accessedout{index_text(index)}"
 
 
 @cache

@@ -6,8 +6,8 @@ xla/service/hlo_cost_analysis.cc.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
-from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
@@ -139,14 +139,14 @@ class CostCounter:
             return sum(terms)
         found = 0.0
         for term in terms:
-            found = c_float(found + float32(term)).value
+            found = array("f", (found + float32(term),))[0]
         return found
 
     def add(self, properties: Properties, more: Properties) -> None:
         """Adds `more` to `properties` in place."""
         if self.rules.float32:
             for name, value in more.items():
-                properties[name] = c_float(properties.get(name, 0.0) + value).value
+                properties[name] = array("f", (properties.get(name, 0.0) + value,))[0]
         else:
             for name, value in more.items():
                 properties[name] = properties.get(name, 0) + value
@@ -274,4 +274,4 @@ def float32(value: Number) -> float:
     """
     if isinstance(value, int) and abs(value) > _EXACT_IN_FLOAT64:
         value = float(value >> 12 << 12 | bool(value & 0xFFF) << 12) if abs(value) < 1 << 63 else float(value)
-    return c_float(value).value
+    return array("f", (value,))[0]

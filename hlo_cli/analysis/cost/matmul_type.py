@@ -7,14 +7,14 @@ for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import Matmul
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lazy_regex import lazy_regex
 
-_ALGORITHM = re.compile(
+_ALGORITHM = lazy_regex(
     r"(?:alg_)?dot_(?P<lhs>any_f8|[a-z]+\d+)_(?P<rhs>any_f8|[a-z]+\d+)_[a-z]+\d+(?:_x(?P<times>\d)|_fast_accum)?"
 )
 _CONFIG: Final = ("gemm_backend_config", "precision_config")

@@ -11,6 +11,7 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.c_names import element_name, element_type, escape_comment
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion
 
@@ -111,7 +112,7 @@ def local_name(buffer: CustomCallBuffer) -> str:
 
 def describe_buffer(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     """Comment that describes a buffer."""
-    index = "{" + ",".join(map(str, buffer.index)) + "}" if buffer.index else ""
+    index = index_suffix(buffer.index)
     use = ", temporary" if buffer.use == "temp" else ""
     if buffer.shares is not None:
         use = f", the same memory as {local_name(call.buffers[buffer.shares])}"

@@ -13,6 +13,7 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
@@ -65,7 +66,7 @@ class DecodedCall:
             return "result"
         taken = self.instruction.operand_index(buffer.operand)
         name = self.instruction.operands[buffer.operand].name
-        return f"{name}{{{','.join(map(str, taken))}}}" if taken else name
+        return name + index_suffix(taken)
 
     @property
     def layout_changes(self) -> tuple[tuple[int, Shape, Shape], ...]:

@@ -61,8 +61,6 @@ class Sources:
 
     def element(self, instruction: Instruction) -> None:
         """An element of a tuple."""
-        if not instruction.operands:
-            return
         match = _INDEX.match(instruction.raw[1])
         taken = int(match[1]) if match else instruction.integer("index") or 0
         origin = self._places.operand_place(instruction, 0)

@@ -92,7 +92,7 @@ class InPlace:
         """Where an element comes from, through tuples, then elements of tuples, then bitcasts."""
         while instruction.opcode == "tuple" and index and index[0] < len(instruction.operands):
             instruction, index = instruction.operands[index[0]], index[1:]
-        while instruction.opcode == "get-tuple-element" and instruction.operands:
+        while instruction.opcode == "get-tuple-element":
             index = (instruction.integer("index") or 0, *index)
             instruction = instruction.operands[0]
         while instruction.opcode in self._through and instruction.operands and not index:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.lazy_regex import lazy_regex
 
-_KNOWN: Final = re.compile(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
+_KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
 _PASSED_ON: Final = frozenset(("copy", "bitcast", "copy-start", "copy-done", "convert", "reshape"))
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 _MOST_STEPS: Final = 100
@@ -45,7 +45,7 @@ def trip_count(loop: Instruction) -> int | None:
     """
     if (known := _KNOWN.search(loop.attribute("backend_config") or "")) is not None:
         return int(known[1])
-    if len(loop.called_computations) != 2 or len(loop.operands) != 1:
+    if len(loop.called_computations) != 2:
         return None
     body, condition = loop.called_computations
     test = _test_of(condition)
@@ -72,7 +72,7 @@ def _test_of(condition: Computation) -> _Test | None:
     outer: Instruction | None = None
     if root is not None and root.opcode == "fusion" and root.called_computations:
         outer, root = root, root.called_computations[0].root
-    if root is None or root.opcode != "compare" or len(root.operands) != 2:
+    if root is None or root.opcode != "compare":
         return None
     direction = root.attribute("direction") or ""
     left, right = (_outside(_operand(root, position), outer) for position in (0, 1))
@@ -91,7 +91,7 @@ def _step_of(body: Computation, index: int) -> int | None:
     outer: Instruction | None = None
     if added.opcode == "fusion" and added.called_computations and added.called_computations[0].root is not None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
-    if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
+    if rest or added.opcode not in ("add", "subtract"):
         return None
     left, right = (_outside(_operand(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:

@@ -13,7 +13,7 @@ HANDS_ON: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "async
 
 def producer_of(instruction: Instruction) -> Instruction:
     """The instruction that made a value, which others only hand on."""
-    while instruction.opcode in HANDS_ON and instruction.operands:
+    while instruction.opcode in HANDS_ON:
         instruction = instruction.operands[0]
     return instruction
 

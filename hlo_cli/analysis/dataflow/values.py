@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import wrapped_opcode
@@ -46,7 +47,7 @@ class Value:
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
 
     def __str__(self) -> str:
-        return self.instruction.name + ("{" + ",".join(map(str, self.index)) + "}" if self.index else "")
+        return self.instruction.name + index_suffix(self.index)
 
 
 def values_of(module: Module) -> Iterator[Value]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.fusion.heroes import all_fused, roots_of
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.computation import Computation
@@ -14,7 +15,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
-from hlo_cli.source import Diagnostic, Severity
+from hlo_cli.source import Diagnostic
 
 FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")
 
@@ -42,15 +43,6 @@ _OMITTED_OPERANDS: Final = "...(+"
 _CONTROL: Final = "control-predecessors="
 
 
-class Problem(NamedTuple):
-    """Violation of an invariant: the instruction, the rule, the message, and its severity."""
-
-    at: Instruction
-    code: str
-    message: str
-    severity: Severity = "error"
-
-
 def verify_fusions(module: Module) -> Iterator[Diagnostic]:
     """Yields a diagnostic for every violation of an invariant of fusions, in the order of the text.
 
@@ -63,15 +55,16 @@ def verify_fusions(module: Module) -> Iterator[Diagnostic]:
     >>> for found in verify_fusions(parse_module(text)): print(found.code, found.message)
     fusion-callers f is the body of y, and x calls it too
     """
-    return (diagnostic for _, diagnostic in fusion_problems(module))
+    return (problem.diagnostic(module.source) for problem in fusion_problems(module))
 
 
-def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
-    """Yields the diagnostics of `verify_fusions` with their instructions, which identify the place in a proto.
+def fusion_problems(module: Module) -> Iterator[Problem]:
+    """Yields the problems that `verify_fusions` reports, each with its instruction, which identifies the place in a
+    proto.
 
     >>> from hlo_cli import parse_module
     >>> text = "f { ROOT a = s8[9] parameter(0) }  ENTRY e { ROOT x = s8[9] fusion(), kind=kLoop, calls=f }"
-    >>> [(instruction.name, found.code) for instruction, found in fusion_problems(parse_module(text))]
+    >>> [(problem.at.name, problem.code) for problem in fusion_problems(parse_module(text))]
     [('x', 'fusion-parameters')]
     """
     if module.errors or not _has_operands(module):
@@ -85,10 +78,7 @@ def fusion_problems(module: Module) -> Iterator[tuple[Instruction, Diagnostic]]:
         several = any(isinstance(fusion.shape, TupleShape) for fusion in fusions)
         users = users_of(computation) if several else {}
         for fusion in fusions:
-            for problem in _problems(module, fusion, callers, users):
-                span = problem.at.span
-                found = Diagnostic(problem.severity, problem.message, module.source, span, code=problem.code)
-                yield problem.at, found
+            yield from _problems(module, fusion, callers, users)
 
 
 def _has_operands(module: Module) -> bool:
@@ -102,15 +92,15 @@ def _problems(
 ) -> Iterator[Problem]:
     number = len(fusion.called_computations)
     if number > 1:
-        yield Problem(fusion, "fusion-computation", f"{fusion.name} calls {number} computations, not one")
+        yield Problem(fusion, f"{fusion.name} calls {number} computations, not one", code="fusion-computation")
     if number != 1:  # a text may leave out what is called
         return
     body = fusion.called_computations[0]
     if body.is_entry:
-        yield Problem(fusion, "fusion-callers", f"{body.name} is the entry, and {fusion.name} fuses it")
+        yield Problem(fusion, f"{body.name} is the entry, and {fusion.name} fuses it", code="fusion-callers")
     if (first := callers[body][0]) is not fusion:
         yield Problem(
-            fusion, "fusion-callers", f"{body.name} is the body of {fusion.name}, and {first.name} calls it too"
+            fusion, f"{body.name} is the body of {fusion.name}, and {first.name} calls it too", code="fusion-callers"
         )
     else:
         yield from _body_problems(module, fusion, body)
@@ -127,18 +117,18 @@ def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> I
     given, taken = len(fusion.operands), len(body.parameters)
     if given != taken:
         message = f"{fusion.name} has {given} operands, and its body {body.name} {taken} parameters"
-        yield Problem(fusion, "fusion-parameters", message, "error" if taken > given else "warning")
+        yield Problem(fusion, message, "error" if taken > given else "warning", code="fusion-parameters")
     for number, parameter in enumerate(body.parameters[:given]):
         shape = fusion.operand_shape(number)
         if parameter.parameter_number != number:
-            yield Problem(parameter, "fusion-parameters", f"{body.name} has no parameter {number}")
+            yield Problem(parameter, f"{body.name} has no parameter {number}", code="fusion-parameters")
         elif not _same(shape, parameter.shape, module):
             operand = fusion.operands[number].name
             message = f"{parameter.name} is {parameter.shape}, but {operand}, which {fusion.name} gives it, is {shape}"
-            yield Problem(parameter, "fusion-parameters", message)
+            yield Problem(parameter, message, code="fusion-parameters")
     if body.root is not None and not _same(body.root.shape, fusion.shape, module):
         message = f"{fusion.name} is {fusion.shape}, but its root {body.root.name} is {body.root.shape}"
-        yield Problem(fusion, "fusion-result", message)
+        yield Problem(fusion, message, code="fusion-result")
 
 
 def _same(a: Shape, b: Shape, module: Module) -> bool:
@@ -152,22 +142,24 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
     for each in body.instructions:
         if each is body.root:
             if each in used:
-                yield Problem(each, "fusion-root", f"{each.name} is the root of {body.name}, and is used inside")
+                yield Problem(each, f"{each.name} is the root of {body.name}, and is used inside", code="fusion-root")
         elif each not in used and each.opcode not in _ALLOWED_UNUSED:
-            yield Problem(each, "fusion-unused", f"nothing in {body.name} uses {each.name}, and it is not the root")
+            yield Problem(
+                each, f"nothing in {body.name} uses {each.name}, and it is not the root", code="fusion-unused"
+            )
         if each.opcode in _NOT_FUSIBLE:
             yield Problem(
-                each, "fusion-inside", f"{each.name} cannot be part of {fusion.name}: no kernel does {each.opcode}"
+                each, f"{each.name} cannot be part of {fusion.name}: no kernel does {each.opcode}", code="fusion-inside"
             )
         if is_waited and _CONTROL in each.raw[1]:
             yield Problem(
-                each, "fusion-control", f"{each.name} waits for others by a control edge inside of {fusion.name}"
+                each, f"{each.name} waits for others by a control edge inside of {fusion.name}", code="fusion-control"
             )
     kernels = [each for each in all_fused(body) if each.opcode in _OWN_KERNEL]
     if len(kernels) > 1:
         names = ", ".join(each.name for each in kernels)
         message = f"{fusion.name} is one kernel, and holds {len(kernels)} operations that take one each: {names}"
-        yield Problem(fusion, "fusion-kernels", message)
+        yield Problem(fusion, message, code="fusion-kernels")
 
 
 def _may_contain(module: Module, computation: Computation, mark: str) -> bool:
@@ -181,10 +173,10 @@ def _kind_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
     if kind is None:  # as texts without extra attributes are
         return
     if kind not in FUSION_KINDS:
-        yield Problem(fusion, "fusion-kind", f"{fusion.name} has kind={kind}; kinds are {', '.join(FUSION_KINDS)}")
+        yield Problem(fusion, f"{fusion.name} has kind={kind}; kinds are {', '.join(FUSION_KINDS)}", code="fusion-kind")
     elif kind in _KIND_OPCODES and not any(each.opcode in _KIND_OPCODES[kind] for each in all_fused(body)):
         message = f"{fusion.name} is {kind}, but holds none of {', '.join(sorted(_KIND_OPCODES[kind]))}"
-        yield Problem(fusion, "fusion-kind", message, "warning")
+        yield Problem(fusion, message, "warning", code="fusion-kind")
 
 
 def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
@@ -192,11 +184,11 @@ def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
     if not isinstance(fusion.shape, TupleShape):
         return
     if any(root.opcode == "tuple" for root in roots_of(fusion.called_computations[0])):
-        yield Problem(fusion, "fusion-outputs", f"a result of {fusion.name} is itself a tuple", "warning")
+        yield Problem(fusion, f"a result of {fusion.name} is itself a tuple", "warning", code="fusion-outputs")
     for user in users.get(fusion, ()):
         if user.opcode not in _TUPLE_USERS:
             message = f"{user.name} takes all results of {fusion.name} at once, not one by get-tuple-element"
-            yield Problem(user, "fusion-outputs", message, "warning")
+            yield Problem(user, message, "warning", code="fusion-outputs")
 
 
 def _alias_problems(fusion: Instruction) -> Iterator[Problem]:
@@ -214,4 +206,4 @@ def _alias_problems(fusion: Instruction) -> Iterator[Problem]:
             message = f"{fusion.name} writes {result} in place of {place}"
         else:
             continue
-        yield Problem(fusion, "fusion-aliasing", message)
+        yield Problem(fusion, message, code="fusion-aliasing")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chip_specs import THROUGHPUTS, ChipSpec, Rate
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
@@ -75,7 +75,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
 
 def _known(name: str) -> ChipSpec | None:
     try:
-        return THROUGHPUTS[find_chip(name).name]
+        return find_chip(name).spec
     except HloError:
         return None
 

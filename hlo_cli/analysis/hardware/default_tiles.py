@@ -1,70 +1,39 @@
 """Which tile a TPU's compiler gives to an array whose layout nobody chose.
 
-The compiler is not in the open; the rule was measured over v2 to v7x and agrees with it on every default layout seen.
+The compiler is not in the open; the rule was measured over v2 to 7x and agrees with it on every default layout seen.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, has_large_tiles
 from hlo_cli.ir.layout import Layout, Tile
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.source import HloError, nearest
 
 LANES: Final = 128
 SUBLANES: Final = 8
 WORD_BITS: Final = 32
-GENERATIONS: Final = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "v7x")
-"""The TPU generations whose default layouts are known."""
-
-_OLD: Final = GENERATIONS[:2]
-_LITE: Final = {"5lite": "5e", "5litepod": "5e", "6lite": "6e"}
-
-
-@lru_cache(maxsize=64)
-def tpu_generation(name: str) -> str:
-    """The generation that a name means, as people, Cloud and devices write it; HloError for one that is not known.
-
-    >>> tpu_generation("7x"), tpu_generation("TPU v5 lite"), tpu_generation("V4")
-    ('v7x', 'v5e', 'v4')
-    """
-    bare = re.sub(r"[\s_-]", "", name.lower()).removeprefix("tpu").removeprefix("v")
-    generation = "v" + _LITE.get(bare, bare)
-    if generation in GENERATIONS:
-        return generation
-    near = nearest(generation, GENERATIONS)
-    question = f"; did you mean {near}?" if near else ""
-    raise HloError(f"no TPU generation {name}{question}", hint=f"generations: {', '.join(GENERATIONS)}")
-
-
-def is_old(generation: str) -> bool:
-    """Whether the smallest tiles of a generation are twice as large and narrow types take a byte: v2 and v3.
-
-    >>> [name for name in GENERATIONS if is_old(name)]
-    ['v2', 'v3']
-    """
-    return tpu_generation(generation) in _OLD
 
 
 def default_layout(
-    shape: ArrayShape, *, generation: str = "v5e", minor_to_major: tuple[int, ...] | None = None
+    shape: ArrayShape, *, generation: str = USUAL_TPU, minor_to_major: tuple[int, ...] | None = None
 ) -> Layout:
     """The layout with a TPU's default tiles, in the given order of dimensions or the shape's own.
 
     Everything else that the layout says (memory space, padding) stays. HloError for an unknown generation.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> str(default_layout(parse_shape("bf16[300,70]"))), str(default_layout(parse_shape("s8[3]"), generation="v3"))
     ('{1,0:T(8,128)(2,1)}', '{0:T(1024)(128)(4,1)}')
     """
+    is_old = has_large_tiles(generation)
     order = shape.layout.minor_to_major if minor_to_major is None else minor_to_major
     bits = width_of(shape.element_type)
-    tiles = _tiles([shape.sizes[d] for d in order], bits, is_old=is_old(generation))
-    element_size = bits if bits < 8 and not is_old(generation) else 0
+    tiles = _tiles([shape.sizes[d] for d in order], bits, is_old=is_old)
+    element_size = bits if bits < 8 and not is_old else 0
     return replace(shape.layout, minor_to_major=order, tiles=tiles, element_size_in_bits=element_size)
 
 

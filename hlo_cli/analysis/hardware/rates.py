@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
+
+Published: TypeAlias = tuple[str, float]
+"""Where a rate is published, and the rate in units of 10¹² a second."""
 
 _NARROW: Final = ("bf16", "f16", "f32")
 _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
@@ -107,12 +110,20 @@ def rate_from(source: str, number: float) -> Rate:
     return Rate(float(round(number * 1e12)), source)
 
 
+def spec_from(
+    flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
+) -> ChipSpec:
+    """What a device can do in a second, whose name is not known yet."""
+    wires = [None if wire is None else rate_from(*wire) for wire in (links, host)]
+    return ChipSpec("", flops, rate_from(*memory), wires[0], wires[1])
+
+
 def products(source: str, both: float, **others: float) -> dict[str, Rate]:
     """Rates of one source, where bf16 and f16 are equally fast."""
     return rates_from(source, {"bf16": both, "f16": both, **others})
 
 
-def part_of(whole: ChipSpec, chip: str, parts: int = 2) -> ChipSpec:
+def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
     """One of the devices that a chip consists of: each has an equal part of everything."""
 
     def share(rate: Rate | None) -> Rate | None:
@@ -120,4 +131,4 @@ def part_of(whole: ChipSpec, chip: str, parts: int = 2) -> ChipSpec:
 
     flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}
     memory = Rate(whole.memory.per_second / parts, whole.memory.source)
-    return ChipSpec(chip, flops, memory, share(whole.links), share(whole.host))
+    return ChipSpec(whole.chip, flops, memory, share(whole.links), share(whole.host))

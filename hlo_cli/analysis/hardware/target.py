@@ -1,17 +1,16 @@
-"""What a module was compiled for, as far as its text tells, and what the memory spaces are called there.
-
-Memory spaces follow xla/layout.h and the colours that TPU and GPU compilers print.
-"""
+"""What a module was compiled for, as far as its text tells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
+
+if TYPE_CHECKING:  # the names of memory spaces are asked for where there is no module
+    from hlo_cli.ir.module import Module
 
 Target = Literal["tpu", "gpu", "cpu"]
 
@@ -37,13 +36,6 @@ _CPU: Final = (
     *(f"{_CALLS}__{library}" for library in ("onednn", "ynn", "pocketfft")),
     "ynn_fusion",
 )
-
-_SPACES: Final[dict[str | None, dict[int, str]]] = {
-    "tpu": {0: "HBM", 1: "VMEM", 2: "SFLAG", 3: "CMEM", 4: "SparseCore", 5: "host", 6: "SMEM"},
-    "gpu": {0: "HBM", 1: "collective", 2: "temp", 5: "host", 6: "unpinned host"},
-    "cpu": {0: "RAM", 5: "pinned RAM", 6: "unpinned RAM"},
-    None: {0: "main memory", 5: "host"},
-}
 
 
 def target_of(module: Module) -> Target | None:
@@ -77,15 +69,6 @@ def is_old_tpu(module: Module) -> bool:
         if not shape.dimensions and shape.element_bits == 32 and shape.layout.tiles and not shape.memory_space:
             return shape.layout.tiles[0].dimensions == (256,)
     return False
-
-
-def space_name(space: int, target: str | None) -> str:
-    """What a memory space S(n) is called on a target; `S(n)` where it has no name.
-
-    >>> space_name(1, "tpu"), space_name(0, "gpu"), space_name(9, "tpu")
-    ('VMEM', 'HBM', 'S(9)')
-    """
-    return _SPACES.get(target, _SPACES[None]).get(space, f"S({space})")
 
 
 def _holds_any(text: str, marks: tuple[str, ...]) -> bool:

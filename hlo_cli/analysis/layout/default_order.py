@@ -12,12 +12,12 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, has_large_tiles
 from hlo_cli.analysis.hardware.default_tiles import (
     LANES,
     SUBLANES,
     WORD_BITS,
     default_layout,
-    is_old,
     least_rows,
     power_of_two,
     width_of,
@@ -46,13 +46,24 @@ class OrderCost:
     is_normal: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LayoutAlternative:
+    """Layout of the same array with fewer bytes; `is_known` if the module already uses its order for these
+    dimensions.
+    """
+
+    layout: Layout
+    padded_bytes: int
+    is_known: bool
+
+
 @lru_cache(maxsize=4096)
-def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None:
+def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | None:
     """Dimension order that the compiler chooses, most minor first; None if unknown.
 
     It is known for all types, with bounded sizes at their bounds; unknown for `?` and for 2^47 elements or more.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> default_order(parse_shape("bf16[300,70]")), default_order(parse_shape("f32[?,70]"))
     ((0, 1), None)
     """
@@ -62,7 +73,7 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     if shape.rank < 2 or not shape.elements:
         return row_major
     bits = width_of(shape.element_type)
-    least = min(least_rows(bits, is_old=is_old(generation)), SUBLANES)
+    least = min(least_rows(bits, is_old=has_large_tiles(generation)), SUBLANES)
     word = WORD_BITS // bits
 
     def cost(pair: Order) -> tuple[int, bool]:
@@ -75,16 +86,43 @@ def default_order(shape: ArrayShape, *, generation: str = "v5e") -> Order | None
     return _normal_order(min(permutations(row_major, 2), key=cost), row_major)
 
 
-def order_costs(shape: ArrayShape, *, generation: str = "v5e") -> tuple[OrderCost, ...]:
+def order_costs(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[OrderCost, ...]:
     """All dimension orders with their default tiles and padded bytes; from rank 8 only the normal ones.
 
     Normal orders come first, then those with the fewest bytes, then those closest to row-major.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [(str(each.layout), each.padded_bytes) for each in order_costs(parse_shape("bf16[300,70]"))]
     [('{0,1:T(8,128)(2,1)}', 55296), ('{1,0:T(8,128)(2,1)}', 77824)]
     """
     return tuple(sorted(_order_costs(shape, generation), key=lambda each: (not each.is_normal, each.padded_bytes)))
+
+
+@lru_cache(maxsize=4096)
+def best_order(
+    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = USUAL_TPU
+) -> LayoutAlternative | None:
+    """Dimension order with the fewest bytes under default TPU tiles, if it saves bytes; None for arrays without tiles.
+
+    Only the two most minor dimensions matter, so only these are permuted. On ties, a known order comes first.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> better = best_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
+    >>> str(better.layout), better.padded_bytes
+    ('{0,1:T(8,128)(2,1)}', 55296)
+    """
+    if not shape.layout.tiles or shape.rank < 2 or shape.problem is not None or not shape.elements:
+        return None
+    best: tuple[int, bool, Order] | None = None
+    for order in dict.fromkeys((*known, *_orders(shape.layout.minor_to_major))):
+        layout = default_layout(shape, generation=generation, minor_to_major=order)
+        candidate = (replace(shape, layout=layout).padded_bytes, order not in known, order)
+        if best is None or candidate[:2] < best[:2]:
+            best = candidate
+    if best is None or best[0] >= shape.padded_bytes:
+        return None
+    layout = default_layout(shape, generation=generation, minor_to_major=best[2])
+    return LayoutAlternative(layout, best[0], best[2] in known)
 
 
 def _order_costs(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
@@ -96,6 +134,11 @@ def _order_costs(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
         rest = normal[2:]
         for major in permutations(rest) if shape.rank <= _MAX_PERMUTED_RANK else (rest,):
             yield OrderCost(replace(layout, minor_to_major=pair + major), padded_bytes, major == rest)
+
+
+def _orders(order: Order) -> Iterator[Order]:
+    for first, second in permutations(sorted(order, reverse=True), 2):
+        yield (first, second, *(d for d in order if d not in (first, second)))
 
 
 def _normal_order(pair: Order, row_major: Order) -> Order:

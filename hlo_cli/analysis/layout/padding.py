@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import permutations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
-from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.hardware.target import is_old_tpu
+from hlo_cli.analysis.hardware.buffer_sizes import generation_of
+from hlo_cli.analysis.layout.default_order import LayoutAlternative, Order, best_order
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 
-Order = tuple[int, ...]
 Grouping = Literal["shape", "instruction", "computation", "opcode", "op_name", "source"]
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutAlternative:
-    """Layout of the same array with fewer bytes; `is_known` if the module already uses its order for these
-    dimensions.
-    """
-
-    layout: Layout
-    padded_bytes: int
-    is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +72,7 @@ def orders_of(module: Module, values: Iterable[Value]) -> KnownOrders:
     for value in values:
         if value.shape.problem is None:
             known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
-    generation = "v2" if is_old_tpu(module) else "v5e"
+    generation = generation_of(module)
     return KnownOrders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
 
 
@@ -124,38 +109,6 @@ def by(grouping: Grouping, module: Module) -> Callable[[Value], str]:
         "source": source,
     }
     return keys[grouping]
-
-
-@lru_cache(maxsize=4096)
-def best_order(
-    shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = "v5e"
-) -> LayoutAlternative | None:
-    """Dimension order with the fewest bytes under default TPU tiles, if it saves bytes; None for arrays without tiles.
-
-    Only the two most minor dimensions matter, so only these are permuted. On ties, a known order comes first.
-
-    >>> from hlo_cli.syntax.shapes import parse_shape
-    >>> alternative = best_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
-    >>> str(alternative.layout), alternative.padded_bytes
-    ('{0,1:T(8,128)(2,1)}', 55296)
-    """
-    if not shape.layout.tiles or shape.rank < 2 or shape.problem is not None or not shape.elements:
-        return None
-    best: tuple[int, bool, Order] | None = None
-    for order in dict.fromkeys((*known, *_orders(shape.layout.minor_to_major))):
-        layout = default_layout(shape, generation=generation, minor_to_major=order)
-        candidate = (replace(shape, layout=layout).padded_bytes, order not in known, order)
-        if best is None or candidate[:2] < best[:2]:
-            best = candidate
-    if best is None or best[0] >= shape.padded_bytes:
-        return None
-    layout = default_layout(shape, generation=generation, minor_to_major=best[2])
-    return LayoutAlternative(layout, best[0], best[2] in known)
-
-
-def _orders(order: Order) -> Iterator[Order]:
-    for first, second in permutations(sorted(order, reverse=True), 2):
-        yield (first, second, *(d for d in order if d not in (first, second)))
 
 
 def _measured(values: Sequence[Value], orders: KnownOrders) -> dict[int, tuple[int, int, int]]:

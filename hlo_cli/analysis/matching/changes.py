@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.matching.content import NAMING
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.metadata import Metadata
+from hlo_cli.ir.index_text import index_suffix, index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape
@@ -70,7 +71,7 @@ class Change:
 def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
     """Yields the differences of two shapes: type and dimensions, or else layout, tiling, and memory space of each leaf.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [str(c) for c in shape_changes(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))]
     ['layout {0,1} → {1,0}', 'tiling none → T(8,128)']
     """
@@ -78,7 +79,7 @@ def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
         yield Change("shape", "", before.to_string(layout=False), after.to_string(layout=False))
         return
     for (index, one), (_, two) in zip(before.leaves, after.leaves, strict=True):
-        name = "{" + ",".join(map(str, index)) + "}" if index else ""
+        name = index_suffix(index)
         yield from _layout_changes(one, two, name)
 
 
@@ -104,7 +105,7 @@ def _array(leaf: Leaf) -> ArrayShape | None:
 
 
 def _order(shape: ArrayShape) -> str:
-    return "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    return index_text(shape.layout.minor_to_major)
 
 
 def _tiles(shape: ArrayShape) -> str:
@@ -119,8 +120,8 @@ def content_changes(before: Instruction, after: Instruction) -> Iterator[Change]
     yield from shape_changes(before.shape, after.shape)
     yield from _argument_changes(before, after)
     yield from _element_changes(before, after)
-    old = {a.name: a.value for a in before.attributes if a.name not in NAMING and a.name != "metadata"}
-    new = {a.name: a.value for a in after.attributes if a.name not in NAMING and a.name != "metadata"}
+    old = {a.name: a.value for a in before.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"}
+    new = {a.name: a.value for a in after.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"}
     for name in dict.fromkeys((*old, *new)):
         one, two = old.get(name, ""), new.get(name, "")
         if one == two:

@@ -10,19 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
 
 _CONTROL: Final = "control-predecessors"
-NAMING: Final = frozenset((*CALLING_ATTRIBUTES, _CONTROL))
-"""Attributes whose values are names; the named objects are compared instead."""
-VOLATILE: Final = frozenset(("sharding", "frontend_attributes", "statistics", "origin", "metadata", "backend_config"))
-"""Attributes that any opcode can have and that do not define what it computes."""
 
 _NAMES = re.compile(
-    rf", (?:{'|'.join(map(re.escape, sorted(NAMING)))})=(?:%?[A-Za-z_][A-Za-z0-9_.\-]*+(?![^,])|\{{[^{{}}=\"]*+\}})"
+    rf", (?:{'|'.join(map(re.escape, sorted(NAMING_ATTRIBUTES)))})="
+    r"(?:%?[A-Za-z_][A-Za-z0-9_.\-]*+(?![^,])|\{[^{}=\"]*+\})"
 )
-_VOLATILE = re.compile(rf", (?:{'|'.join(map(re.escape, sorted(VOLATILE)))})=")
+_ANNOTATION = re.compile(rf", (?:{'|'.join(map(re.escape, attributes_with('annotates')))})=")
 _METADATA_REST = re.compile(r'[^{}"\\]*+(?:"[^"\\]*+"[^{}"\\]*+)*+\}')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
@@ -72,8 +69,7 @@ def essential_attributes(attributes: str) -> str:
     >>> essential_attributes(", dimensions={0}, sharding={replicated}")
     ', dimensions={0}'
     """
-    # PrintExtraAttributes of xla/hlo/ir/hlo_instruction.cc writes an opcode's own attributes before the common ones.
-    match = _VOLATILE.search(attributes)
+    match = _ANNOTATION.search(attributes)
     return attributes if match is None else attributes[: match.start()]
 
 
@@ -103,6 +99,6 @@ def _may_be_quoted(before: str) -> bool:
 
 def _content_from_attributes(instruction: Instruction) -> InstructionContent:
     """Content of an instruction from its parsed attributes, for texts that a regular expression cannot split safely."""
-    kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING and a.name != "metadata"]
+    kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"]
     is_controlled = any(a.name == _CONTROL for a in instruction.attributes)
     return InstructionContent(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)

@@ -54,7 +54,7 @@ def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
             _add(graph, body, unit)
             assert body.root is not None
             value[node] = value[graph.node(body.root)]
-        elif instruction.opcode == "get-tuple-element" and instruction.operands:
+        elif instruction.opcode == "get-tuple-element":
             value[node] = _element(graph, instruction, node)
         if value[node] == node:
             unit.nodes.append(node)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
+from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.memory.buffers import Buffer, assignment_order, time_order
 from hlo_cli.analysis.memory.drafts import Assigned, Draft, Role, combined
 from hlo_cli.analysis.memory.heaps import heaps, preset
@@ -20,7 +21,7 @@ from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.reuse import Reuse
 from hlo_cli.analysis.memory.sparse_core import SparseCore
-from hlo_cli.analysis.memory.strategies import LIMITS, OF_TPUS, USUAL, Strategy, StrategyName
+from hlo_cli.analysis.memory.strategies import OF_TPUS, USUAL, Strategy, StrategyName
 from hlo_cli.ir.module import Module
 
 
@@ -47,7 +48,7 @@ def assign(
     sharing = OperandSharing(facts.dataflow, facts.in_place, facts.target)
     rules: Release = "2026-08" if is_tpu else release
     interference = Interference(facts.dataflow, facts.aliases, ranges, sharing, rules)
-    limit = LIMITS[facts.generation] if is_tpu and facts.is_generation_told else None
+    limit = tpu_generation(facts.generation).heap_limit if is_tpu and facts.is_generation_told else None
     strategy, *others = OF_TPUS if is_tpu else (USUAL,)
     drafts = combined(_drafts(facts, interference, strategy, with_offsets=with_offsets), facts.target)
     while others and limit is not None and with_offsets and sum(d.size for d in drafts if _is_limited(d)) > limit:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -43,7 +43,7 @@ class Buffer:
 
 
 def buffers_of(
-    module: Module, dataflow: Dataflow, aliases: AliasSets, target: Target | None, generation: Generation
+    module: Module, dataflow: Dataflow, aliases: AliasSets, target: Target | None, generation: str
 ) -> tuple[Buffer, ...]:
     """The buffers of a module, in the order of their first values."""
     places = dataflow.places

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
-from hlo_cli.analysis.hardware.buffer_sizes import Generation, table_bytes
+from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
+from hlo_cli.analysis.hardware.chip import TpuGeneration
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
 from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, SpaceUsage
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape, subshape
-
-_GENERATIONS: Final[tuple[Generation, ...]] = ("v5e", "v5p", "v3")
-"""One of each size of tables, that with the largest memory; the most usual first."""
 
 _Key = tuple[Instruction, ShapeIndex, bool]
 
@@ -55,7 +53,7 @@ def compiled_memory(memory: MemoryAnalysis, assignment: BufferAssignment) -> Mem
     return replace(memory, values=values, spaces=spaces, allocations=allocations, limit=None, is_generation_told=True)
 
 
-def assigned_generation(assignment: BufferAssignment) -> Generation | None:
+def assigned_generation(assignment: BufferAssignment) -> str | None:
     """A TPU generation that has tables of pointers as large as the compiler made them; None where there are none."""
     sizes = dict[int, int]()
     for allocation in assignment.allocations:
@@ -65,8 +63,16 @@ def assigned_generation(assignment: BufferAssignment) -> Generation | None:
                 shape = subshape(instruction.shape, buffer.defined_at.shape_index)
                 if isinstance(shape, TupleShape) and shape.elements:
                     sizes[len(shape.elements)] = each.size_bytes
-    fitting = (known for known in _GENERATIONS if all(table_bytes(n, "tpu", known) == sizes[n] for n in sizes))
+    fitting = (known for known in _generations() if all(table_bytes(n, "tpu", known) == sizes[n] for n in sizes))
     return next(fitting, None) if sizes else None
+
+
+def _generations() -> list[str]:
+    """One generation of each size of tables, that with the largest memory; the usual one first."""
+    largest = dict[int, TpuGeneration]()
+    for each in sorted(tpu_generations(), key=lambda each: each.heap_limit or 0):
+        largest[each.table_granule] = each
+    return sorted((each.name for each in largest.values()), key=lambda name: name != USUAL_TPU)
 
 
 def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, AssignedBuffer]:

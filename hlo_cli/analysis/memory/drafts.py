@@ -6,15 +6,13 @@ Mirrors `BufferAllocation` and `BufferAssignment::CombineTempAllocations` of xla
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.interference import AllocationValues
+from hlo_cli.ir.memory_space import MemorySpace, memory_space
 
 Role = Literal["parameter", "constant", "output", "thread-local", "temporary"]
-
-_ALIGNMENT: Final[dict[Target | None, int]] = {"cpu": 64, "gpu": 256, "tpu": 16384, None: 64}
-_TPU_ALIGNMENT: Final = {1: 4096, 3: 4096, 4: 512, 6: 512, 2: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,10 @@ def alignment(space: int, target: Target | None) -> int:
     >>> alignment(0, "cpu"), alignment(0, "tpu"), alignment(6, "tpu")
     (64, 16384, 512)
     """
-    return _TPU_ALIGNMENT.get(space, 1) if target == "tpu" and space else _ALIGNMENT[target]
+    known = memory_space(space, target)
+    if known is None and target != "tpu":
+        known = memory_space(MemorySpace.MAIN, target)
+    return known.alignment if known is not None else 1
 
 
 def combined(drafts: list[Draft], target: Target | None) -> list[Draft]:

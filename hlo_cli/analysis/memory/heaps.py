@@ -6,7 +6,6 @@ Mirrors `BufferAssigner::AssignBuffersWithSequentialOrdering` of xla/service/buf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.buffers import Buffer
@@ -16,9 +15,7 @@ from hlo_cli.analysis.memory.interference import Interference
 from hlo_cli.analysis.memory.strategies import Placing
 from hlo_cli.analysis.placing.fast_merge import fast_merge
 from hlo_cli.analysis.placing.heap import Heap, is_addressable, place
-
-_CHOSEN: Final = (0, 6)
-"""The memory spaces of TPUs that are filled as the strategy says."""
+from hlo_cli.ir.memory_space import memory_space
 
 
 def heaps(
@@ -32,9 +29,15 @@ def heaps(
     found: list[Draft] = []
     for space in sorted({buffers[number].space for number in left}):
         inside = [number for number in left if buffers[number].space == space]
-        way = place if placing is not None and target == "tpu" and space not in _CHOSEN else placing
+        way = placing if placing is None or _follows_strategy(space, target) else place
         found.append(_heap(buffers, inside, interference, way, alignment(space, target)))
     return found
+
+
+def _follows_strategy(number: int, target: Target | None) -> bool:
+    """Whether a memory space is filled as the strategy says, of which TPUs alone have several."""
+    space = memory_space(number, target)
+    return target != "tpu" or (space is not None and space.follows_strategy)
 
 
 def _heap(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
-from hlo_cli.analysis.hardware.buffer_sizes import Generation, buffer_bytes, logical_bytes, prefetched_space
-from hlo_cli.analysis.hardware.target import Target, space_name
+from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, logical_bytes, prefetched_space
+from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Assigned
@@ -31,6 +31,7 @@ from hlo_cli.analysis.memory.memory_model import (
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.turns import timeline
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape
 
@@ -40,7 +41,7 @@ def memory_analysis(
     module: Module,
     *,
     target: Target | None = None,
-    generation: Generation | None = None,
+    generation: str | None = None,
     release: Release = "0.10.2",
 ) -> MemoryAnalysis:
     """What fills memory while a module runs; `target` and `generation` where the text does not tell them.
@@ -90,7 +91,7 @@ class _Sizing:
     """What a shape takes on the target."""
 
     target: Target | None
-    generation: Generation
+    generation: str
     known: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __call__(self, shape: Shape) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo_cli.analysis.hardware.chips import Chip
+from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, Offsets, SpaceUsage
 
 

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hlo_cli.ir.attributes.aliasing import index_text
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
 if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
-    from hlo_cli.analysis.hardware.buffer_sizes import Generation
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.analysis.memory.strategies import StrategyName
@@ -60,7 +59,7 @@ class LiveValue:
     offset: int | None
 
     def __str__(self) -> str:
-        return self.instruction.name + (index_text(self.index) if self.index else "")
+        return self.instruction.name + index_suffix(self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ class MemoryAnalysis:
 
     module: Module
     target: Target | None
-    generation: Generation
+    generation: str
     order: Order
     release: Release
     sequence: tuple[Instruction, ...]

@@ -16,7 +16,7 @@ def instructions_behind(allocation: OomAllocation, module: Module) -> tuple[Inst
     GPUs name opcodes alone; and a message may come from another compilation than the dump.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[8]{0} parameter(0) ROOT r = f32[8]{0} negate(p) }")
     >>> allocation = OomAllocation(32, parse_shape("f32[8]"), opcode="negate")
     >>> [instruction.name for instruction in instructions_behind(allocation, module)]

@@ -13,10 +13,12 @@ from hlo_cli.analysis.dataflow.async_chains import AsyncChain, async_chains
 from hlo_cli.analysis.dataflow.in_place import InPlace
 from hlo_cli.analysis.dataflow.positions import Positions, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
-from hlo_cli.analysis.hardware.buffer_sizes import Generation, generation_of
+from hlo_cli.analysis.hardware.buffer_sizes import generation_of, prefetched_space
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 
 _THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
@@ -29,7 +31,7 @@ class OrderIndependentFacts:
 
     module: Module
     target: Target | None
-    generation: Generation
+    generation: str
     places: Positions
     chains: Mapping[Instruction, AsyncChain]
     dataflow: Dataflow
@@ -40,7 +42,7 @@ class OrderIndependentFacts:
 
 
 def order_independent_facts(
-    module: Module, target: Target | None = None, generation: Generation | None = None
+    module: Module, target: Target | None = None, generation: str | None = None
 ) -> OrderIndependentFacts:
     """What holds for a module in any order; `target` and `generation` where the text does not tell them.
 
@@ -50,8 +52,9 @@ def order_independent_facts(
     [32, 32]
     """
     target = target or target_of(module)
-    is_told = generation is not None or (target == "tpu" and generation_of(module) == "v4")
-    generation = generation or (generation_of(module) if target == "tpu" else "v5e")
+    seen = generation_of(module) if target == "tpu" else USUAL_TPU
+    is_told = generation is not None or (target == "tpu" and prefetched_space(target, seen) is TpuMemorySpace.CMEM)
+    generation = tpu_generation(generation).name if generation is not None else seen
     places = places_of(module)
     chains = async_chains(places.instructions)
     dataflow = dataflow_of(places, chains)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hlo_cli.analysis.layout.padding import KnownOrders, LayoutAlternative
+from hlo_cli.analysis.layout.default_order import LayoutAlternative
+from hlo_cli.analysis.layout.padding import KnownOrders
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
 from hlo_cli.ir.shape import ArrayShape
 

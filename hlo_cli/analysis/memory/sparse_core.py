@@ -16,11 +16,12 @@ from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Draft
 from hlo_cli.analysis.memory.interference import Interference
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 
 _THREAD: Final = "sparsecore"
 _CONTEXT: Final = 2
 _STACK: Final = (_CONTEXT, 0)
-_BOOKKEEPING: Final = frozenset((8, 10, 11, 12, 15))
+_BOOKKEEPING: Final = frozenset(space for space in TpuMemorySpace if space.is_bookkeeping)
 """Memory spaces whose contexts all lie at the beginning, whenever they live."""
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hlo_cli.analysis.hardware.buffer_sizes import Generation
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place, place_largest, place_longest
 
@@ -37,14 +36,3 @@ OF_TPUS: Final = (
     Strategy("TEMPORAL", place_longest, by_time=False),
 )
 """What compilers for TPUs try for the main memory, in this order; where none is within the limit, the last."""
-
-LIMITS: Final[dict[Generation, int]] = {
-    "v2": 5_349_826_560,
-    "v3": 13_939_761_152,
-    "v4": 13_688_631_296,
-    "v5e": 14_224_979_968,
-    "v5p": 100_102_305_792,
-    "v6e": 30_861_686_784,
-    "v7x": 99_040_096_256,
-}
-"""What all allocations of the main memory may take in a strategy, 2.5 GiB less than there is: libtpu 0.0.52 logs it."""

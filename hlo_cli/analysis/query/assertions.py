@@ -12,7 +12,7 @@ from functools import cached_property
 from math import inf
 from typing import Final
 
-from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast, within
 from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
@@ -22,6 +22,7 @@ from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Pred
 from hlo_cli.ir.assertion import Expectation, Quantity
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
 from hlo_cli.source import HloError, Source
@@ -29,8 +30,6 @@ from hlo_cli.source import HloError, Source
 _TRUE_FOR_EMPTY: Final = ("<", "<=", "!=")
 """Operators with which the maximum of no values passes."""
 _UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
-_MEMORY_SPACES: Final = 7
-"""Number of memory spaces that have names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ class _Evaluator:
 
     def _peak(self, expectation: Expectation) -> AssertionResult:
         space = expectation.quantity.space
-        number = next((n for n in range(_MEMORY_SPACES) if space_name(n, self._target).lower() == space), None)
+        number = space_number(space, self._target)
         if number is None:
             why = (
                 f"a {self._target.upper()} has no {space.upper()}"

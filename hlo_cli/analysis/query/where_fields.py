@@ -11,7 +11,7 @@ from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.dataflow.call_tree import computation_kinds, loop_computations
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.dataflow.values import Value
-from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.patterns import name_matcher
@@ -20,6 +20,7 @@ from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.query.where_shapes import dimension_reader, of_shape, result_shape, shape_fields
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
@@ -49,7 +50,7 @@ def _of_array(read: Callable[[ArrayShape], FieldValue]) -> Callable[[Shape], Fie
 _ARRAY_FIELDS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
     "dtype": ("text", _of_array(lambda shape: shape.element_type.name)),
     "rank": ("count", _of_array(lambda shape: shape.rank)),
-    "dims": ("text", _of_array(lambda shape: f"[{','.join(map(str, shape.sizes))}]")),
+    "dims": ("text", _of_array(lambda shape: index_text(shape.sizes, "[]"))),
     "layout": ("text", _of_array(lambda shape: str(shape.layout))),
     "memory_space": ("count", _of_array(lambda shape: shape.memory_space)),
     "elements": ("count", _of_array(lambda shape: shape.elements)),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem
+from hlo_cli.analysis.problem import Problem
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_shapes import parts_of
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias

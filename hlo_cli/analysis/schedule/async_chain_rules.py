@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem, done_of
+from hlo_cli.analysis.problem import Problem
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, done_of
 from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_marker
 from hlo_cli.ir.computation import Computation

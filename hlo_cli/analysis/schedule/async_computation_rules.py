@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem
+from hlo_cli.analysis.problem import Problem
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

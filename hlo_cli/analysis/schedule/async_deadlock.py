@@ -6,28 +6,42 @@ and receives that say between which devices they go, in the order of a schedule 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_diagnostics import Problem
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.lazy_regex import lazy_regex
 
 _WAYS: Final = "_xla_send_recv_source_target_pairs"
-_WAY: Final = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
-_ENTERED: Final = frozenset(("call", "conditional", "while"))
+_PIPELINE: Final = "_xla_send_recv_pipeline"
+"""XLA leaves out what says this: it has rules of its own, which the check does not know."""
+_WAY: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
+_ENTERED: Final = frozenset(("async-start", "call", "conditional", "while"))
+_MOST_STEPS: Final = 1_000_000
+"""What calls twice what calls twice … is gone through no further: it would take for ever."""
 
 Ways: TypeAlias = tuple[tuple[int, int], ...]
 """From which device to which something goes."""
+
+
+class Transfer(NamedTuple):
+    """A send or a receive: XLA compares what two say as it is written, and takes it apart to find conflicts."""
+
+    instruction: Instruction
+    text: str
+    ways: Ways
 
 
 def deadlocks(module: Module) -> Iterator[Problem]:
@@ -42,131 +56,166 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     >>> [problem.message for problem in deadlocks(parse_module(text))]
     ['nothing receives what s sends from 0 to 1']
     """
-    if not module.is_scheduled or _WAYS not in module.source.text or target_of(module) == "tpu":
+    text = module.source.text
+    if not module.is_scheduled or (text and _WAYS not in text) or target_of(module) == "tpu":
         return
-    entered = {module.entry}
-    waiting = [module.entry]
-    while waiting:
-        walk = _Walk(entered)
-        yield from walk.through(waiting.pop())
-        waiting += walk.groups
+    entered = _with_transfers(module)
+    frames = [_Frame(iter(module.entry.instructions), _Walk(), around=None)]
+    steps = 0
+    while frames and steps < _MOST_STEPS:
+        frame = frames[-1]
+        instruction = next(frame.left, None)
+        if instruction is None:
+            frames.pop()
+            if frame.is_whole and (frame.around is None or frame.around.expected):
+                yield from frame.walk.left()
+            continue
+        steps += 1
+        yield from frame.walk.take(instruction)
+        if instruction.opcode in _ENTERED and not _is_collective(instruction):
+            inner = [called for called in instruction.called_computations if called in entered]
+            frames += (_frame(instruction, called, frame.walk) for called in reversed(inner))
 
 
 @dataclass(slots=True)
-class _Unmet:
-    """Sends, or receives, that nothing has met, in the order in which they run; by number to find them in."""
+class Unmet:
+    """Sends, or receives, that nothing has met, in the order in which they run; by number to find them in.
+
+    >>> unmet = Unmet()
+    >>> unmet.disturbing(((0, 1),)) is None
+    True
+    """
 
     numbers: dict[Instruction, int] = field(default_factory=dict)
-    ways: dict[Instruction, Ways] = field(default_factory=dict)
-    wrong: dict[int, Instruction] = field(default_factory=dict)
-    by_ways: dict[Ways, dict[Instruction, None]] = field(default_factory=dict)
-    by_device: dict[int, dict[int, Instruction]] = field(default_factory=dict)
+    transfers: dict[Instruction, Transfer] = field(default_factory=dict)
+    wrong: dict[int, Transfer] = field(default_factory=dict)
+    by_text: dict[str, dict[Instruction, None]] = field(default_factory=dict)
+    by_device: dict[int, dict[int, Transfer]] = field(default_factory=dict)
     last: int = 0
 
-    def add(self, instruction: Instruction, ways: Ways) -> None:
-        """One more that waits."""
+    def add(self, transfer: Transfer) -> None:
+        """One more that waits; what is run a second time waits already."""
+        instruction = transfer.instruction
+        if instruction in self.numbers:
+            return
         self.last += 1
-        self.numbers[instruction], self.ways[instruction] = self.last, ways
-        self.by_ways.setdefault(ways, {})[instruction] = None
-        if _wrong(ways) is not None:
-            self.wrong[self.last] = instruction
-        for device in chain.from_iterable(ways):
-            self.by_device.setdefault(device, {})[self.last] = instruction
+        self.numbers[instruction], self.transfers[instruction] = self.last, transfer
+        self.by_text.setdefault(transfer.text, {})[instruction] = None
+        if conflict(transfer.ways) is not None:
+            self.wrong[self.last] = transfer
+        for device in chain.from_iterable(transfer.ways):
+            self.by_device.setdefault(device, {})[self.last] = transfer
 
-    def remove(self, instruction: Instruction) -> None:
-        """One that is met."""
-        number, ways = self.numbers.pop(instruction), self.ways.pop(instruction)
-        del self.by_ways[ways][instruction]
+    def meet(self, text: str) -> bool:
+        """Whether one of them says the same; the first that does is met."""
+        instruction = next(iter(self.by_text.get(text, ())), None)
+        if instruction is None:
+            return False
+        number, transfer = self.numbers.pop(instruction), self.transfers.pop(instruction)
+        del self.by_text[text][instruction]
         self.wrong.pop(number, None)
-        for device in chain.from_iterable(ways):
+        for device in chain.from_iterable(transfer.ways):
             self.by_device[device].pop(number, None)
+        return True
 
-    def disturbing(self, ways: Ways) -> Instruction | None:
+    def disturbing(self, ways: Ways) -> Transfer | None:
         """The first that cannot be under way while something goes these ways; those of other devices all can."""
-        if _wrong(ways) is not None:
-            return next(iter(self.ways), None)
+        if conflict(ways) is not None:
+            return next(iter(self.transfers.values()), None)
         devices = dict.fromkeys(chain.from_iterable(ways))
         near = [self.by_device[device].items() for device in devices if device in self.by_device]
         for _, other in merge(self.wrong.items(), *near, key=itemgetter(0)):
-            if self.ways[other] == ways or _wrong((*self.ways[other], *ways)) is not None:
+            if conflict((*other.ways, *ways)) is not None:
                 return other
-        return next(iter(self.by_ways.get(ways, ())), None)
+        return None
 
 
 @dataclass(slots=True)
 class _Walk:
     """What waits for its other side on the way through the instructions, in the order in which they run.
 
-    `sends` and `recvs` are those that nothing has met; the first of them decides which of the two is `expected` by the
-    others. `groups` are computations that run by themselves.
+    The first of what nothing has met decides whether sends or receives are `expected` of the others.
     """
 
-    entered: set[Computation]
-    groups: list[Computation] = field(default_factory=list)
-    sends: _Unmet = field(default_factory=_Unmet)
-    recvs: _Unmet = field(default_factory=_Unmet)
+    sends: Unmet = field(default_factory=Unmet)
+    recvs: Unmet = field(default_factory=Unmet)
     expected: str = ""
 
-    def through(self, computation: Computation) -> Iterator[Problem]:
-        """The problems of a computation and of what it calls."""
-        ways = [iter(computation.instructions)]
-        while ways:
-            instruction = next(ways[-1], None)
-            if instruction is None:
-                ways.pop()
-                continue
-            yield from self._take(instruction)
-            for called in instruction.called_computations:
-                if instruction.opcode in _ENTERED and called not in self.entered:
-                    self.entered.add(called)
-                    ways.append(iter(called.instructions))
-                elif instruction.opcode == "async-start" and called not in self.entered and _is_group(called):
-                    self.entered.add(called)
-                    self.groups.append(called)
-        yield from self._left()
-
-    def _take(self, instruction: Instruction) -> Iterator[Problem]:
-        if instruction.opcode in COLLECTIVES and self.expected:
-            first = next(iter((self.sends if self.expected == "recv" else self.recvs).ways))
+    def take(self, instruction: Instruction) -> Iterator[Problem]:
+        """The next instruction."""
+        if self.expected and _is_collective(instruction):
+            first = next(iter((self.sends if self.expected == "recv" else self.recvs).transfers))
             message = f"{instruction.name} stands between {first.name} and the {self.expected} that this waits for"
             yield Problem(instruction, message, "warning", f"put the {self.expected} before {instruction.name}")
-        ways = _ways_of(instruction)
-        if ways is None:
+        transfer = _transfer_of(instruction)
+        if transfer is None:
             return
-        if (words := _wrong(ways)) is not None:
-            yield Problem(instruction, f"{instruction.name} goes {words}: {_in_words(ways)}", "warning")
-        own, others = (self.sends, self.recvs) if instruction.opcode == "send" else (self.recvs, self.sends)
+        if (words := conflict(transfer.ways)) is not None:
+            yield Problem(instruction, f"{instruction.name} goes {words}: {_in_words(transfer.ways)}", "warning")
+        is_send = instruction.opcode == "send"
+        own, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
         if self.expected != instruction.opcode:
-            yield from self._beside(instruction, ways, own)
-            self.expected = "recv" if instruction.opcode == "send" else "send"
-            own.add(instruction, ways)
-            return
-        met = next(iter(others.by_ways.get(ways, ())), None)
-        if met is None:
-            own.add(instruction, ways)
-            return
-        others.remove(met)
-        self.expected = self.expected if others.ways else ""
+            yield from _beside(transfer, own) if self.expected else ()
+            self.expected = "recv" if is_send else "send"
+            own.add(transfer)
+        elif not others.meet(transfer.text):
+            own.add(transfer)
+        elif not others.transfers:
+            self.expected = ""
 
-    def _beside(self, instruction: Instruction, ways: Ways, own: _Unmet) -> Iterator[Problem]:
-        """Two of a kind may not both be under way between the same devices, or in a circle."""
-        if (other := own.disturbing(ways)) is not None:
-            theirs = own.ways[other]
-            words = f"as {other.name} does" if theirs == ways else f"while {other.name} goes {_in_words(theirs)}"
-            message = f"{instruction.name} goes {_in_words(ways)} {words}, which nothing has met"
-            yield Problem(instruction, message, "warning")
-
-    def _left(self) -> Iterator[Problem]:
+    def left(self) -> Iterator[Problem]:
         """Whatever was never met."""
-        theirs = Counter(self.recvs.ways.values())
-        for send, ways in self.sends.ways.items():
-            theirs[ways] -= 1
-            if theirs[ways] < 0:
+        theirs = Counter(each.text for each in self.recvs.transfers.values())
+        for send, text, ways in self.sends.transfers.values():
+            theirs[text] -= 1
+            if theirs[text] < 0:
                 yield Problem(send, f"nothing receives what {send.name} sends {_in_words(ways)}", "warning")
-        for recv, ways in self.recvs.ways.items():
-            theirs[ways] -= 1
-            if theirs[ways] >= 0:
+        for recv, text, ways in self.recvs.transfers.values():
+            theirs[text] -= 1
+            if theirs[text] >= 0:
                 yield Problem(recv, f"nothing sends what {recv.name} receives {_in_words(ways)}", "warning")
+
+
+@dataclass(slots=True)
+class _Frame:
+    """What is left of a computation that is gone through, and the walk that goes on in it.
+
+    One `is_whole` that has a walk of its own: the entry, and a group of operations that an async-start runs. XLA asks
+    whether all of a group have met only where the walk `around` it expects something: others meet another group's.
+    """
+
+    left: Iterator[Instruction]
+    walk: _Walk
+    around: _Walk | None
+    is_whole: bool = True
+
+
+def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
+    is_group = caller.opcode == "async-start" and _is_group(called)
+    return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
+
+
+def _with_transfers(module: Module) -> frozenset[Computation]:
+    """The computations in which, or in what they call, something is exchanged: no others are entered."""
+    callers = contexts_of(module).callers
+    found: set[Computation] = set()
+    waiting = [each.computation for each in module.instructions if each.opcode in _EXCHANGING]
+    while waiting:
+        if (computation := waiting.pop()) not in found:
+            found.add(computation)
+            waiting.extend(caller.computation for caller in callers.get(computation, ()))
+    return frozenset(found)
+
+
+_EXCHANGING: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | {"send", "recv"}
+
+
+def _is_collective(instruction: Instruction) -> bool:
+    """Whether an instruction is another collective to XLA, or a start that wraps one; native starts are none."""
+    opcode, called = instruction.opcode, instruction.called_computations
+    if opcode == "async-start" and called and called[0].root is not None and not _is_group(called[0]):
+        return called[0].root.opcode in COLLECTIVES
+    return opcode in COLLECTIVES or (opcode.endswith("-start") and wrapped_opcode(opcode) in COLLECTIVES)
 
 
 def _is_group(computation: Computation) -> bool:
@@ -174,15 +223,32 @@ def _is_group(computation: Computation) -> bool:
     return sum(instruction.opcode != "parameter" for instruction in computation.instructions) > 1
 
 
-def _ways_of(instruction: Instruction) -> Ways | None:
+def _transfer_of(instruction: Instruction) -> Transfer | None:
     if instruction.opcode not in ("send", "recv") or instruction.flag("is_host_transfer"):
         return None
-    text = dict(instruction.frontend_attributes.entries).get(_WAYS)
-    return None if text is None else tuple((int(source), int(target)) for source, target in _WAY.findall(text))
+    said = instruction.frontend_attributes
+    text = said.get(_WAYS)
+    if text is None or said.get(_PIPELINE) is not None:
+        return None
+    return Transfer(instruction, text, tuple((int(source), int(target)) for source, target in _WAY.findall(text)))
 
 
-def _wrong(ways: Ways) -> str | None:
-    """Whether ways leave one device twice, come to one twice, or lead in a circle."""
+def _beside(transfer: Transfer, own: Unmet) -> Iterator[Problem]:
+    """Two of a kind may not both be under way between the same devices, or in a circle."""
+    if (other := own.disturbing(transfer.ways)) is not None:
+        is_same = other.ways == transfer.ways
+        name = other.instruction.name
+        words = f"as {name} does" if is_same else f"while {name} goes {_in_words(other.ways)}"
+        message = f"{transfer.instruction.name} goes {_in_words(transfer.ways)} {words}, which nothing has met"
+        yield Problem(transfer.instruction, message, "warning")
+
+
+def conflict(ways: Ways) -> str | None:
+    """Whether ways leave one device twice, come to one twice, or lead in a circle.
+
+    >>> conflict(((0, 1), (1, 0))), conflict(((0, 1), (1, 2)))
+    ('in a circle', None)
+    """
     following, seen = dict(ways), set[int]()
     if len(following) < len(ways):
         return "twice from one device"

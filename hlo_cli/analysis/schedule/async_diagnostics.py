@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.source import Severity
-
-
-class Problem(NamedTuple):
-    """An instruction that breaks a rule, and how; a warning where not every XLA minds, a note where only older does."""
-
-    at: Instruction
-    message: str
-    severity: Severity = "error"
-    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

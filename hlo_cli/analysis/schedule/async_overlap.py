@@ -19,6 +19,7 @@ from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
@@ -121,7 +122,7 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     schedule = flat_schedule(places, module.entry, chains)
     pairs = async_pairs(module)
     target = target_of(module)
-    size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else "v5e")
+    size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else USUAL_TPU)
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
     members = _idle_members(pairs)
     meter = _Meter(schedule.sequence, schedule.runs, members)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem
+from hlo_cli.analysis.problem import Problem
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous
 from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair
 from hlo_cli.analysis.shapes.asynchronous import is_prefix, output_buffers
 from hlo_cli.analysis.shapes.comparison import shape_difference

@@ -13,14 +13,14 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.dataflow.users import users_among
+from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule import async_aliasing as aliasing
 from hlo_cli.analysis.schedule import async_chain_rules as chain
 from hlo_cli.analysis.schedule import async_computation_rules as computation
 from hlo_cli.analysis.schedule import async_shapes as shapes
 from hlo_cli.analysis.schedule.async_deadlock import deadlocks
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Problem, Rule
+from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Rule
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
-from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic
 
@@ -64,23 +64,22 @@ def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
     >>> print(found.code, found.message)
     async-unfinished nothing waits for s: it has no copy-done
     """
-    return (diagnostic for _, diagnostic in async_problems(module, pairs))
+    return (problem.diagnostic(module.source) for problem in async_problems(module, pairs))
 
 
-def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[tuple[Instruction, Diagnostic]]:
+def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Problem]:
     """What `verify_async` says, each with the instruction that breaks the rule: a proto has no text to find it in.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
-    >>> [(instruction.name, found.code) for instruction, found in async_problems(parse_module(text))]
+    >>> [(problem.at.name, problem.code) for problem in async_problems(parse_module(text))]
     [('s', 'async-unfinished')]
     """
     found = pairs or async_pairs(module)
     if module.errors or not _says_enough(found):
         return
     for problem, code in _problems(module, found).items():
-        span = problem.at.span
-        yield problem.at, Diagnostic(problem.severity, problem.message, module.source, span, problem.hint, code)
+        yield problem._replace(code=code)
 
 
 def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:

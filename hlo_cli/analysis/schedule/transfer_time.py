@@ -14,6 +14,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -21,8 +22,6 @@ from hlo_cli.source import HloError
 
 Wire = Literal["links", "memory", "host"]
 
-_MAIN: Final = 0
-_HOST: Final = 5
 _MOVES: Final = frozenset(("copy", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "slice"))
 """Operations of which nothing but the bytes that they move takes time."""
 
@@ -84,7 +83,7 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: ChipSpec, modul
         if throughput.adds_in_switches:
             crossing = min(crossing, float(moved_bytes))
     elif wire == "memory":
-        crossing *= max(_spaces(pair).count(_MAIN), 1)
+        crossing *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
     rate = None if _is_unbounded(pair) else rate_of(wire, throughput)
     return TransferTime(wire, crossing, devices, None if rate is None else crossing / rate.per_second)
 
@@ -114,7 +113,7 @@ def _wire(pair: AsyncPair) -> Wire | None:
     if pair.operation in HOST_FEEDS:
         return "host"
     if pair.operation in _MOVES:
-        return "host" if _HOST in _spaces(pair) else "memory"
+        return "host" if MemorySpace.HOST in _spaces(pair) else "memory"
     return None
 
 

@@ -13,13 +13,12 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
 
 _MOVERS: Final = frozenset(("copy", "slice", "dynamic-slice", "dynamic-update-slice"))
 _HOST_MOVERS: Final = frozenset(("send", "recv", "infeed", "outfeed"))
-HOST: Final = 5
-"""The memory space of the host, on all targets that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Transfer:
     @property
     def is_prefetch(self) -> bool:
         """Whether it brings data from main memory nearer to the processor."""
-        return self.from_space == 0 and self.to_space not in (0, HOST)
+        return self.from_space == MemorySpace.MAIN and self.to_space not in (MemorySpace.MAIN, MemorySpace.HOST)
 
 
 def transfers_of(sequence: Sequence[Instruction]) -> tuple[Transfer, ...]:
@@ -124,11 +123,13 @@ def _host_move(instruction: Instruction) -> _Move | None:
     if opcode in ("send", "outfeed") and instruction.operands:
         arrays = [leaf for _, leaf in instruction.operand_shape(0).leaves if isinstance(leaf, ArrayShape)]
         sent = max(arrays, key=lambda array: array.padded_bytes, default=None)
-        return None if sent is None else _Move(instruction.operands[0], sent, sent.layout.memory_space, HOST)
+        if sent is None:
+            return None
+        return _Move(instruction.operands[0], sent, sent.layout.memory_space, MemorySpace.HOST)
     received = subshape(instruction.shape, (0,))
     if not isinstance(received, ArrayShape):
         return None
-    return _Move(instruction, received, HOST, received.layout.memory_space)
+    return _Move(instruction, received, MemorySpace.HOST, received.layout.memory_space)
 
 
 def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:

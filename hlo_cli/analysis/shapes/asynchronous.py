@@ -28,7 +28,7 @@ _LATE: tuple[str, ...] = ("call", "custom-call", "fusion")
 def is_prefix(shape: Shape, whole: Shape) -> bool:
     """Whether a shape is another one, or as much of it as is known so far; `()` is nothing yet.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> is_prefix(parse_shape("(f32[2], ())"), parse_shape("(f32[2], f32[3], s32[])"))
     True
     """
@@ -78,7 +78,7 @@ def async_update(instruction: Instruction) -> Shape:
 def output_buffers(before: Shape, output: Shape) -> tuple[Shape, ...]:
     """What an update may take besides operands: where the output is bound by it, the buffers for that.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(*output_buffers(parse_shape("()"), parse_shape("(f32[2])")))
     f32[2]{0}
     """

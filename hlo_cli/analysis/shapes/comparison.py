@@ -14,12 +14,10 @@ from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES,
 from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
-
-HOST_MEMORY: Final = 5
-"""The memory space of the host, `S(5)`."""
 
 REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
 """Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
@@ -114,7 +112,7 @@ def shape_question(instruction: Instruction) -> Hashable:
 def same_layout(a: Shape, b: Shape) -> bool:
     """Whether shapes are equal in all but what is dynamic.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> same_layout(parse_shape("f32[<=2,3]{1,0}"), parse_shape("f32[2,3]{1,0}"))
     True
     >>> same_layout(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{1,0:S(1)}"))
@@ -193,11 +191,11 @@ def _difference(expected: Shape, written: Shape, *, fits: bool, layout: bool = F
 def _copy_difference(expected: Shape, written: ArrayShape, *, any_precision: bool) -> str | None:
     """A copy changes layouts as it likes, but not on its way to or from the host."""
     if isinstance(expected, ArrayShape):
-        from_host, to_host = expected.memory_space == HOST_MEMORY, written.memory_space == HOST_MEMORY
+        from_host, to_host = expected.memory_space == MemorySpace.HOST, written.memory_space == MemorySpace.HOST
         if to_host and not from_host:
             any_precision = False
         if from_host and not to_host:
-            there = replace(written, layout=replace(written.layout, memory_space=HOST_MEMORY))
+            there = replace(written, layout=replace(written.layout, memory_space=MemorySpace.HOST))
             return _difference(expected, written, fits=same_layout(expected, there), layout=True)
     return _difference(expected, written, fits=compatible(expected, written, any_precision=any_precision))
 
@@ -209,7 +207,7 @@ def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
         return None
     if operand.logical_bytes != written.logical_bytes and operand.padded_bytes != written.padded_bytes:
         return f"expected {operand.padded_bytes} bytes, as {operand} takes, found {written.padded_bytes} of {written}"
-    crosses = (operand.memory_space == HOST_MEMORY) != (written.memory_space == HOST_MEMORY)
+    crosses = (operand.memory_space == MemorySpace.HOST) != (written.memory_space == MemorySpace.HOST)
     if crosses and not _is_constant(instruction.operands[0]):
         return f"expected the memory space of {operand}, found that of {written}"
     return None

@@ -25,6 +25,7 @@ from hlo_cli.analysis.shapes import (
 )
 from hlo_cli.analysis.shapes.operands import fail
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
@@ -166,7 +167,7 @@ def check_elements(instruction: Instruction) -> None:
         instruction.operands, instruction.computation.operand_indices.get(instruction.index, ()), strict=False
     ):
         if operand.shape != UnknownShape() and subshape(operand.shape, index) is None:
-            fail(instruction, f"{operand.name} has no element {{{','.join(map(str, index))}}}")
+            fail(instruction, f"{operand.name} has no element {index_text(index)}")
 
 
 def _sugared(instruction: Instruction, module: Module | None) -> Shape:

@@ -1,0 +1,1 @@
+"""`hlo diff`: what differs between two dumps, whatever the names."""

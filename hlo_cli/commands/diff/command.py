@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any
 
 import click
 
+from hlo_cli.commands.diff.options import KINDS, DiffOptions
 from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
-from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
 from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.source import HloError, nearest
-
-KINDS: Final = (
-    *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
-    *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
-)
-
-_NOTHING_TO: Final[Idle] = {
-    "--passes": ("--each", "--jobs", "--stage"),
-    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns"),
-    "--text": ("--each", "--sort", "--columns"),
-    "--stat": ("--schedule",),
-    "--name-only": ("--columns",),
-}
-"""For every way of looking at it the options that change nothing there."""
-_WHY: Final = {
-    "--passes": "it compares the dumps of one directory one after the other; --stage A..B compares two of them",
-    "--normalize": "it writes one module, and compares nothing",
-    "--text": "it shows lines in their order",
-    "--stat": "it counts what moved without that",
-    "--name-only": "it shows no other column",
-}
 
 HELP = """What differs between two dumps, whatever the names.
 
@@ -69,63 +47,26 @@ Examples:
 @each_options
 @input_options
 @output_options
-def command(
-    inputs: tuple[str, ...],
-    passes: bool,
-    normalize: bool,
-    as_text: bool,
-    stat: bool,
-    name_only: bool,
-    schedule: bool,
-    ignore: str,
-    exit_code: bool,
-    each: bool,
-    jobs: int | None,
-    **options: object,
-) -> int:
+def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, compares, reports."""
-    output, reading = output_of(options, writes=("hlo",) if normalize else ()), reading_of(options)
-    views = {"--passes": passes, "--normalize": normalize, "--text": as_text, "--stat": stat, "--name-only": name_only}
-    if len(two := [name for name, is_given in views.items() if is_given]) > 1:
-        raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
-    ignored = _ignored(ignore)
-    if schedule and "schedule" in ignored:
-        raise HloError("--schedule asks for what --ignore schedule leaves out", hint="leave out one of them")
-    given = {
-        **views,
-        "--schedule": schedule,
-        "--exit-code": exit_code,
-        "--each": each,
-        "--jobs": jobs is not None,
-        "--stage": bool(reading.stage),
-    }
-    check_conflicts(given, output, _NOTHING_TO, _WHY)
-    if normalize:
+    output, reading = output_of(given, writes=("hlo",) if given["normalize"] else ()), reading_of(given)
+    options = DiffOptions(**given)
+    options.check(output, has_stage=bool(reading.stage))
+    if options.normalize:
         from hlo_cli.commands.diff.normalize import check_ignorable_kinds, write_normalized
 
-        check_ignorable_kinds(ignored, KINDS)
-        return write_normalized(inputs, reading, ignored, output)
-    from hlo_cli.commands.diff.options import View
+        check_ignorable_kinds(options.ignored, KINDS)
+        return write_normalized(inputs, reading, options.ignored, output)
+    from hlo_cli.commands.diff.view import View
 
-    view = View(two[0].removeprefix("--") if two else "changes", ignored, with_schedule=schedule)
-    if passes:
+    view = View(options.view, options.ignored, with_schedule=options.schedule)
+    if options.passes:
         from hlo_cli.commands.diff.passes import report_of_passes
 
         report, found, errors = report_of_passes(inputs, reading, view)
     else:
         from hlo_cli.commands.diff.inputs import report_of_inputs
 
-        report, found, errors = report_of_inputs(inputs, reading, view, each=each, jobs=jobs)
+        report, found, errors = report_of_inputs(inputs, reading, view, each=options.each, jobs=options.jobs)
     code = write_report(report, output, errors)
-    return code or int(exit_code and found)
-
-
-def _ignored(words: str) -> tuple[str, ...]:
-    """The words of --ignore; kinds may be written with a hyphen or a blank."""
-    found = []
-    for word in filter(None, (word.strip() for word in words.split(","))):
-        kind = word.replace("-", "_").replace(" ", "_")
-        if kind not in KINDS and word.islower() and (meant := nearest(kind, KINDS)) and abs(len(meant) - len(kind)) < 2:
-            raise HloError(f"no kind of change {word}", hint=f"did you mean {meant}?")
-        found.append(kind if kind in KINDS else word)
-    return tuple(found)
+    return code or int(options.exit_code and found)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
-from hlo_cli.commands.diff.options import View
 from hlo_cli.commands.diff.report import DiffSide, report_of_diff
+from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.selection import Many, one_or_many
 from hlo_cli.inputs.each import ModuleRef, read_module_ref

@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions, print_diagnostics, write, write_report
 from hlo_cli.commands.shared.load import input_facts, load_one, notes_of
-from hlo_cli.ir.printer import module_chunks
+from hlo_cli.render.registry import FORMATS
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure, fixed
 from hlo_cli.report.numbers import format_count
@@ -18,7 +18,6 @@ from hlo_cli.source import HloError
 from hlo_cli.transform.normalize import normalize
 
 _AS_TEXT: Final = ("table", "screen", "hlo")
-_FORMATS: Final = (*_AS_TEXT, "json", "jsonl", "md", "html")
 _ALWAYS_LEFT_OUT: Final = frozenset(("metadata", "schedule"))
 _PARTS_OF_SHAPES: Final = frozenset(("layout", "tiling", "memory_space"))
 _ATTRIBUTES: Final = frozenset(("sharding", "backend_config"))
@@ -39,7 +38,7 @@ def write_normalized(
     module = loaded.module
     if module.errors:
         return print_diagnostics(notes_of(loaded), module.errors, output)
-    chunks = module_chunks(normalize(module, ignored))
+    chunks = normalize(module, ignored).chunks()
     if output.format in _AS_TEXT:
         write(chunks, output.path)
         return print_diagnostics(notes_of(loaded), (), output)
@@ -72,5 +71,6 @@ def check_ignorable_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
 def _check(arguments: Sequence[str], output: OutputOptions) -> None:
     if len(arguments) > 1:
         raise HloError(f"--normalize writes one module, and there are {len(arguments)} inputs", hint="give one dump")
-    if output.format not in _FORMATS:
-        raise HloError(f"--normalize writes no {output.format}", hint=f"formats: {', '.join(_FORMATS)}")
+    known = (*_AS_TEXT, *(each.name for each in FORMATS if each.holds_text))
+    if output.format not in known:
+        raise HloError(f"--normalize writes no {output.format}", hint=f"formats: {', '.join(known)}")

@@ -1,25 +1,93 @@
-"""How differences are to be seen: which of them, and at which length."""
+"""What is asked of `hlo diff`; an option that would change nothing is refused, not passed over."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
-from hlo_cli.ir.module import Module
+from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
+from hlo_cli.source import HloError, nearest
+
+KINDS: Final = (
+    *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
+    *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
+)
+
+_NOTHING_TO: Final[Idle] = {
+    "--passes": ("--each", "--jobs", "--stage"),
+    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns"),
+    "--text": ("--each", "--sort", "--columns"),
+    "--stat": ("--schedule",),
+    "--name-only": ("--columns",),
+}
+"""For every way of looking at it the options that change nothing there."""
+_WHY: Final = {
+    "--passes": "it compares the dumps of one directory one after the other; --stage A..B compares two of them",
+    "--normalize": "it writes one module, and compares nothing",
+    "--text": "it shows lines in their order",
+    "--stat": "it counts what moved without that",
+    "--name-only": "it shows no other column",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What is asked for: `name` is the option that says how differences are shown, or `changes`."""
+class DiffOptions:
+    """Which differences, and how they are shown; names are those of the command's parameters."""
 
-    name: str
-    ignored: tuple[str, ...]
-    with_schedule: bool
+    passes: bool = False
+    normalize: bool = False
+    as_text: bool = False
+    stat: bool = False
+    name_only: bool = False
+    schedule: bool = False
+    ignore: str = ""
+    exit_code: bool = False
+    each: bool = False
+    jobs: int | None = None
 
-    def compare(self, before: Module, after: Module) -> ModuleDiff:
-        """The differences of two modules, less what is to be ignored."""
-        return diff(before, after).without(self.ignored)
+    def check(self, output: OutputOptions, *, has_stage: bool = False) -> None:
+        """HloError for two ways to look at it, for what is asked for and ignored, and for what would change nothing.
 
-    def differs(self, comparison: ModuleDiff) -> bool:
-        """Whether there is a difference; moving alone is one only if that is asked for."""
-        return not comparison.is_empty or (self.with_schedule and bool(comparison.moved))
+        >>> DiffOptions(stat=True, name_only=True).check(OutputOptions())
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --stat and --name-only are two ways to look at it
+        """
+        if len(two := [name for name, is_given in self._views.items() if is_given]) > 1:
+            raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
+        if self.schedule and "schedule" in self.ignored:
+            raise HloError("--schedule asks for what --ignore schedule leaves out", hint="leave out one of them")
+        rest = {"--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
+        rest |= {"--jobs": self.jobs is not None, "--stage": has_stage}
+        check_conflicts({**self._views, **rest}, output, _NOTHING_TO, _WHY)
+
+    @property
+    def view(self) -> str:
+        """The option that says how differences are shown, without its dashes, or `changes`."""
+        return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "changes")
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The words of --ignore; kinds may be written with a hyphen or a blank."""
+        found = []
+        for word in filter(None, (word.strip() for word in self.ignore.split(","))):
+            kind, meant = _kind(word), nearest(_kind(word), KINDS)
+            if kind not in KINDS and word.islower() and meant and abs(len(meant) - len(kind)) < 2:
+                raise HloError(f"no kind of change {word}", hint=f"did you mean {meant}?")
+            found.append(kind if kind in KINDS else word)
+        return tuple(found)
+
+    @property
+    def _views(self) -> dict[str, bool]:
+        return {
+            "--passes": self.passes,
+            "--normalize": self.normalize,
+            "--text": self.as_text,
+            "--stat": self.stat,
+            "--name-only": self.name_only,
+        }
+
+
+def _kind(word: str) -> str:
+    return word.replace("-", "_").replace(" ", "_")

@@ -10,9 +10,9 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.query.module_metrics import module_metrics
-from hlo_cli.commands.diff.options import View
 from hlo_cli.commands.diff.summary import record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
+from hlo_cli.commands.diff.view import View
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column

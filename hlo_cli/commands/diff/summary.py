@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from hlo_cli.analysis.hardware.target import Target, space_name
+from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.query.module_metrics import ModuleMetrics
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table

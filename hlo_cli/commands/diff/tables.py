@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
-from hlo_cli.commands.diff.options import View
+from hlo_cli.commands.diff.view import View
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape
@@ -112,7 +112,7 @@ def _row(sign: str, instruction: Instruction, before: Instruction | None = None)
 def _shape(before: Shape, after: Shape) -> str:
     """The new shape, with the old text before an arrow where it changed.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> _shape(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))
     'f32[8,16]{0,1 → 1,0:T(8,128)}'
     """

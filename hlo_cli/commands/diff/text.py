@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hlo_cli.analysis.matching.content import NAMING, renamed_value
+from hlo_cli.analysis.matching.content import renamed_value
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -105,7 +106,7 @@ def _text(instruction: Instruction, names: Mapping[str, str], *, with_metadata: 
         for at, operand in enumerate(instruction.operands)
     )
     attributes = "".join(
-        f", {a.name}={renamed_value(a.value, names) if a.name in NAMING else a.value}"
+        f", {a.name}={renamed_value(a.value, names) if a.name in NAMING_ATTRIBUTES else a.value}"
         for a in instruction.attributes
         if a.name != "metadata" or with_metadata
     )

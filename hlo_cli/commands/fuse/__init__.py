@@ -1,0 +1,1 @@
+"""`hlo fuse`: what is fused, what that saves, and what everything costs."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.fuse.option_conflicts import Changes, check_calls, check_changes, check_together
+from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.io_options import (
     input_options,
@@ -25,8 +24,8 @@ from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.fuse.options import RefusionOptions
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns
-    from hlo_cli.commands.fuse.what_if import RefusionOptions, Result
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.computation import Computation
@@ -78,93 +77,43 @@ Examples:
 @each_options
 @input_options
 @output_options
-def command(
-    arguments: tuple[str, ...],
-    cost: bool,
-    as_xla: bool,
-    dots: bool,
-    custom_calls: bool,
-    c_signature: bool,
-    why_not: bool,
-    apply: bool,
-    pair: str | None,
-    keep: bool,
-    into: str | None,
-    unfuse: str | None,
-    fusion_rules: str | None,
-    computation: str | None,
-    chip: str | None,
-    chips: str | None,
-    where: str | None,
-    each: bool,
-    jobs: int | None,
-    **options: object,
-) -> int:
+def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(options, writes=("hlo",)), reading_of(options)
+    output, reading = output_of(given, writes=("hlo",)), reading_of(given)
     inputs, name = _input_and_name(arguments)
-    is_about_calls = custom_calls or c_signature
-    changed = Changes(apply, _listed(pair), keep, into, _listed(unfuse), _listed(fusion_rules))
-    fusion = name is not None and not is_about_calls
-    asked = {"NAME": fusion, "--cost": cost, "--dots": dots, "--custom-calls": is_about_calls, "--why-not": why_not}
-    asked |= {changed.option: changed.is_asked}
-    check_together(asked, as_xla=as_xla, narrowed=bool(where or computation))
-    check_changes(changed, why_not=why_not, is_part=computation is not None or where is not None)
-    if is_about_calls:
-        check_calls(chip=chip or chips, where=where, is_list=name is None and not c_signature)
+    options = FuseOptions(name, **given)
+    options.check()
     from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    throughput = chosen_throughput(chip, chips)
+    throughput = chosen_throughput(options.chip, options.chips)
     timing = TimingColumns(throughput) if throughput is not None else None
-    wish = _Wish(name, cost, as_xla, dots, is_about_calls, why_not, changed, timing, computation, where)
-    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=_about_one(asked, wish))
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
         from hlo_cli.commands.fuse.each import fuse_each
 
-        return fuse_each(loaded, reading, jobs, timing, output)
-    if not wish.is_of_parts:
+        return fuse_each(loaded, reading, options.jobs, timing, output)
+    if not options.is_of_parts:
         check_running(loaded.module)
-    broken = () if is_about_calls else tuple(verify_fusions(loaded.module))
-    if why_not or changed.is_asked:
+    broken = () if options.is_about_calls else tuple(verify_fusions(loaded.module))
+    if options.why_not or options.changes.is_asked:
         _check_sound((*loaded.module.errors, *broken))
-    if c_signature:
+    if options.c_signature:
         from hlo_cli.commands.fuse.custom_calls import write_c
 
-        return write_c(loaded, output, name=name, within=_within(loaded, wish))
-    if changed.is_asked and output.is_module:
-        return _write(loaded, changed, output)
-    report = _report(loaded, wish, reading.again(inputs))
-    if timing is not None and not fusion:
+        return write_c(loaded, output, name=name, within=_within(loaded, options))
+    if options.changes.is_asked and output.is_module:
+        return _write(loaded, options.changes, output)
+    report = _report(loaded, options, timing, reading.again(inputs))
+    if timing is not None and not options.is_one_fusion:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
         report = bounded_report(report, loaded)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
     return code if loaded.module.errors else min(code, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is asked for."""
-
-    name: str | None
-    cost: bool
-    as_xla: bool
-    dots: bool
-    custom_calls: bool
-    why_not: bool
-    changed: Changes
-    timing: TimingColumns | None
-    computation: str | None
-    where: str | None
-
-    @property
-    def is_of_parts(self) -> bool:
-        """Whether a part of a module answers it; what a module launches needs its entry."""
-        return self.name is not None or self.dots or self.custom_calls or self.computation is not None
 
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
@@ -174,34 +123,16 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     return tuple(arguments[:-1]), arguments[-1]
 
 
-def _listed(names: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ()
-
-
-def _result(loaded: Loaded, changed: Changes) -> tuple[Result, RefusionOptions]:
-    from hlo_cli.commands.fuse.what_if import RefusionOptions, what_if
-
-    wish = RefusionOptions(changed.apply, changed.pair, changed.keep, changed.into, changed.unfuse, changed.rules)
-    return what_if(loaded.module, wish), wish
-
-
-def _write(loaded: Loaded, changed: Changes, output: OutputOptions) -> int:
+def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> int:
     """The changed module as canonical text."""
+    from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.in_place import copies_note
 
-    result, _ = _result(loaded, changed)
-    write(module_chunks(result.module), output.path)
+    result = what_if(loaded.module, changes)
+    write(result.module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(result.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
-
-
-def _about_one(asked: Mapping[str, bool], wish: _Wish) -> list[str]:
-    """The options given that are about a single module."""
-    narrowed = {"--computation": wish.computation is not None, "--where": wish.where is not None}
-    rules = {"--fusion-rules": bool(wish.changed.rules)}
-    return [option for option, given in {**asked, **narrowed, **rules}.items() if given]
 
 
 def _check_sound(problems: Sequence[Diagnostic]) -> None:
@@ -210,41 +141,40 @@ def _check_sound(problems: Sequence[Diagnostic]) -> None:
         raise HloError.of((Diagnostic("error", "a module with errors is not fused or taken apart"), *problems))
 
 
-def _within(loaded: Loaded, wish: _Wish) -> Computation | None:
-    return None if wish.computation is None else loaded.module.computation(wish.computation)
+def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:
+    return None if options.computation is None else loaded.module.computation(options.computation)
 
 
-def _report(loaded: Loaded, wish: _Wish, argument: str) -> Report:
-    within = _within(loaded, wish)
-    if wish.custom_calls:
+def _report(loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, argument: str) -> Report:
+    within, where = _within(loaded, options), options.where
+    if options.custom_calls:
         from hlo_cli.commands.fuse.custom_calls import report_of_custom_calls
 
-        return report_of_custom_calls(loaded, name=wish.name, within=within, where=wish.where, argument=argument)
-    if wish.name is not None:
+        return report_of_custom_calls(loaded, name=options.name, within=within, where=where, argument=argument)
+    if options.name is not None:
         from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
 
-        return report_of_fusion(loaded, wish.name, timing=wish.timing, argument=argument)
-    if wish.changed.is_asked:
-        from hlo_cli.commands.fuse.what_if import report_of_what_if
+        return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
+    if options.changes.is_asked:
+        from hlo_cli.commands.fuse.what_if import report_of_what_if, what_if
 
-        result, changes = _result(loaded, wish.changed)
-        return report_of_what_if(loaded, result, changes, argument=argument)
-    if wish.why_not:
+        return report_of_what_if(loaded, what_if(loaded.module, options.changes), options.changes, argument=argument)
+    if options.why_not:
         from hlo_cli.commands.fuse.what_if import rules_of
         from hlo_cli.commands.fuse.why_not import report_of_why_not
 
-        rules = rules_of(wish.changed.rules)
-        return report_of_why_not(loaded, rules, within=within, where=wish.where, argument=argument)
-    if wish.cost:
+        rules = rules_of(options.changes.switches)
+        return report_of_why_not(loaded, rules, within=within, where=where, argument=argument)
+    if options.cost:
         from hlo_cli.commands.fuse.cost import report_of_costs
 
         return report_of_costs(
-            loaded, as_xla=wish.as_xla, within=within, where=wish.where, timing=wish.timing, argument=argument
+            loaded, as_xla=options.as_xla, within=within, where=where, timing=timing, argument=argument
         )
-    if wish.dots:
+    if options.dots:
         from hlo_cli.commands.fuse.dots import report_of_dots
 
-        return report_of_dots(loaded, within=within, where=wish.where, timing=wish.timing)
+        return report_of_dots(loaded, within=within, where=where, timing=timing)
     from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 
-    return report_of_fusions(loaded, within=within, where=wish.where, timing=wish.timing, argument=argument)
+    return report_of_fusions(loaded, within=within, where=where, timing=timing, argument=argument)

@@ -15,7 +15,8 @@ from hlo_cli.analysis.custom_calls.libraries import describe_library_call
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias, index_text
+from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.index_text import index_suffix, index_text
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 from hlo_cli.report.cell import Cell, Row
@@ -79,8 +80,7 @@ def alias_text(call: DecodedCall) -> str:
     """Which elements of the result overwrite which operands."""
     pairs = call.spec.output_to_operand_aliasing
     return ", ".join(
-        f"{index_text(alias.output_index)} over operand {alias.operand_number}"
-        + (index_text(alias.operand_index) if alias.operand_index else "")
+        f"{index_text(alias.output_index)} over operand {alias.operand_number}" + index_suffix(alias.operand_index)
         for alias in pairs
     )
 
@@ -184,7 +184,7 @@ def _ffi_place(buffer: CustomCallBuffer) -> str | None:
 
 def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
     """Where an operand's buffer is, as the rest of the table says it."""
-    return _ffi_place(buffer) if call.is_typed else call.value(buffer) + (index_text(buffer.index) * bool(buffer.index))
+    return _ffi_place(buffer) if call.is_typed else call.value(buffer) + index_suffix(buffer.index)
 
 
 def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:

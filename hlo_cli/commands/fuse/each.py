@@ -18,7 +18,7 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.table import Table
 
 _COLUMNS: Final = (
@@ -106,7 +106,7 @@ def _answer(seen: Sequence[Seen]) -> str:
         f"{format_count(len(seen), 'modules')}: {format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
     )
     if fusions and unfused:
-        words += f"; fusing keeps {format_bytes(saved)} ({saved / unfused:.0%}) inside"
+        words += f"; fusing keeps {format_bytes(saved)} ({format_percent(saved / unfused)}%) inside"
     if failing := sum(bool(each.broken) for each in seen):
         words += f"; {failing:,} {'breaks' if failing == 1 else 'break'} XLA's rules"
     return words

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_count
@@ -37,9 +38,9 @@ def operand_note(instruction: Instruction) -> str:
         case "fusion":
             return f"fusion, {instruction.attribute('kind') or ''}"
         case "reduce":
-            return f"over {_listed(instruction.integers('dimensions'))}"
+            return f"over {index_text(instruction.integers('dimensions'))}"
         case "transpose":
-            return _layout_change(instruction) or f"dimensions {_listed(instruction.integers('dimensions'))}"
+            return _layout_change(instruction) or f"dimensions {index_text(instruction.integers('dimensions'))}"
         case "custom-call":
             return instruction.string("custom_call_target") or ""
     return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
@@ -117,13 +118,9 @@ def _layout_change(instruction: Instruction) -> str:
     if not isinstance(given, ArrayShape) or given.rank != shape.rank:
         return ""
     before, after = given.layout.minor_to_major, shape.layout.minor_to_major
-    return f"layout {_listed(before)} → {_listed(after)}" if before != after and before and after else ""
+    return f"layout {index_text(before)} → {index_text(after)}" if before != after and before and after else ""
 
 
 def _type_of(convert: Instruction) -> str:
     given = convert.operand_shape(0) if convert.operands else None
     return given.element_type.name if isinstance(given, ArrayShape) else "?"
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"

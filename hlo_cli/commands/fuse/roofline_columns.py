@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.roofline import Roofline, compute_type, roofline
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.commands.shared.chips import time_model, time_notes
@@ -19,6 +17,10 @@ from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:  # rooflines take a chip
+    from hlo_cli.analysis.cost.roofline import Roofline
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 
 _OTHER_WIRES: Final = frozenset((*COLLECTIVES, *HOST_FEEDS, "recv", "send"))
 _MODEL: Final = "costs are counted as XLA's cost analysis counts them"
@@ -55,6 +57,8 @@ class TimingColumns:
 
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
         """None for what nobody knows, and for collectives and sends, which go over other wires than the memory's."""
+        from hlo_cli.analysis.cost.roofline import compute_type, roofline
+
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
         found = roofline(cost, self.throughput, element_type or compute_type(instruction))
         return None if found.bound == "unknown" or opcode in _OTHER_WIRES else found

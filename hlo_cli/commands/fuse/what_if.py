@@ -12,6 +12,7 @@ from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.kernels import kernels_of
 from hlo_cli.analysis.fusion.rules import FusionRules
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.commands.fuse.options import RefusionOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
 from hlo_cli.ir.module import Module
@@ -28,29 +29,6 @@ from hlo_cli.transform.in_place import copies_note
 from hlo_cli.transform.unfuse import unfused
 
 _BEFORE_THE_PASS: Final = "before_fusion"
-
-
-@dataclass(frozen=True, slots=True)
-class RefusionOptions:
-    """What is to be done: fuse all that the rules let, these by hand, or take these fusions apart."""
-
-    apply: bool = False
-    fuse: tuple[str, ...] = ()
-    keep: bool = False
-    into: str | None = None
-    unfuse: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
-
-    @property
-    def option(self) -> str:
-        """The options as they are typed."""
-        words = ["--apply"] if self.apply else []
-        words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
-        words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
-        words += ["--keep"] if self.keep else []
-        words += [f"--into {self.into}"] if self.into is not None else []
-        words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
-        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +56,36 @@ def rules_of(switches: Sequence[str]) -> FusionRules:
     )
 
 
-def what_if(module: Module, wish: RefusionOptions) -> Result:
+def what_if(module: Module, options: RefusionOptions) -> Result:
     """Take apart, fuse by hand, then fuse by the rules, as far as each is asked for."""
     remarks: list[str] = []
     copies: list[str] = []
-    if wish.unfuse:
-        kept = unfused(module, None if wish.unfuse == ("all",) else wish.unfuse)
+    if options.unfuse:
+        kept = unfused(module, None if options.unfuse == ("all",) else options.unfuse)
         module = kept.module
         copies += kept.copies
-    producers, consumer = _by_hand(wish)
+    producers, consumer = _by_hand(options)
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
         if not rule.fuses:
             remarks.append(f"the CPU compiler would not: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
-        kept = fused_pair(module, producer, consumer, keep=wish.keep)
+        kept = fused_pair(module, producer, consumer, keep=options.keep)
         module = kept.module
         copies += kept.copies
         if place.opcode != "fusion":
             consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
-    if not wish.apply:
+    if not options.apply:
         return Result(module, remarks=tuple(remarks), copies=tuple(copies))
-    fused = fuse(module, rules_of(wish.switches))
+    fused = fuse(module, rules_of(options.switches))
     copies += fused.copies
     return Result(fused.module, fused.fused, fused.rejected, tuple(remarks), tuple(copies))
 
 
-def _by_hand(wish: RefusionOptions) -> tuple[tuple[str, ...], str]:
+def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
     """The producers, the nearest to the consumer first, and the consumer."""
-    names = [name.removeprefix("%") for name in (*wish.fuse, *((wish.into,) if wish.into is not None else ()))]
+    names = [name.removeprefix("%") for name in (*options.fuse, *((options.into,) if options.into is not None else ()))]
     if not names:
         return (), ""
     if len(names) < 2:
@@ -115,18 +93,18 @@ def _by_hand(wish: RefusionOptions) -> tuple[tuple[str, ...], str]:
     return tuple(names[-2::-1]), names[-1]
 
 
-def report_of_what_if(loaded: Loaded, result: Result, wish: RefusionOptions, *, argument: str) -> Report:
+def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, *, argument: str) -> Report:
     """Kernels and bytes before and after, what keeps the rest apart, and the diff."""
     old, new = loaded.module, result.module
     path = loaded.input.path or "-"
     before, after = _moved(old), _moved(new)
-    diff = module_diff(old, new, old_name=path, new_name=f"{path}, {wish.option}")
+    diff = module_diff(old, new, old_name=path, new_name=f"{path}, {options.option}")
     parts: list[Part] = [_compared(before, after)]
-    if wish.apply:
+    if options.apply:
         parts += [_rules_table(result.apart), _decisions_table((*result.joined, *result.apart))]
     if not diff.hunks:
         parts.append(Passage("nothing", ("No two instructions become one, and none becomes several.",)))
-    notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, wish)), *notes_of(loaded))
+    notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, options)), *notes_of(loaded))
     return Report(
         "fuse",
         _answer(before, after, has_changed=bool(diff.hunks)),
@@ -137,17 +115,17 @@ def report_of_what_if(loaded: Loaded, result: Result, wish: RefusionOptions, *, 
             "bytes_after": after[1],
             "fusions_before": before[2],
             "fusions_after": after[2],
-            "is_where_the_cpu_compiler_fuses": wish.apply and _is_before_the_pass(loaded),
+            "is_where_the_cpu_compiler_fuses": options.apply and _is_before_the_pass(loaded),
         },
         parts=(*parts, diff),
-        next=_next(argument, wish) if diff.hunks else (),
+        next=_next(argument, options) if diff.hunks else (),
         notes=notes,
         input=input_facts(loaded),
     )
 
 
-def _remarks(loaded: Loaded, result: Result, wish: RefusionOptions) -> Iterable[str]:
-    return (*_label(loaded, wish), *result.remarks, *copies_note(result.copies))
+def _remarks(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
+    return (*_label(loaded, options), *result.remarks, *copies_note(result.copies))
 
 
 _Moved = tuple[int, int, int]
@@ -232,18 +210,18 @@ def _is_before_the_pass(loaded: Loaded) -> bool:
     ) not in ("tpu", "gpu")
 
 
-def _label(loaded: Loaded, wish: RefusionOptions) -> Iterable[str]:
+def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
     """What the answer is worth."""
-    if wish.apply and _is_before_the_pass(loaded):
+    if options.apply and _is_before_the_pass(loaded):
         yield "by its name this is what the CPU compiler fuses: jaxlib 0.10.2 makes the same fusions"
-    elif wish.apply:
+    elif options.apply:
         target = target_of(loaded.module)
         of = f"for a module that was compiled for {target.upper()}s" if target in ("tpu", "gpu") else "for this text"
         yield f"as-is what-if, CPU rules: what the CPU compiler's fusion pass would make {of}, if it came now"
-    if wish.apply and "multi-output" in wish.switches:
+    if options.apply and "multi-output" in options.switches:
         yield "kernels of several results that save the same are made in an order that no text shows"
     yield "bytes are those of XLA's cost analysis, each kernel counted once"
 
 
-def _next(argument: str, wish: RefusionOptions) -> tuple[str, ...]:
-    return (f"hlo fuse {argument} {wish.option} -o new.hlo",) if argument and argument != "-" else ()
+def _next(argument: str, options: RefusionOptions) -> tuple[str, ...]:
+    return (f"hlo fuse {argument} {options.option} -o new.hlo",) if argument and argument != "-" else ()

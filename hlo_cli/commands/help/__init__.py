@@ -1,0 +1,1 @@
+"""`hlo help`: what the help of a command has no room for."""

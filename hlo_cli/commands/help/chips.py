@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
-from hlo_cli.analysis.hardware.chips import CHIPS, Chip
-from hlo_cli.analysis.hardware.target import space_name
+from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.commands.shared.chips import figures_of
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.numbers import format_bytes, format_rate
 
 _INTRODUCTION: Final = """\
@@ -59,7 +60,7 @@ def chips_text() -> str:
      also v5 lite, v5litepod
       HBM            16 GiB  https://docs.cloud.google.com/tpu/docs/v5e
     """
-    return "\n".join((_INTRODUCTION, *(line for chip in CHIPS for line in _lines(chip))))
+    return "\n".join((_INTRODUCTION, *(line for chip in known_chips() for line in _lines(chip))))
 
 
 def _lines(chip: Chip) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""`hlo layout`: what a layout means, and what padding costs."""

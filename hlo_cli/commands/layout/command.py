@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
 from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
-
-GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
 
 HELP = """What a layout means; what padding costs.
 
@@ -42,61 +42,55 @@ Examples:
 @click.option("--computation", metavar="NAME", help="Only what this computation makes.")
 @where_option
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", metavar="TPU", help="What this TPU would choose: v2 v3 v4 v5e v5p v6e v7x.")
+@click.option("--for", "generation", cls=LateHelp, metavar="TPU", late_help=lambda: _for_help())
 @each_options
 @input_options
 @output_options
-def command(
-    inputs: tuple[str, ...],
-    grouping: str,
-    computation: str | None,
-    where: str | None,
-    draw: bool,
-    generation: str | None,
-    each: bool,
-    jobs: int | None,
-    **options: object,
-) -> int:
+def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Shapes as text are explained, dumps are summed up."""
-    output, reading = output_of(options), reading_of(options)
+    output, reading = output_of(given), reading_of(given)
+    options = LayoutOptions(**given)
     texts = [shape_text(argument, reading) for argument in inputs]
     if inputs and all(text is not None for text in texts):
-        if grouping != GROUPINGS[0] or computation is not None or where is not None:
-            option = "--computation" if computation is not None else "--where" if where is not None else "--by"
-            raise HloError(f"{option} is for a dump, not for a shape")
-        return _explain([text for text in texts if text is not None], draw, generation, output)
+        options.check_for_shapes()
+        return _explain([text for text in texts if text is not None], options, output)
     if any(text is not None for text in texts):
         raise HloError("shapes and dumps cannot be mixed", hint="ask for them one after the other")
-    if draw or generation:
-        option = "--draw" if draw else "--for"
-        raise HloError(f"{option} is for a shape, not for a whole dump", hint="name an instruction, as DUMP:fusion.2")
-    others = {"--by": grouping != GROUPINGS[0], "--computation": computation is not None, "--where": where is not None}
+    options.check_for_dump()
     from hlo_cli.commands.shared.load import load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    single = [option for option, given in others.items() if given]
-    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
         from hlo_cli.commands.layout.each import layout_each
 
-        return layout_each(loaded, reading, jobs, output)
-    report = _sum_up(loaded, grouping, computation, where, reading.again(inputs), output)
+        return layout_each(loaded, reading, options.jobs, output)
+    report = _sum_up(loaded, options, reading.again(inputs), output)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _explain(texts: Sequence[str], draw: bool, generation: str | None, output: OutputOptions) -> int:
+def _for_help() -> str:
+    from hlo_cli.analysis.hardware.chips import tpu_generations
+
+    return f"What this TPU would choose: {' '.join(generation.name for generation in tpu_generations())}."
+
+
+def _explain(texts: Sequence[str], options: LayoutOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.layout.shape import report_of_shapes
 
-    return write_report(report_of_shapes(texts, draw=draw, generation=generation), output)
+    return write_report(report_of_shapes(texts, draw=options.draw, generation=options.generation), output)
 
 
-def _sum_up(
-    loaded: Loaded, grouping: str, computation: str | None, where: str | None, argument: str, output: OutputOptions
-) -> Report:
+def _sum_up(loaded: Loaded, options: LayoutOptions, argument: str, output: OutputOptions) -> Report:
     from hlo_cli.analysis.layout.padding import Grouping
     from hlo_cli.commands.layout.dump import report_of_dump
 
-    by: Grouping = next(known for known in get_args(Grouping) if known == grouping)
+    by: Grouping = next(known for known in get_args(Grouping) if known == options.grouping)
     return report_of_dump(
-        loaded, grouping=by, computation=computation, where=where, argument=argument, columns=output.asked_columns
+        loaded,
+        grouping=by,
+        computation=options.computation,
+        where=options.where,
+        argument=argument,
+        columns=output.asked_columns,
     )

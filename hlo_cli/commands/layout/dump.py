@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.dataflow.values import Value
-from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import (
     Footprint,
     Grouping,
     KnownOrders,
-    LayoutAlternative,
     by,
     data_values,
     footprints,
@@ -23,11 +23,13 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.column import Column, Share, Unit
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
@@ -98,7 +100,7 @@ def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
         return f"No padding in {format_bytes(padded)} of {format_count(len(values), 'values')}: {why}"
     better = f"better dimension orders would save {format_bytes(saving)}"
     share = padding / padded
-    percent = f"{share:.0%}" if share >= 0.005 else f"{format_bytes(padding)}"
+    percent = f"{format_percent(share)}%" if share >= 0.005 else format_bytes(padding)
     return f"{percent} of {format_bytes(padded)} is padding; {better if saving else 'no dimension order saves any'}"
 
 
@@ -175,7 +177,7 @@ def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:
     better = orders.alternative(value.shape)
     if better is None:
         return None
-    order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}"
+    order = index_text(better.layout.minor_to_major)
     each = " each" if len(footprint.values) > 1 else ""
     line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {format_bytes(better.padded_bytes)}"]
     line.append(f"{each}, not {format_bytes(value.shape.padded_bytes)}")

@@ -12,7 +12,7 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 
 _COLUMNS = (
     Column("values", "values", "count", total="sum", from_width=120),
@@ -46,12 +46,14 @@ def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: Out
     found = list(map_inputs(many, reading, jobs, _padding))
     answers = [each.answer for each in found if each.answer is not None]
     padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)
-    share = f"{(padded - logical) / padded:.0%} of {format_bytes(padded)} is padding" if padded else "no arrays"
+    words = "no arrays"
+    if padded:
+        words = f"{format_percent((padded - logical) / padded)}% of {format_bytes(padded)} is padding"
     return finish_each(
         "layout",
         found,
         Rows(_COLUMNS, _Padding.cells, by="padding_bytes"),
-        answer=f"{format_count(len(answers), 'modules')}: {share}",
+        answer=f"{format_count(len(answers), 'modules')}: {words}",
         output=output,
     )
 

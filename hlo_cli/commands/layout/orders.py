@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import factorial
 
-from hlo_cli.analysis.hardware.default_tiles import default_layout, tpu_generation
+from hlo_cli.analysis.hardware.chips import tpu_generation
+from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.layout.default_order import OrderCost, default_order, order_costs
 from hlo_cli.commands.layout.tables import stored_size_text
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
@@ -47,7 +49,7 @@ class OrderChoice:
 def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayShape:
     """The array with a TPU's default layout; an order that was written stays.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_written=False))
     bf16[300,70]{0,1:T(8,128)(2,1)}
     """
@@ -58,7 +60,7 @@ def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayS
 def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderChoice:
     """What there is to say of the orders of an array; `is_written` if it has one that somebody chose.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_written=False)
     >>> str(choice.array), [each.padded_bytes for each in choice.every]
     ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
@@ -75,13 +77,13 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
         written = by_order.get(tiled.layout.minor_to_major, as_written)
     every = tuple(dict.fromkeys(each for each in (default, written, *priced) if each))
     best = min(every, key=lambda each: each.padded_bytes)
-    return OrderChoice(tiled, tpu_generation(generation), default, written, best, every)
+    return OrderChoice(tiled, tpu_generation(generation).name, default, written, best, every)
 
 
 def choice_answer(choice: OrderChoice) -> str:
     """The sentence: what the compiler chooses and what that takes, and the best order if it is another.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_written=False)))
     v5e chooses {0,1:T(8,128)(2,1)}: 55,296 bytes hold 42,000: 24% is padding
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_written=True)))
@@ -95,7 +97,7 @@ def choice_answer(choice: OrderChoice) -> str:
     elif choice.written:
         parts.append(f"{choice.generation} would choose {_instead(default, array)}")
     if best.padded_bytes < min((each.padded_bytes for each in (default, choice.written) if each), default=0):
-        parts.append(f"order {braces(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
+        parts.append(f"order {index_text(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
     return "; ".join(parts)
 
 
@@ -141,7 +143,7 @@ def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
     array, order = choice.array, each.layout.minor_to_major
     held = array.logical_bytes + array.metadata_bytes
     return (
-        braces(order),
+        index_text(order),
         order,
         "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
         each.padded_bytes,
@@ -166,8 +168,4 @@ def _instead(default: OrderCost, array: ArrayShape) -> str:
     order = default.layout.minor_to_major
     if order == array.layout.minor_to_major:
         return "it too"
-    return f"{braces(order)}, which takes {default.padded_bytes:,}"
-
-
-def braces(numbers: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
+    return f"{index_text(order)}, which takes {default.padded_bytes:,}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hlo_cli.analysis.layout.padding import best_order
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
+from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.layout.steps import overflows
 from hlo_cli.commands.layout.orders import (
-    braces,
     choice_answer,
     choice_notes,
     choice_numbers,
@@ -32,6 +32,7 @@ from hlo_cli.commands.shared.shape_parts import (
     shape_numbers,
 )
 from hlo_cli.commands.shared.typed_shape import arrays_of, has_layout, typed_shape
+from hlo_cli.ir.index_text import index_suffix, index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.report import Part, Report
@@ -114,7 +115,7 @@ def explained_of(text: str, *, generation: str | None = None) -> Explained:
 def _of_leaves(explained: Explained, *, draw: bool) -> Report:
     """Tuples as a table of their leaves; tokens and the like in a sentence."""
     shape = explained.shape
-    arrays = [(_at(index), array) for index, leaf in shape.leaves for array in arrays_of(leaf)]
+    arrays = [(index_suffix(index), array) for index, leaf in shape.leaves for array in arrays_of(leaf)]
     parts: list[Part] = [leaves_table(shape)] if isinstance(shape, TupleShape) else []
     if draw and arrays:
         parts = drawing_parts(arrays)
@@ -141,7 +142,7 @@ def _answer(shape: ArrayShape) -> str:
     better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
         return stored_size_text(shape)
-    what = f"order {braces(better.layout.minor_to_major)}"
+    what = f"order {index_text(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
     return f"{stored_size_text(shape)}; {what} would take {better.padded_bytes:,}"
@@ -150,11 +151,7 @@ def _answer(shape: ArrayShape) -> str:
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
-    if explained.generation or draw or tiled_for(array, "v5e", is_written=False) == array:
+    if explained.generation or draw or tiled_for(array, USUAL_TPU, is_written=False) == array:
         last = ",".join(str(size - 1) for size in array.sizes)
         return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)
-    return (other, f"hlo layout --for v5e '{bare}'")
-
-
-def _at(index: tuple[int, ...]) -> str:
-    return braces(index) if index else ""
+    return (other, f"hlo layout --for {USUAL_TPU} '{bare}'")

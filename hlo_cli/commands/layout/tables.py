@@ -81,7 +81,7 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
 def stored_size_text(array: ArrayShape) -> str:
     """What an array takes, and how much of it is padding.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stored_size_text(parse_shape("u32[]{:T(128)}"))
     '512 bytes hold 4: 99% is padding'
     """

@@ -12,15 +12,14 @@ from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.format import amount
 from hlo_cli.lint.rules.expectations import not_met, other_names
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_amount, format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.queries.assertions import read_expectations
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ def _row(stated: Expectation, each: AssertionOutcome, dump: str) -> Row:
         _RESULTS[each.is_met],
         each.found,
         _UNITS.get(each.kind, "count"),
-        None if each.found is None else amount(each.found, each.kind),
+        None if each.found is None else format_amount(each.found, each.kind),
         str(stated),
         ", ".join(map(str, stated.sections)) or None,
         each.module or None,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.report.findings import ReportedFinding
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
 SCHEMA: Final = "hlo.lint-baseline/1"
@@ -16,7 +16,7 @@ NEVER_KNOWN: Final = frozenset(("HLO901",))
 """Rules that a baseline does not silence: what a team states itself it can state anew."""
 
 
-def baseline_text(found: Iterable[ReportedFinding]) -> str:
+def baseline_text(found: Iterable[Finding]) -> str:
     """A baseline that knows these findings: one line each kind, in an order that makes small diffs.
 
     >>> print(baseline_text([]), end="")
@@ -26,9 +26,9 @@ def baseline_text(found: Iterable[ReportedFinding]) -> str:
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], str] = {}
     for each in found:
-        key = (each.diagnostic.code, each.fingerprint)
+        key = (each.code, each.fingerprint)
         counts[key] += 1
-        examples.setdefault(key, each.diagnostic.message)
+        examples.setdefault(key, each.message)
     lines = (
         json.dumps({"code": code, "fingerprint": print_, "count": count, "example": examples[code, print_]})
         for (code, print_), count in sorted(counts.items())
@@ -60,12 +60,12 @@ def read_baseline(path: str) -> Counter[tuple[str, str]]:
     return known
 
 
-def new_findings(found: Iterable[ReportedFinding], known: Counter[tuple[str, str]]) -> Iterator[ReportedFinding]:
+def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> Iterator[Finding]:
     """The findings that a baseline does not know: of a kind of which there are more now, those behind the known."""
     left = Counter(known)
     for each in found:
-        key = (each.diagnostic.code, each.fingerprint)
-        if left[key] > 0 and each.diagnostic.code not in NEVER_KNOWN:
+        key = (each.code, each.fingerprint)
+        if left[key] > 0 and each.code not in NEVER_KNOWN:
             left[key] -= 1
         else:
             yield each

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.lint.option_conflicts import check_lint_conflicts
+from hlo_cli.commands.lint.options import LintOptions
 from hlo_cli.commands.shared.io_options import (
     input_options,
     output_of,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
-
-FORMATS = "full, concise, summary, github, gitlab, junit, sarif, json, jsonl, csv, tsv, md or html."
 
 HELP = """What is wrong, and what costs more than it should.
 
@@ -66,80 +64,36 @@ Examples:
 @click.option("--list-rules", is_flag=True, help="All rules.")
 @click.option("--explain", metavar="RULE", help="What a rule is about, and how to mend what it finds.")
 @input_options
-@output_options_of(FORMATS)
-def command(
-    inputs: tuple[str, ...],
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    severity: str | None,
-    assignments: tuple[str, ...],
-    baseline: str | None,
-    write_baseline: str | None,
-    expect: tuple[str, ...],
-    each: bool,
-    jobs: int | None,
-    statistics: bool,
-    exit_zero: bool,
-    isolated: bool,
-    show_settings: bool,
-    list_rules: bool,
-    explain: str | None,
-    **options: object,
-) -> int:
+@output_options_of("findings", "data", "document")
+def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Pages and settings need no input; everything else reads and looks."""
-    output, reading = output_of(options), reading_of(options)
-    check_lint_conflicts(
-        {
-            "--select": bool(select),
-            "--ignore": bool(ignore),
-            "--severity": severity is not None,
-            "--set": bool(assignments),
-            "--baseline": baseline is not None,
-            "--write-baseline": write_baseline is not None,
-            "--expect": bool(expect),
-            "--each": each,
-            "--jobs": jobs is not None,
-            "--statistics": statistics,
-            "--exit-zero": exit_zero,
-            "--isolated": isolated,
-            "--strict": reading.strict,
-            "--show-settings": show_settings,
-            "--list-rules": list_rules,
-            "--explain": explain is not None,
-        },
-        output,
-    )
-    if explain is not None or list_rules:
+    output, reading = output_of(given), reading_of(given)
+    options = LintOptions(**given)
+    options.check(output, strict=reading.strict)
+    if options.explain is not None or options.list_rules:
         from hlo_cli.commands.lint.rule_pages import report_of_rule, report_of_rules
 
-        return write_report(report_of_rules() if explain is None else report_of_rule(explain), output)
+        return write_report(report_of_rules() if options.explain is None else report_of_rule(options.explain), output)
     from hlo_cli.commands.lint.settings import codes, load_config, report_of_settings
 
-    given = {"select": codes(select), "ignore": codes(ignore), "least_severity": severity, "strict": reading.strict}
-    found = load_config(given, assignments, isolated=isolated)
-    if show_settings:
-        return write_report(report_of_settings(found), output)
-    wanted = LintOptions(
-        baseline or found.baseline, write_baseline, expect or _only(found.expect), each, jobs, statistics
+    chosen = {
+        "select": codes(options.select),
+        "ignore": codes(options.ignore),
+        "least_severity": options.severity,
+        "strict": reading.strict,
+    }
+    config = load_config(chosen, options.assignments, isolated=options.isolated)
+    if options.show_settings:
+        return write_report(report_of_settings(config), output)
+    options = replace(
+        options, baseline=options.baseline or config.baseline, expect=options.expect or _only(config.expect)
     )
-    code = _lint(inputs, reading, found.settings, output, wanted)
-    return 0 if exit_zero and code == 1 else code
-
-
-@dataclass(frozen=True, slots=True)
-class LintOptions:
-    """What is to be done with the findings, and what is expected besides."""
-
-    baseline: str | None
-    write_baseline: str | None
-    expect: tuple[str, ...]
-    each: bool
-    jobs: int | None
-    statistics: bool
+    code = _lint(inputs, reading, config.settings, output, options)
+    return 0 if options.exit_zero and code == 1 else code
 
 
 def _lint(
-    inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, wanted: LintOptions
+    inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, options: LintOptions
 ) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import report_of, report_of_writing
@@ -147,26 +101,26 @@ def _lint(
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
 
-    path = wanted.write_baseline
-    known = read_baseline(wanted.baseline) if wanted.baseline is not None and path is None else None
+    path = options.write_baseline
+    known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
     expectations: tuple[Expectation, ...] = ()
-    if wanted.expect and path is None:
+    if options.expect and path is None:
         from hlo_cli.commands.lint.assertions import expectations_in, with_expectations
 
-        expectations = expectations_in(wanted.expect)
+        expectations = expectations_in(options.expect)
         settings = with_expectations(settings) if expectations else settings
-    looked = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=wanted.jobs)
+    looked = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs)
     if path is not None:
         write((baseline_text(looked.found),), path)
         return write_report(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
     report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
-    if wanted.each:
+    if options.each:
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, looked, found)
-    code = write_report(statistics_of(report) if wanted.statistics else report, output, looked.errors)
-    fails = any(each.diagnostic.severity != "note" for each in found)
+    code = write_report(statistics_of(report) if options.statistics else report, output, looked.errors)
+    fails = any(each.severity != "note" for each in found)
     return code or int(fails)
 
 

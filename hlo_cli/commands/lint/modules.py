@@ -11,7 +11,7 @@ from hlo_cli.commands.lint.run import LintResult
 from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.report.cell import UNKNOWN, Row, number_of
 from hlo_cli.report.column import Column
-from hlo_cli.report.findings import ReportedFinding
+from hlo_cli.report.finding import Finding
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Severity
@@ -19,7 +19,7 @@ from hlo_cli.source import Severity
 _COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 
-def by_module(report: Report, looked: LintResult, found: Sequence[ReportedFinding]) -> Report:
+def by_module(report: Report, looked: LintResult, found: Sequence[Finding]) -> Report:
     """The same report with a row for each module, in place of one for each finding; those with most errors first."""
     columns = (
         Column("module", "module", "name", role="name"),
@@ -33,8 +33,8 @@ def by_module(report: Report, looked: LintResult, found: Sequence[ReportedFindin
     return replace(report, parts=(Table("modules", columns, _rows(looked, found), noun="modules"),), next=())
 
 
-def _rows(looked: LintResult, found: Sequence[ReportedFinding]) -> tuple[Row, ...]:
-    counts = Counter((each.path, each.diagnostic.severity) for each in found)
+def _rows(looked: LintResult, found: Sequence[Finding]) -> tuple[Row, ...]:
+    counts = Counter((each.path, each.severity) for each in found)
     unread = {error.source.name: error.message for error in reversed(looked.errors) if error.source is not None}
     short = short_paths([*(each.path for each in looked.modules), *unread])
     read: list[Row] = [

@@ -11,7 +11,8 @@ from hlo_cli.commands.lint.baseline import NEVER_KNOWN
 from hlo_cli.lint.catalog import chosen_rules
 from hlo_cli.lint.registry import Rule
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Findings, RuleWords
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def report_of(
     looked: LintResult,
-    found: Sequence[ReportedFinding],
+    found: Sequence[Finding],
     settings: LintSettings,
     argument: str,
     *,
@@ -33,7 +34,7 @@ def report_of(
     rules = chosen_rules(settings)
     findings = Findings("findings", tuple(found), tuple(map(words_of, rules)), looked.paths)
     known = len(looked.found) - len(found)
-    severities = Counter(each.diagnostic.severity for each in found)
+    severities = Counter(each.severity for each in found)
     numbers: dict[str, Cell] = {
         "findings": len(found),
         "errors": severities["error"],
@@ -97,7 +98,7 @@ def _next(findings: Findings, argument: str) -> tuple[str, ...]:
         return ()
     most = findings.statistics().rows[0][0]
     explain = f"hlo lint --explain {most}"
-    is_new = any(each.diagnostic.code not in NEVER_KNOWN for each in findings.found)
+    is_new = any(each.code not in NEVER_KNOWN for each in findings.found)
     if not is_new or argument in ("", "-"):
         return (explain,)
     return (explain, f"hlo lint {argument} --write-baseline FILE")

@@ -7,11 +7,11 @@ from functools import partial
 from textwrap import wrap
 
 from hlo_cli.lint.catalog import RULES, rule_of
-from hlo_cli.lint.format import amount
 from hlo_cli.lint.registry import Page
 from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
+from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Passage, Run, line_of
@@ -56,7 +56,7 @@ def _default(name: str) -> str:
     kind, value = MEANINGS[name][0], getattr(LintSettings(), name)
     if value is None:
         return "(not given)"
-    return amount(value, kind).replace(" ", "") if kind == "bytes" else str(value)
+    return format_amount(value, kind).replace(" ", "") if kind == "bytes" else str(value)
 
 
 def _example(text: str, room: int) -> tuple[Line, ...]:

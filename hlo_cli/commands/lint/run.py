@@ -12,15 +12,11 @@ from hlo_cli.commands.shared.per_module import map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import chosen_rules
-from hlo_cli.lint.fingerprint import fingerprint
-from hlo_cli.lint.rules.expectations import not_met
-from hlo_cli.lint.run import Found, lint_module
+from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.report.findings import ReportedFinding
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
@@ -43,7 +39,7 @@ class LookedAt:
 class LintResult:
     """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
 
-    found: tuple[ReportedFinding, ...]
+    found: tuple[Finding, ...]
     outcomes: tuple[AssertionOutcome, ...]
     errors: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
@@ -74,7 +70,7 @@ def lint_inputs(
     jobs: int | None = None,
 ) -> LintResult:
     """The findings in every module; what cannot be read is told and does not stop the rest."""
-    found: list[ReportedFinding] = []
+    found: list[Finding] = []
     outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
     notes: list[Diagnostic] = []
@@ -91,7 +87,7 @@ def lint_inputs(
         notes.extend(Diagnostic("note", note) for note in seen.notes)
         outcomes.extend(seen.outcomes)
         for one in seen.found:
-            key = (one.diagnostic.code, one.fingerprint)
+            key = (one.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
     return LintResult(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
@@ -101,7 +97,7 @@ def lint_inputs(
 class _Seen:
     """What there is to say of one module, without the module: it may come from another process."""
 
-    found: tuple[ReportedFinding, ...]
+    found: tuple[Finding, ...]
     outcomes: tuple[AssertionOutcome, ...]
     notes: tuple[str, ...]
     instructions: int
@@ -128,25 +124,4 @@ class _Look:
 
             verdicts, outcomes = evaluate(module, given, self.expectations)
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
-        return _Seen(tuple(map(_reported, found)), outcomes, given.notes, module.instruction_count)
-
-
-def _reported(found: Found) -> ReportedFinding:
-    at, module = found.finding.at, found.module
-    diagnostic, print_ = found.diagnostic.excerpt(), fingerprint(found)
-    stated = found.finding.subject if found.rule is not_met else None
-    match at:
-        case Instruction():
-            location = module.location(at)
-            return ReportedFinding(
-                diagnostic,
-                print_,
-                instruction=at.name,
-                computation=at.computation.name,
-                op_name=at.metadata.op_name or None,
-                location=str(location) if location is not None else None,
-                expectation=stated,
-            )
-        case Computation():
-            return ReportedFinding(diagnostic, print_, computation=at.name)
-    return ReportedFinding(diagnostic, print_, expectation=stated)
+        return _Seen(tuple(each.excerpt() for each in found), outcomes, given.notes, module.instruction_count)

@@ -17,7 +17,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import SEVERITIES, HloError, Severity
-from hlo_cli.syntax.sizes import parse_size
+from hlo_cli.syntax.queries.sizes import parse_size
 
 OWN_FILE: Final = "hlo.toml"
 PROJECT_FILE: Final = "pyproject.toml"

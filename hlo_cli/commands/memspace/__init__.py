@@ -1,0 +1,1 @@
+"""`hlo memspace`: what fills each memory, and when."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,6 @@ from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.commands.memspace.options import MemspaceOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
@@ -53,60 +52,55 @@ Examples:
 @each_options
 @input_options
 @output_options
-def command(inputs: tuple[str, ...], each: bool, jobs: int | None, **options: object) -> int:
+def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(options), reading_of(options)
-    from hlo_cli.analysis.memory.interference import Release
+    output, reading = output_of(given), reading_of(given)
     from hlo_cli.commands.memspace.options import about_one, memspace_options
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    single = about_one(options)
-    wish = memspace_options(options)
-    message = options["oom"]
-    if isinstance(message, str) and not inputs:
+    single = about_one(given)
+    options = memspace_options(given)
+    if options.oom is not None and not inputs:
         from hlo_cli.commands.memspace.oom import report_of_message
 
-        return write_report(report_of_message(message, None), output)
-    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
-    release: Release = next(known for known in get_args(Release) if known == options["release"])
+        return write_report(report_of_message(options.oom, None), output)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=single)
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.each import memspace_each
 
-        return memspace_each(loaded, reading, jobs, wish, release, output)
+        return memspace_each(loaded, reading, options, output)
     check_running(loaded.module)
-    if isinstance(message, str):
+    if options.oom is not None:
         from hlo_cli.commands.memspace.oom import report_of_message
 
-        return write_report(report_of_message(message, loaded), output)
-    report = _report(loaded, wish, options, release, reading.again(inputs))
+        return write_report(report_of_message(options.oom, loaded), output)
+    report = _report(loaded, options, reading.again(inputs))
     code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 
-def _report(
-    loaded: Loaded, wish: MemspaceOptions, options: dict[str, object], release: Release, argument: str
-) -> Report:
+def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
     from hlo_cli.commands.shared.compiler_memory import compiler_memory, estimate_beside
 
-    if options["compare"]:
+    if options.compare:
         from hlo_cli.commands.memspace.compare import report_of_comparison
 
-        estimate, assignment = estimate_beside(loaded, chip=wish.chip, release=release)
+        estimate, assignment = estimate_beside(loaded, chip=options.chip, release=options.release)
         if assignment is None:
             raise HloError(
                 "there is no buffer assignment beside the dump", hint="XLA dumps it with after_optimizations"
             )
         return report_of_comparison(loaded, estimate, assignment)
-    memory = compiler_memory(loaded, chip=wish.chip, release=release)
-    if wish.value is not None:
+    memory = compiler_memory(loaded, chip=options.chip, release=options.release)
+    if options.value is not None:
         from hlo_cli.commands.memspace.value import report_of_value
 
-        return report_of_value(loaded, memory, wish.value)
-    if options["traffic"]:
+        return report_of_value(loaded, memory, options.value)
+    if options.traffic:
         from hlo_cli.commands.memspace.traffic import report_of_traffic
 
-        return report_of_traffic(loaded, memory, wish.where)
+        return report_of_traffic(loaded, memory, options.where)
     from hlo_cli.commands.memspace.report import report_of_memory
 
-    return report_of_memory(loaded, memory, wish, argument)
+    return report_of_memory(loaded, memory, options, argument)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, fits_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
@@ -14,7 +13,7 @@ from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
-from hlo_cli.commands.shared.memory_timeline import chosen_spaces, step_label
+from hlo_cli.commands.shared.memory_timeline import chosen_spaces, named_space, step_label
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
@@ -57,16 +56,15 @@ class _Usage:
 class _Ask:
     """What is asked of every module: the same as of one alone."""
 
-    wish: MemspaceOptions
-    release: Release
+    options: MemspaceOptions
 
     def __call__(self, module: Module, given: Input) -> _Usage:
         check_running(module)
         loaded = Loaded(module, given)
         stage = stage_of(loaded)
-        memory = compiler_memory(loaded, chip=self.wish.chip, release=self.release)
-        chip = find_chip(self.wish.chip) if self.wish.chip is not None else None
-        fits = fits_of(memory, self.wish.limit_bytes, chip)
+        memory = compiler_memory(loaded, chip=self.options.chip, release=self.options.release)
+        chip = find_chip(self.options.chip) if self.options.chip is not None else None
+        fits = fits_of(memory, self.options.limit_bytes, chip)
         fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
         space = self._space(memory, fit)
         alive = space.alive_at(space.peak) if space is not None else ()
@@ -86,30 +84,27 @@ class _Ask:
 
     def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> SpaceUsage | None:
         """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
-        if self.wish.space is not None:
-            named = [space for space in memory.spaces if _is_named(space, self.wish.space)]
-            return named[0] if named else None
+        if self.options.space is not None:
+            return named_space(memory, self.options.space)
         if fit is not None:
             return next(space for space in memory.spaces if space.number == fit.space)
         return next(iter(chosen_spaces(memory, None)), None)
 
     def _verdict(self, fit: MemoryFit | None, stage: ProgramStage) -> bool | None:
-        if fit is None or (fit.excess_bytes > 0 and not self.wish.is_verdict(stage)):
+        if fit is None or (fit.excess_bytes > 0 and not self.options.is_verdict(stage)):
             return None
         return fit.excess_bytes <= 0
 
 
-def memspace_each(
-    many: Many, reading: InputOptions, jobs: int | None, wish: MemspaceOptions, release: Release, output: OutputOptions
-) -> int:
+def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, output: OutputOptions) -> int:
     """Write the table, the modules first that take most of the limit, or of memory; the exit code."""
-    if wish.chip is not None:
-        find_chip(wish.chip)
-    found = list(map_inputs(many, reading, jobs, _Ask(wish, release)))
+    if options.chip is not None:
+        find_chip(options.chip)
+    found = list(map_inputs(many, reading, options.jobs, _Ask(options)))
     usages = [each.answer for each in found if each.answer is not None]
-    if wish.space is not None and usages and all(usage.space is None for usage in usages):
-        raise HloError(f"no module has a space {wish.space}", hint="--space HBM, VMEM …, or its number")
-    has_limit = wish.limit_bytes is not None or wish.chip is not None
+    if options.space is not None and usages and all(usage.space is None for usage in usages):
+        raise HloError(f"no module has a space {options.space}", hint="--space HBM, VMEM …, or its number")
+    has_limit = options.limit_bytes is not None or options.chip is not None
     return finish_each(
         "memspace",
         found,
@@ -124,11 +119,6 @@ def memspace_each(
         unfinished=sum(usage.stage != "optimized" for usage in usages),
         output=output,
     )
-
-
-def _is_named(space: SpaceUsage, wanted: str) -> bool:
-    number = wanted.removeprefix("S(").removesuffix(")")
-    return wanted.lower() == space.name.lower() or number == str(space.number)
 
 
 def _columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
 from hlo_cli.source import HloError
-from hlo_cli.syntax.sizes import parse_size
+from hlo_cli.syntax.queries.sizes import parse_size
 
 _QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
 _LIMITS: Final = ("limit", "chip")
@@ -37,6 +38,12 @@ class MemspaceOptions:
     limit_bytes: int | None = None
     chip: str | None = None
     gate_unoptimized: bool = False
+    traffic: bool = False
+    compare: bool = False
+    oom: str | None = None
+    release: Release = "0.10.2"
+    each: bool = False
+    jobs: int | None = None
 
     def is_verdict(self, stage: ProgramStage) -> bool:
         """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
@@ -48,28 +55,16 @@ class MemspaceOptions:
         return stage == "optimized" or self.limit_bytes is not None or self.gate_unoptimized
 
 
-def memspace_options(options: dict[str, object]) -> MemspaceOptions:
-    """The options of the command that are its own, taken out of them."""
-    _refuse_two(options)
-    limit = options.pop("limit")
-    taken = {name: options.pop(name) for name in ("space", "at", "value", "grouping", "where", "chip")}
-    texts = {name: value if isinstance(value, str) else None for name, value in taken.items()}
-    gate_unoptimized = bool(options.pop("gate_unoptimized"))
-    if gate_unoptimized and texts["chip"] is None:
+def memspace_options(given: Mapping[str, Any]) -> MemspaceOptions:
+    """The command's parameters, checked; HloError where an option would be passed over."""
+    _refuse_two(given)
+    if given["gate_unoptimized"] and given["chip"] is None:
         raise HloError("--gate-unoptimized requires --chip NAME", hint="--limit SIZE is always checked")
-    limit_bytes = parse_size(limit) if isinstance(limit, str) else None
+    limit_bytes = parse_size(given["limit"]) if given["limit"] is not None else None
     if limit_bytes == 0:
         raise HloError("nothing fits into a limit of 0", hint="--limit 16GiB")
-    return MemspaceOptions(
-        space=texts["space"],
-        at=texts["at"],
-        value=texts["value"],
-        grouping=texts["grouping"] or "value",
-        where=texts["where"],
-        chip=texts["chip"],
-        limit_bytes=limit_bytes,
-        gate_unoptimized=gate_unoptimized,
-    )
+    own = {name: value for name, value in given.items() if name != "limit"}
+    return MemspaceOptions(**own, limit_bytes=limit_bytes)
 
 
 def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
@@ -82,7 +77,7 @@ def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
     return (*asked, *by, *spaces)
 
 
-def _refuse_two(options: dict[str, object]) -> None:
+def _refuse_two(options: Mapping[str, object]) -> None:
     """An error where an option would be passed over, as it belongs to another question than the one answered."""
     by = () if options["grouping"] == "value" else ("by",)
     given = (*(name for name in (*_QUESTIONS, *_LIMITS, *_VIEWS) if options[name]), *by)

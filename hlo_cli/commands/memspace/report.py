@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.hardware.chips import Chip, find_chip
+from hlo_cli.analysis.hardware.chip import Chip
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, fits_of
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage
@@ -18,6 +19,7 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -31,21 +33,21 @@ _NAMED = 2
 _TAKES: Final[dict[Offsets, str]] = {"exact": "takes", "estimated": "takes about", "unknown": "takes at least"}
 
 
-def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, wish: MemspaceOptions, argument: str) -> Report:
+def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOptions, argument: str) -> Report:
     """The spaces, what is alive at the peak of one of them or where the user asks, the chart, and advice."""
-    step = None if wish.at is None else step_of(memory, wish.at)
-    chip = find_chip(wish.chip) if wish.chip is not None else None
-    fits = fits_of(memory, wish.limit_bytes, chip)
+    step = None if options.at is None else step_of(memory, options.at)
+    chip = find_chip(options.chip) if options.chip is not None else None
+    fits = fits_of(memory, options.limit_bytes, chip)
     fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
-    spaces = chosen_spaces(memory, wish.space or too_large)
+    spaces = chosen_spaces(memory, options.space or too_large)
     stage = stage_of(loaded)
-    is_verdict = wish.is_verdict(stage)
+    is_verdict = options.is_verdict(stage)
     return Report(
         "memspace",
         bounded(_sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict)), stage),
         numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
-        parts=_parts(memory, spaces, fit, wish, step, is_verdict=is_verdict),
+        parts=_parts(memory, spaces, fit, options, step, is_verdict=is_verdict),
         next=_next(memory, spaces, argument),
         notes=(*_notes(memory, chip), *notes_of(loaded)),
         input=input_facts(loaded),
@@ -112,7 +114,7 @@ def _parts(
     memory: MemoryAnalysis,
     spaces: Sequence[SpaceUsage],
     fit: MemoryFit | None,
-    wish: MemspaceOptions,
+    options: MemspaceOptions,
     step: int | None,
     *,
     is_verdict: bool,
@@ -120,10 +122,10 @@ def _parts(
     judged = fit if is_verdict else None
     alive = [(space, value) for space in spaces for value in space.alive_at(space.peak if step is None else step)]
     table = live_values_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, judged))
-    table = table if wish.where is None else _narrowed(table, wish.where)
-    groupings = ("scope", "source") if wish.grouping == "value" else (wish.grouping,)
-    sums = [totals_table(memory, alive, name, is_main=name == wish.grouping) for name in groupings]
-    if wish.grouping != "value":
+    table = table if options.where is None else _narrowed(table, options.where)
+    groupings = ("scope", "source") if options.grouping == "value" else (options.grouping,)
+    sums = [totals_table(memory, alive, name, is_main=name == options.grouping) for name in groupings]
+    if options.grouping != "value":
         sums = [replace(sums[0], title=table.title)]
         table = replace(table, main=False, person=False)
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
@@ -190,7 +192,7 @@ def _advice(memory: MemoryAnalysis, space: SpaceUsage) -> Passage | None:
 def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
     first = suggestion.reordered[0]
     same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
-    order = "{" + ",".join(map(str, first.better.layout.minor_to_major)) + "}"
+    order = index_text(first.better.layout.minor_to_major)
     line: list[str | Run] = [] if is_first else ["and "]
     for at, other in enumerate(same[:_NAMED]):
         line += [", "] if at else []

@@ -1,0 +1,1 @@
+"""`hlo parse`: what is in a dump, its instructions and loops, its text again, one instruction explained."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.parse.options import ParseOptions
 from hlo_cli.commands.shared.io_options import (
     input_options,
     output_of,
@@ -44,14 +44,6 @@ Examples:
   hlo parse dump.txt --format hlo --desugar -o canonical.txt
 """
 
-_GOES_WITH = {
-    "--where": ("--instructions",),
-    "--computation": ("--instructions", "--select", "--slice"),
-    "--operands": ("--slice",),
-    "--users": ("--slice",),
-}
-"""What an option that narrows an answer narrows; with none of them given, --instructions is meant."""
-
 _STEPS = 1
 """How many steps a slice reaches where nothing else is said."""
 
@@ -72,84 +64,39 @@ _STEPS = 1
 @each_options
 @input_options
 @output_options
-def command(
-    inputs: tuple[str, ...],
-    instructions: bool,
-    tree: bool,
-    explain: str | None,
-    select: str | None,
-    part: str | None,
-    operands: int | None,
-    users: int | None,
-    desugar: bool,
-    sugar: bool,
-    computation: str | None,
-    where: str | None,
-    each: bool,
-    jobs: int | None,
-    **options: object,
-) -> int:
+def command(inputs: tuple[str, ...], **given: Any) -> int:
     """The summary, unless something else is asked for."""
-    output, reading = output_of(options, writes=("hlo", "pb")), reading_of(options)
-    asked = {"--instructions": instructions or None, "--tree": tree or None, "--explain": explain, "--select": select}
-    narrowed = {"--where": where, "--computation": computation, "--operands": operands, "--users": users}
-    _check_together({**asked, "--slice": part}, narrowed)
-    is_proto = output.format == "pb"
-    spelling = _spelling(output, desugar=desugar, sugar=sugar)
-    if explain is not None and not inputs:
-        return write_report(_explain_text(explain), output)
-    others = [name for name, given in {**asked, "--slice": part, **narrowed}.items() if given is not None]
-    if output.format == "hlo" or is_proto:
-        others.append(f"--format {'pb' if is_proto else 'hlo'}")
+    output, reading = output_of(given, writes=("hlo", "pb")), reading_of(given)
+    options = ParseOptions(**given)
+    options.check(output.format)
+    if options.explain is not None and not inputs:
+        return write_report(_explain_text(options.explain), output)
     from hlo_cli.commands.shared.load import load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=others)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one(output.format))
     if isinstance(loaded, Many):
         from hlo_cli.commands.parse.each import parse_each
 
-        return parse_each(loaded, reading, jobs, output)
-    if select is not None:
-        from hlo_cli.commands.parse.text import print_instructions
-
-        return print_instructions(loaded, select, output, computation=computation)
-    if part is not None:
-        from hlo_cli.commands.parse.text import print_slice
-
-        up, down = (_STEPS if steps is None else steps for steps in (operands, users))
-        return print_slice(loaded, part, output, operands=up, users=down, computation=computation)
-    if output.format == "hlo" or is_proto:
-        if where is not None or computation is not None:
-            raise HloError("the module is written whole", hint="--select EXPR prints instructions")
-        return _write_proto(loaded, output) if is_proto else _print(loaded, output, spelling)
-    argument = reading.again(inputs)
-    if instructions or where is not None or computation is not None:
-        from hlo_cli.commands.parse.instructions import report_of_instructions
-
-        report = report_of_instructions(loaded, computation=computation, where=where, columns=output.asked_columns)
-    else:
-        report = _report(loaded, argument, tree, explain)
+        return parse_each(loaded, reading, options.jobs, output)
+    if output.format in ("hlo", "pb") or options.select is not None or options.part is not None:
+        return _print(loaded, options, output)
+    report = _report(loaded, options, output, reading.again(inputs))
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _check_together(asked: Mapping[str, object], narrowed: Mapping[str, object]) -> None:
-    """HloError if two answers are asked for at once, or an answer is narrowed that cannot be."""
-    answers = [option for option, given in asked.items() if given is not None]
-    if len(answers) > 1:
-        raise HloError(f"{' and '.join(answers)} do not go together")
-    for option, given in narrowed.items():
-        if given is not None and (answers or ["--instructions"])[0] not in _GOES_WITH[option]:
-            if answers:
-                raise HloError(f"{answers[0]} and {option} do not go together")
-            raise HloError(f"{option} is for {_GOES_WITH[option][0]}")
+def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argument: str) -> Report:
+    if options.lists_instructions:
+        from hlo_cli.commands.parse.instructions import report_of_instructions
 
-
-def _report(loaded: Loaded, argument: str, tree: bool, explain: str | None) -> Report:
-    if explain is not None:
+        return report_of_instructions(
+            loaded, computation=options.computation, where=options.where, columns=output.asked_columns
+        )
+    if options.explain is not None:
         from hlo_cli.commands.parse.explain import explain_instruction
 
-        return explain_instruction(loaded.module, loaded.module.instruction(explain))
-    if tree:
+        return explain_instruction(loaded.module, loaded.module.instruction(options.explain))
+    if options.tree:
         from hlo_cli.commands.parse.tree import report_of_tree
 
         return report_of_tree(loaded)
@@ -172,31 +119,36 @@ def _explain_text(text: str) -> Report:
     return explain_text(text)
 
 
-def _spelling(output: OutputOptions, *, desugar: bool, sugar: bool) -> str:
-    """What to do with sugar: `--desugar`, `--sugar`, or nothing; HloError where that does not apply."""
-    if desugar and sugar:
-        raise HloError("--desugar and --sugar do not go together")
-    given = "--desugar" if desugar else "--sugar" if sugar else ""
-    if given and output.format != "hlo":
-        raise HloError(f"{given} is for --format hlo")
-    return given
+def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
+    """The module, or a part of it, as text or as a proto."""
+    if options.select is not None:
+        from hlo_cli.commands.parse.text import print_instructions
+
+        return print_instructions(loaded, options.select, output, computation=options.computation)
+    if options.part is not None:
+        from hlo_cli.commands.parse.text import print_slice
+
+        up, down = (_STEPS if steps is None else steps for steps in (options.operands, options.users))
+        return print_slice(loaded, options.part, output, operands=up, users=down, computation=options.computation)
+    if options.where is not None or options.computation is not None:
+        raise HloError("the module is written whole", hint="--select EXPR prints instructions")
+    return _write_proto(loaded, output) if output.format == "pb" else _write_text(loaded, options, output)
 
 
-def _print(loaded: Loaded, output: OutputOptions, spelling: str) -> int:
+def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
     """The module as canonical text, with sugar, without, or as it is."""
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
 
     module = loaded.module
-    if spelling == "--desugar":
+    if options.desugar:
         from hlo_cli.transform.desugar import desugar
 
         module = desugar(module)
-    elif spelling == "--sugar":
+    elif options.sugar:
         from hlo_cli.transform.sugar import sugar
 
         module = sugar(module)
-    write(module_chunks(module), output.path)
+    write(module.chunks(), output.path)
     return print_diagnostics(notes_of(loaded), loaded.module.errors, output)
 
 

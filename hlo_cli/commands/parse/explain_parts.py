@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import shape_tokens
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Attribute, Instruction
+from hlo_cli.ir.index_text import index_suffix, index_text
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
-from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape, UnknownShape, subshape
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.report.anatomy import Break, Explanation, Segment
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
@@ -121,7 +123,7 @@ def _tuple_parts(shape: TupleShape, setting: ExplainContext, segments: Segments,
         part = _next_part(rows)
         segments.append(Segment(piece.text, part, Break.MAY))
         leaf = subshape(shape, piece.index) or UnknownShape()
-        rows.append(Explanation(part, "element", _index(piece.index), str(leaf), _details(leaf, setting)))
+        rows.append(Explanation(part, "element", index_text(piece.index), str(leaf), _details(leaf, setting)))
 
 
 def _operand_part(instruction: Instruction, at: int, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
@@ -129,7 +131,7 @@ def _operand_part(instruction: Instruction, at: int, setting: ExplainContext, se
     shape, part = instruction.operand_shape(at), _next_part(rows)
     taken = "".join(f"#{i}" for i in index)
     segments.append(Segment(f"{operand.name}{taken}", part, Break.MAY))
-    name = operand.name + (_index(index) if index else "")
+    name = operand.name + index_suffix(index)
     if shape == UnknownShape():
         rows.append(Explanation(part, "operand", name, "shape not in this text"))
     else:
@@ -186,10 +188,6 @@ def _short(value: str) -> str:
         return value
     closing = value[-1] if value[-1] in "}])\"'" else ""
     return value[: _LONG_VALUE - 2].rstrip() + "…" + closing
-
-
-def _index(index: ShapeIndex) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
 
 
 def _next_part(rows: Sequence[Explanation]) -> int:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hlo_cli.analysis.dataflow.call_tree import Kind, computation_kinds
-from hlo_cli.analysis.hardware.target import space_name, target_of
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.cell import UNKNOWN
@@ -175,7 +177,7 @@ def _signature(module: Module) -> Table:
     for number, parameter in enumerate(module.entry.parameters):
         for index, leaf in parameter.shape.leaves:
             alias = overwritten.get((number, index))
-            where = None if alias is None else "{" + ",".join(map(str, alias)) + "}"
+            where = None if alias is None else index_text(alias)
             rows.append(
                 ("argument", (number, *index), parameter.name, leaf.padded_bytes, _space(leaf), str(leaf), where)
             )

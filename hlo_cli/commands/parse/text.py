@@ -10,13 +10,13 @@ from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics,
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.printer import module_chunks, print_instruction
+from hlo_cli.ir.printer import print_instruction
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
 from hlo_cli.source import Diagnostic, HloError, nearest
-from hlo_cli.syntax.values import one_line
+from hlo_cli.syntax.scanning.attributes import one_line
 from hlo_cli.transform.extract import extracted
 from hlo_cli.transform.in_place import copies_note
 
@@ -53,7 +53,7 @@ def print_slice(
         raise HloError("--slice prints a module as HLO text", hint="--where EXPR lists instructions in a table")
     module = loaded.module
     part = extracted(module, _find(module, name, computation), operands=operands, users=users)
-    write(module_chunks(part.module), output.path)
+    write(part.module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(part.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 

@@ -1,0 +1,1 @@
+"""`hlo schedule`: what overlaps, and what is exposed."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.schedule.messages import describe_overlap
-from hlo_cli.commands.schedule.time import PairTimes
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
@@ -22,6 +21,10 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:  # times take a chip
+    from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+    from hlo_cli.commands.schedule.time import PairTimes
 
 
 def report_of_pairs(
@@ -96,6 +99,7 @@ def _times_of(
     if throughput is None:
         return None
     from hlo_cli.analysis.schedule.step_time import estimate_time
+    from hlo_cli.commands.schedule.time import PairTimes
 
     return PairTimes(overlap, estimate_time(overlap, throughput), flights, blocking)
 

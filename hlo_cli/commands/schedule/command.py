@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.io_options import (
     input_options,
@@ -14,7 +15,6 @@ from hlo_cli.commands.shared.io_options import (
     output_options,
     print_diagnostics,
     reading_of,
-    worded,
     write,
     write_report,
 )
@@ -25,16 +25,12 @@ from hlo_cli.source import Diagnostic, HloError
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-    from hlo_cli.commands.schedule.critical_path import Model
     from hlo_cli.commands.schedule.syntax_sugar import Way
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import How, Reordered
-
-MODELS = ("bytes", "flops", "kernels", "time")
-ORDERS = ("memory", "dfs", "bfs", "latency", "postorder")
 
 HELP = """What overlaps, and what waits.
 
@@ -74,61 +70,33 @@ Examples:
 @each_options
 @input_options
 @output_options
-def command(
-    inputs: tuple[str, ...],
-    sequence: bool,
-    model: Model | None,
-    how: How | None,
-    way: Way | None,
-    limit: str | None,
-    space: str | None,
-    computation: str | None,
-    chip: str | None,
-    chips: str | None,
-    where: str | None,
-    each: bool,
-    jobs: int | None,
-    **options: object,
-) -> int:
+def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(options, writes=("hlo",)), reading_of(options)
-    if space is not None and not sequence:
-        raise HloError("--space is about the sequence", hint="add --sequence")
-    asked = {"--sequence": sequence, "--critical-path": model is not None, "--reorder": how is not None}
-    asked |= {f"--{way}": True} if way is not None else {}
-    if len(two := [option for option, given in asked.items() if given]) > 1:
-        raise HloError(
-            f"{' and '.join(two)} are {('two', 'three', 'four')[len(two) - 2]} questions",
-            hint="ask them one after the other",
-        )
-    if limit is not None and how != "latency":
-        raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
+    output, reading = output_of(given, writes=("hlo",)), reading_of(given)
+    options = ScheduleOptions(**given)
+    options.check()
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.analysis.schedule.async_verifier import verify_async
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    throughput = chosen_throughput(chip, chips)
-    if model == "time" and throughput is None:
+    throughput = chosen_throughput(options.chip, options.chips)
+    if options.model == "time" and throughput is None:
         raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
-    asked |= {"--computation": computation is not None, "--where": where is not None}
-    single = [option for option, given in asked.items() if given]
-    loaded = load(inputs, reading, each=each, jobs=jobs, about_one=single)
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
         from hlo_cli.commands.schedule.each import schedule_each
 
-        return schedule_each(loaded, reading, jobs, throughput, output)
+        return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
-    argument = reading.again(inputs)
-    if way is not None:
-        return _respell(loaded, way, output, argument, is_part=where is not None or computation is not None)
-    given = worded((("--reorder", how), ("--chip", chip), ("--chips", chips), ("--limit", limit)))
-    wish = _Wish(sequence, model, how, limit, space, computation, where, throughput, output.asked_columns, given)
-    if how is not None and output.is_module:
-        return _write(loaded, wish, output)
+    asked = _Asked(loaded, options, throughput, reading.again(inputs))
+    if options.way is not None:
+        return _respell(asked, options.way, output)
+    if options.how is not None and output.is_module:
+        return _write(asked, options.how, output)
     overlap = analyze_overlap(loaded.module)
-    report = _report(loaded, overlap, argument, wish)
+    report = _report(asked, overlap, output.asked_columns)
     if throughput is not None:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
@@ -140,104 +108,102 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is asked for."""
+class _Asked:
+    """A question about a module: the options, the chip if there is one, and the input as it is typed."""
 
-    sequence: bool
-    model: Model | None
-    how: How | None
-    limit: str | None
-    space: str | None
-    computation: str | None
-    where: str | None
+    loaded: Loaded
+    options: ScheduleOptions
     throughput: ChipSpec | None
-    columns: tuple[str, ...]
-    options: str  # what --reorder is asked for with, as it is typed
+    argument: str
+
+    def check_whole(self, message: str) -> None:
+        """HloError if a part of the module is asked for."""
+        if self.options.where is not None or self.options.computation is not None:
+            raise HloError(message, hint="leave out --where and --computation")
 
 
-def _report(loaded: Loaded, overlap: OverlapAnalysis, argument: str, wish: _Wish) -> Report:
-    within = None if wish.computation is None else loaded.module.computation(wish.computation)
-    if wish.sequence:
+def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
+    loaded, options, throughput = asked.loaded, asked.options, asked.throughput
+    within = None if options.computation is None else loaded.module.computation(options.computation)
+    if options.sequence:
         from hlo_cli.commands.schedule.sequence import report_of_steps
 
         return report_of_steps(
             loaded,
             overlap,
-            space=wish.space,
+            space=options.space,
             within=within,
-            where=wish.where,
-            throughput=wish.throughput,
-            columns=wish.columns,
+            where=options.where,
+            throughput=throughput,
+            columns=columns,
         )
-    if wish.model is not None:
+    if options.model is not None:
         from hlo_cli.commands.schedule.critical_path import report_of_path
 
         return report_of_path(
-            loaded, overlap, model=wish.model, within=within, where=wish.where, throughput=wish.throughput
+            loaded, overlap, model=options.model, within=within, where=options.where, throughput=throughput
         )
-    if wish.how is not None:
+    if options.how is not None:
         from hlo_cli.commands.schedule.reorder import report_of_reordering
 
-        new = _reordered(loaded.module, wish.how, wish)
         return report_of_reordering(
             loaded,
             overlap,
-            new,
-            how=wish.how,
+            _reordered(asked, options.how),
+            how=options.how,
             within=within,
-            where=wish.where,
-            argument=argument,
-            options=wish.options,
-            has_limit=wish.limit is not None,
-            throughput=wish.throughput,
+            where=options.where,
+            argument=asked.argument,
+            options=options.reordering,
+            has_limit=options.limit is not None,
+            throughput=throughput,
         )
     from hlo_cli.commands.schedule.async_table import report_of_pairs
 
     return report_of_pairs(
-        loaded, overlap, within=within, where=wish.where, argument=argument, throughput=wish.throughput
+        loaded, overlap, within=within, where=options.where, argument=asked.argument, throughput=throughput
     )
 
 
-def _reordered(module: Module, how: How, wish: _Wish) -> Reordered:
+def _reordered(asked: _Asked, how: How) -> Reordered:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.syntax.sizes import parse_size
+    from hlo_cli.syntax.queries.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 
-    limits = {} if wish.limit is None else {0: parse_size(wish.limit)}
+    module, limit = asked.loaded.module, asked.options.limit
+    limits = {} if limit is None else {0: parse_size(limit)}
     times = None
-    if wish.throughput is not None and how == "latency":
-        times = times_on_chip(analyze_overlap(module), wish.throughput)
+    if asked.throughput is not None and how == "latency":
+        times = times_on_chip(analyze_overlap(module), asked.throughput)
     return reordered(module, how, limits=limits, latency_model=times)
 
 
-def _respell(loaded: Loaded, way: Way, output: OutputOptions, argument: str, *, is_part: bool) -> int:
+def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
     """The module in its other spelling: a diff, or the text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
-    if is_part:
-        raise HloError("the text is respelled whole", hint="leave out --where and --computation")
-    new = with_sugar(loaded.module, way)
+    asked.check_whole("the text is respelled whole")
+    module = asked.loaded.module
+    new = with_sugar(module, way)
     if output.is_module:
-        return _write_text(loaded, new, output)
-    report = report_of_sugar(loaded, new, way=way, argument=argument)
-    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+        return _write_text(asked.loaded, new, output)
+    report = report_of_sugar(asked.loaded, new, way=way, argument=asked.argument)
+    return write_report(report, output, module.errors, read=what_was_read(module))
 
 
-def _write(loaded: Loaded, wish: _Wish, output: OutputOptions) -> int:
+def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
     """The module in its new order, as canonical text."""
-    if wish.how is None or wish.where is not None or wish.computation is not None:
-        raise HloError("the module is written whole", hint="leave out --where and --computation")
-    new = _reordered(loaded.module, wish.how, wish)
-    return _write_text(loaded, new.module, output, new.copies)
+    asked.check_whole("the module is written whole")
+    new = _reordered(asked, how)
+    return _write_text(asked.loaded, new.module, output, new.copies)
 
 
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.ir.printer import module_chunks
     from hlo_cli.transform.in_place import copies_note
 
-    write(module_chunks(module), output.path)
+    write(module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.report.numbers import BYTE_UNITS, axis_unit, format_bytes, format_count, format_scaled, singular
+from hlo_cli.report.numbers import format_bytes, format_count, format_part, singular
 
 
 def describe_overlap(
@@ -62,7 +62,7 @@ def _exposed_in_words(flights: Sequence[AsyncInterval]) -> str:
     verb = "overlaps" if len(flights if len(exposed) in (0, len(flights)) else exposed) == 1 else "overlap"
     if exposed and len(exposed) < len(flights):
         number = f"{len(exposed):,} of {len(flights):,} {pair_noun(flights)}"
-        return f"{number} {verb} nothing: {least}{_part_in_words(waited, total)} is exposed"
+        return f"{number} {verb} nothing: {least}{format_part(waited, total)} is exposed"
     what = "nothing: all" if exposed else "other work: none"
     return f"{quantified_noun(flights)} {verb} {what} of {least}{format_bytes(total)} is exposed"
 
@@ -86,17 +86,3 @@ def _nouns(flights: Sequence[AsyncInterval]) -> str:
 
 def _is(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-def _part_in_words(part: int, whole: int) -> str:
-    """A number of bytes out of another, in one unit unless it is too little for that.
-
-    >>> _part_in_words(1052672, 3141636), _part_in_words(100, 200), _part_in_words(100, 1 << 20)
-    ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
-    """
-    unit = axis_unit(whole)
-    if 0 < part * 20 < 1024**unit:
-        return f"{format_bytes(part)} of {format_bytes(whole)}"
-    decimals = 0 if not (part % 1024**unit or whole % 1024**unit) else 1
-    amounts = (format_scaled(amount, 1024**unit, decimals) for amount in (part, whole))
-    return f"{' of '.join(amounts)} {BYTE_UNITS[unit]}"

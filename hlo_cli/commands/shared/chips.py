@@ -12,8 +12,8 @@ from hlo_cli.report.numbers import format_rate
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip import Chip
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
-    from hlo_cli.analysis.hardware.chips import Chip
     from hlo_cli.ir.module import Module
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -87,14 +87,14 @@ def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
     >>> print(note.message)
     times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; hlo help chips says how
     """
-    from hlo_cli.analysis.hardware.chips import CHIPS
+    from hlo_cli.analysis.hardware.chips import known_chips
     from hlo_cli.analysis.hardware.target import target_of
 
     peak = next(((kind, throughput.flops[kind]) for kind in ("bf16", "f16", "f32") if kind in throughput.flops), None)
     figures = [f"{format_rate(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
     wires = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
     figures += [f"{format_rate(rate.per_second, 'B')} {name}" for name, rate in wires]
-    chip = next((chip for chip in CHIPS if chip.name == throughput.chip), None)
+    chip = next((chip for chip in known_chips() if chip.name == throughput.chip), None)
     which = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
     words = f"times are estimates for {throughput.chip}{which}: {', '.join(figures)}"
     other = mismatch(chip, target_of(module))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.cost_analysis import cost_analysis
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Table
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.cost.cost import Cost
 
 _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum"),
@@ -38,6 +39,8 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
     """
     if {column.name for column in _COLUMNS}.isdisjoint(asked):
         return table
+    from hlo_cli.analysis.cost.cost_analysis import cost_analysis
+
     listed, costs = tuple(instructions), cost_analysis(module)
     is_summed = len({each.computation for each in listed}) == 1 and len(set(listed)) == len(listed)
     columns = _COLUMNS if is_summed else (replace(column, total=None) for column in _COLUMNS)

@@ -6,15 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from hlo_cli.source import HloError, nearest
 
-_TOLD: Final = ("json", "github", "gitlab", "junit", "sarif")
-"""The formats in which an error is told that leaves no report: programs read them, which see no standard error."""
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class CommandTable(click.Group):
@@ -56,6 +55,8 @@ class CommandTable(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that can stand first, without importing a command."""
+        from click.shell_completion import CompletionItem
+
         items = [CompletionItem(name, help=summary) for name, (_, summary) in self.table.items()]
         if incomplete.startswith("-"):
             items = [CompletionItem("--help"), CompletionItem("--version")]
@@ -82,7 +83,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
     """
     from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics
 
-    asked = next((name for name in _TOLD if _asks_for(name, arguments)), None)
+    asked = _asked(arguments)
     if asked == "json":
         from hlo_cli.render.formats.json import errors_object
 
@@ -99,5 +100,14 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
     print_diagnostics((), error.diagnostics, OutputOptions())
 
 
-def _asks_for(name: str, arguments: Sequence[str]) -> bool:
-    return f"--format={name}" in arguments or ("--format", name) in pairwise(arguments)
+def _asked(arguments: Sequence[str]) -> str | None:
+    """The format that is asked for, if errors are told in it as well."""
+    given = None
+    for option, value in pairwise((*arguments, "")):
+        given = option.removeprefix("--format=") if option.startswith("--format=") else given
+        given = value if option == "--format" else given
+    if given is None:
+        return None
+    from hlo_cli.render.registry import FORMATS
+
+    return next((each.name for each in FORMATS if each.tells_errors and each.name == given), None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,9 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
     from hlo_cli.report.report import Report
 
@@ -66,7 +66,7 @@ class OutputOptions:
         from hlo_cli.render.style import Style
 
         terminal = _is_terminal(stream) and not (stream == 1 and self.path)
-        width = shutil.get_terminal_size().columns if terminal or "COLUMNS" in os.environ else 80
+        width = _columns() if terminal or "COLUMNS" in os.environ else 80
         return Style(
             width=width,
             color=_wants_color(self.color, terminal),
@@ -101,7 +101,9 @@ def worded(options: Iterable[tuple[str, str | None]]) -> str:
     >>> worded((("--chip", "v5e"), ("--limit", None), ("", "a b")))
     "--chip v5e 'a b'"
     """
-    return " ".join(f"{option} {shlex.quote(value)}".lstrip() for option, value in options if value is not None)
+    from shlex import quote
+
+    return " ".join(f"{option} {quote(value)}".lstrip() for option, value in options if value is not None)
 
 
 def input_options(function: _F) -> _F:
@@ -115,11 +117,13 @@ def input_options(function: _F) -> _F:
     return function
 
 
-FORMATS = "table, screen, json, jsonl, csv, tsv, md, html or svg."
+def output_options_of(*kinds: Kind) -> Callable[[_F], _F]:
+    """Format, file, rows, columns and colour; the help of `--format` lists formats of these kinds."""
 
+    def format_help() -> str:
+        from hlo_cli.render.registry import format_words
 
-def output_options_of(formats: str) -> Callable[[_F], _F]:
-    """Format, file, rows, columns and colour; `formats` is what the help says of `--format`."""
+        return format_words(*kinds)
 
     def add(function: _F) -> _F:
         for option in (
@@ -132,7 +136,7 @@ def output_options_of(formats: str) -> Callable[[_F], _F]:
             click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
             click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
             click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-            click.option("--format", metavar="FORMAT", help=formats),
+            click.option("--format", cls=LateHelp, metavar="FORMAT", late_help=format_help),
         ):
             function = option(function)
         return function
@@ -140,7 +144,7 @@ def output_options_of(formats: str) -> Callable[[_F], _F]:
     return add
 
 
-output_options = output_options_of(FORMATS)
+output_options = output_options_of()
 """The same options, with the formats that every report has."""
 
 
@@ -172,15 +176,12 @@ def reading_of(options: dict[str, object]) -> InputOptions:
 def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
     """Write a report and what there is to say about its input; the exit code."""
     from hlo_cli.render.registry import renderer
-    from hlo_cli.report.findings import Findings
-    from hlo_cli.report.table import Table
 
-    notes = (*(note for part in report.parts if isinstance(part, Table) for note in part.notes), *report.notes)
+    notes = (*(note for part in report.parts if part.kind == "table" for note in part.notes), *report.notes)
     whole = replace(report, notes=notes, errors=tuple(errors))
     arranged = whole.arrange(columns=output.columns, sort=output.sort)
     style = output.style(1)
-    has_findings = any(isinstance(part, Findings) for part in arranged.parts)
-    render = renderer(output.format, person=output.is_for_person, findings=has_findings)
+    render = renderer(output.format, person=output.is_for_person, findings=arranged.has_findings)
     write(render(arranged, style), output.path)
     return print_diagnostics(notes, errors, output, read=read)
 
@@ -234,7 +235,9 @@ def _to_file(chunks: Iterable[bytes], path: str) -> None:
             file.writelines(chunks)
         if is_plain:
             if os.path.exists(target):
-                shutil.copymode(target, beside)
+                from shutil import copymode
+
+                copymode(target, beside)
             os.replace(beside, target)
     except OSError as error:
         raise HloError(f"cannot write {path}: {error.strerror or error}") from error
@@ -273,6 +276,12 @@ def _text(value: object) -> str | None:
 def _is_terminal(stream: int) -> bool:
     file = sys.stdout if stream == 1 else sys.stderr
     return file is not None and file.isatty()
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size  # loads every compression there is
+
+    return get_terminal_size().columns
 
 
 def _is_ascii(stream: int) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
 from hlo_cli.commands.shared.loop_brackets import loops_of
+from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import HloError
 
 EVERY_SPACE = "all"
 
@@ -45,11 +45,16 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsag
         return (max(memory.spaces, key=lambda space: (space.peak_bytes, -space.number)),)
     if wanted == EVERY_SPACE:
         return memory.spaces
-    number = wanted.removeprefix("S(").removesuffix(")")
-    for space in memory.spaces:
-        if wanted.lower() == space.name.lower() or number == str(space.number):
-            return (space,)
-    raise _no_space(memory.spaces, wanted)
+    space = named_space(memory, wanted)
+    if space is None:
+        raise unknown_choice_error("space", wanted, (each.name for each in memory.spaces))
+    return (space,)
+
+
+def named_space(memory: MemoryAnalysis, wanted: str) -> SpaceUsage | None:
+    """The space of a name or a number; None if there is nothing in it."""
+    number = space_number(wanted, memory.target)
+    return memory.space(number) if number is not None else None
 
 
 def step_label(memory: MemoryAnalysis, step: int) -> str | None:
@@ -76,7 +81,3 @@ def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then:
         source=str(location) if location is not None else "",
         next=str(then) if then is not None else "",
     )
-
-
-def _no_space(spaces: Sequence[SpaceUsage], wanted: str) -> HloError:
-    return unknown_choice_error("space", wanted, (space.name for space in spaces))

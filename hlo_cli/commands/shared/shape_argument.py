@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.shape import Shape
 
-_LOOKS_LIKE_HLO = re.compile(
+_LOOKS_LIKE_HLO = lazy_regex(
     r"[ \t\n]*"
     r"(?:\(|b\(|(?:[a-z][a-z0-9]*+|[A-Z][A-Z0-9]*+)\[[ 0-9,<=?]*+\]|(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=)"
 )
-_ELEMENT = re.compile(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
+_ELEMENT = lazy_regex(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,5 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
     shape = subshape(instruction.shape, index)
     if shape is None:
-        raise HloError(
-            f"{instruction.name} has no element {{{','.join(map(str, index))}}}", hint=str(instruction.shape)
-        )
+        raise HloError(f"{instruction.name} has no element {index_text(index)}", hint=str(instruction.shape))
     return NamedShape(instruction, shape, loaded)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
-from hlo_cli.commands.shared.shape_figure import dimension_names
 from hlo_cli.ir.layout import COMBINE, split_sizes
+from hlo_cli.ir.memory_space import describe_memory_space, space_name
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -32,19 +31,6 @@ LABELS = {
 }
 """The label of each role of a piece."""
 
-_SPACES = {
-    "HBM": "the device's main memory",
-    "RAM": "the machine's main memory",
-    "main memory": "the device's main memory",
-    "VMEM": "the TPU's on-chip memory",
-    "SMEM": "the TPU's on-chip memory for scalars",
-    "CMEM": "the TPU's on-chip memory that its cores share",
-    "SFLAG": "semaphores of copies that are under way",
-    "SparseCore": "memory beside the TPU's SparseCores",
-    "host": "the memory of the host, pinned",
-    "collective": "memory that other GPUs can write to",
-    "temp": "a pool for temporary buffers",
-}
 _KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
 _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
@@ -53,7 +39,7 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
     """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
 
     >>> from hlo_cli.analysis.layout.shape_tokens import shape_tokens
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_tokens(shape)[5:9]: print(meaning_of(piece, shape))
     x varies fastest: row-major, the default
@@ -89,19 +75,6 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
             return ""
 
 
-def describe_memory_space(space: int, target: str | None) -> str:
-    """What a memory space is called and what it is.
-
-    >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
-    ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
-    """
-    name = space_name(space, target)
-    if name.startswith("S("):
-        return "one of the device's own memories"
-    about = _SPACES.get(name)
-    return name if about is None or about.endswith(name) else f"{name}, {about}"
-
-
 def default_space(target: str | None) -> str:
     """What it means that no memory space is written."""
     name = space_name(0, target)
@@ -112,7 +85,7 @@ def default_space(target: str | None) -> str:
 def stride_meaning(shape: ArrayShape) -> str:
     """How far apart neighbours lie along the dimensions for which that is the same everywhere.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
     'one step along y is 280 bytes, along x 4'
     """
@@ -122,6 +95,15 @@ def stride_meaning(shape: ArrayShape) -> str:
         return ""
     first, *others = [f"along {name} {'is ' if not at else ''}{stride:,}" for at, (name, stride) in enumerate(known)]
     return ", ".join((f"one step {first} {'byte' if known[0][1] == 1 else 'bytes'}", *others))
+
+
+def dimension_names(rank: int) -> tuple[str, ...]:
+    """The letters that XLA's documents give to the dimensions of up to four, numbers beyond.
+
+    >>> dimension_names(2), dimension_names(4), dimension_names(5)[3:]
+    (('y', 'x'), ('p', 'z', 'y', 'x'), ('d3', 'd4'))
+    """
+    return tuple("pzyx"[4 - rank :]) if rank <= 4 else tuple(f"d{d}" for d in range(rank))
 
 
 def _type(kind: PrimitiveType, element_size_in_bits: int) -> str:

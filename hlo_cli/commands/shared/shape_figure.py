@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from hlo_cli.analysis.layout.drawing_window import Axis, Plane, plane_of, position_in_plane, visible_positions
+from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.figure import Figure
@@ -26,7 +27,7 @@ def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), ti
     """The drawing of an array's slots; `elements` are logical indices to mark, the first one chooses the plane.
 
     >>> from hlo_cli.report.text import plain_text
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> for line in figure_of(parse_shape("f32[3]{0:T(4)}")).draw(80): print(plain_text(line))
     x     0  1  2 ·3
        ┌─────────────┐
@@ -56,15 +57,6 @@ def grid_for(shape: ArrayShape, plane: Plane, room: int, marked: frozenset[Place
         count -= max(1, (grid.width - room) // (room // _LEAST_COLUMN + 1))
         grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     return grid
-
-
-def dimension_names(rank: int) -> tuple[str, ...]:
-    """The letters that XLA's documents give to the dimensions of up to four, numbers beyond.
-
-    >>> dimension_names(2), dimension_names(4), dimension_names(5)[3:]
-    (('y', 'x'), ('p', 'z', 'y', 'x'), ('d3', 'd4'))
-    """
-    return tuple("pzyx"[4 - rank :]) if rank <= 4 else tuple(f"d{d}" for d in range(rank))
 
 
 def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens
 from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
-from hlo_cli.commands.shared.shape_descriptions import LABELS, meaning_of, stride_meaning
-from hlo_cli.commands.shared.shape_figure import dimension_names, figure_of
+from hlo_cli.commands.shared.shape_descriptions import LABELS, dimension_names, meaning_of, stride_meaning
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -67,7 +67,7 @@ def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
 def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
     """Everything about an array that is a number, for machines.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> numbers = shape_numbers(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> numbers["physical_dimensions"], numbers["tile_counts"], numbers["padding_bytes"]
     ((38, 1, 4, 128, 2, 1), ((38, 1), (4, 128)), 35824)
@@ -98,7 +98,7 @@ def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
 def drawing_answer(shape: ArrayShape) -> str:
     """The sentence above a drawing: how many slots, and what its signs mean.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> drawing_answer(parse_shape("f32[3,5]{1,0:T(2,2)}"))
     '24 slots for 15 elements; · is padding; boxes are tiles of 2 × 2'
     """
@@ -119,6 +119,8 @@ def drawing_answer(shape: ArrayShape) -> str:
 
 def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[tuple[int, ...]] = ()) -> list[Part]:
     """One drawing for each shape, titled if there are several; of many only the first."""
+    from hlo_cli.commands.shared.shape_figure import figure_of
+
     drawn = [(name, shape) for name, shape in shapes if shape.slots]
     parts: list[Part] = [
         figure_of(shape, elements=elements, title=f"{name} {shape}".strip() if len(shapes) > 1 else "")
@@ -181,7 +183,7 @@ def _step_name(step: LayoutStep, shape: ArrayShape) -> str:
         case "cut":
             return f"cut by {','.join(map(str, step.cut))}"
         case "order":
-            return "order " + "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+            return f"order {index_text(shape.layout.minor_to_major)}"
         case "extend":
             return "add 1s"
         case "combine":

@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.printer import module_chunks
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.line_diff import line_diff
 
@@ -34,7 +33,7 @@ def module_diff(old: Module, new: Module, *, old_name: str, new_name: str) -> Di
 
 
 def _lines(module: Module) -> list[str]:
-    return "".join(module_chunks(module)).removesuffix("\n").split("\n")
+    return "".join(module.chunks()).removesuffix("\n").split("\n")
 
 
 def _name(line: str) -> str | None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens, token_spans
 from hlo_cli.analysis.layout.steps import overflow_source
-from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.shapes import read_shape, with_small_types
+from hlo_cli.syntax.scanning.scanner import Scanner
+from hlo_cli.syntax.scanning.shapes import read_shape, with_small_types
 
 _NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
@@ -69,6 +68,14 @@ def _read(source: Source) -> Shape:
             return shape
         if not _OPERATION.match(source.text, scanner.pos):
             raise scanner.error("expected the end of the shape")
+    return _of_instruction(source)
+
+
+def _of_instruction(source: Source) -> Shape:
+    """The shape of the instruction in a text; what reads modules is loaded for it alone."""
+    from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+    from hlo_cli.syntax.text.parser import parse_module
+
     module = parse_module(source, infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)
@@ -97,7 +104,7 @@ def _check(array: ArrayShape, given: Shape, source: Source) -> None:
         problem, role = "E(n) must be a positive number of bits", "element_size"
     if problem is None:
         return
-    hint = f"row-major is {_braces(range(array.rank - 1, -1, -1))}" if role == "order" else None
+    hint = f"row-major is {index_text(range(array.rank - 1, -1, -1))}" if role == "order" else None
     for pieces in (shape_tokens(given), shape_tokens(given, layout=False)):
         for at, spans in _places(source.text, pieces):
             found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
@@ -113,7 +120,3 @@ def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tupl
         if (spans := token_spans(text[at:], pieces)) is not None:
             yield at, spans
         at = text.find(pieces[0].text, at + 1)
-
-
-def _braces(numbers: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"

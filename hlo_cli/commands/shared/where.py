@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
@@ -41,7 +42,7 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
     """Whether an expression is true of an instruction, None where nobody knows."""
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import instruction_fields
-    from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.queries.where import parse_where
 
     return predicate(parse_where(expression), instruction_fields(module, ATTRIBUTE_NAMES))
@@ -51,7 +52,7 @@ def values_where(expression: str, module: Module) -> Predicate[Value]:
     """Whether an expression is true of a value: of its own shape, and of the instruction that makes it."""
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import value_fields
-    from hlo_cli.syntax.attributes import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
     from hlo_cli.syntax.queries.where import parse_where
 
     return predicate(parse_where(expression), value_fields(module, ATTRIBUTE_NAMES))
@@ -107,6 +108,6 @@ def _field_value(cell: Cell) -> FieldValue:
         case bool() | int() | float() | str():
             return cell
         case tuple():
-            return f"({','.join(map(str, cell))})"
+            return tuple_text(cell)
         case _:
             return None

@@ -1,0 +1,1 @@
+"""`hlo tile-index`: the address of an element, and the element at an address."""

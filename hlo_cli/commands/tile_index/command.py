@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
 from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
+from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.ir.shape import ArrayShape, BufferShape
 from hlo_cli.source import Diagnostic, HloError
 
@@ -40,20 +41,6 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class TileIndexOptions:
-    """What is asked about the elements."""
-
-    inverse: bool = False
-    as_bytes: bool = False
-    explain: bool = False
-    everything: bool = False
-    verify: bool = False
-    draw: bool = False
-    base: int = 0
-    bits: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Array:
     """The array that is asked about, and the instruction that it was named by."""
 
@@ -77,60 +64,48 @@ class _Array:
 )
 @input_options
 @output_options
-def command(
-    shape: str,
-    questions: tuple[str, ...],
-    inverse: bool,
-    as_bytes: bool,
-    explain: bool,
-    everything: bool,
-    verify: bool,
-    draw: bool,
-    base: str,
-    element_bytes: int | None,
-    **options: object,
-) -> int:
+def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """One shape and indices, or two shapes."""
-    output, reading = output_of(options, writes=("npy",)), reading_of(options)
+    output, reading = output_of(given, writes=("npy",)), reading_of(given)
     for question in questions:
         if question.startswith("-") and not _INDEX.fullmatch(question):
             raise click.NoSuchOption(question)
-    bits = None if element_bytes is None else 8 * element_bytes
-    wish = TileIndexOptions(inverse, as_bytes, explain, everything, verify, draw, _address(base), bits)
+    options = TileIndexOptions(**given)
+    _ = options.address  # what is wrong with it is said before anything is read
     array = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
-    asks = everything or verify or draw or bool(questions)
-    compares = second is not None or (array.named is not None and not (asks or explain or inverse))
-    if output.format == "npy" and (compares or explain or draw or verify):
+    asks = options.everything or options.verify or options.draw or bool(questions)
+    compares = second is not None or (array.named is not None and not (asks or options.explain or options.inverse))
+    if output.format == "npy" and (compares or options.explain or options.draw or options.verify):
         raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
     if compares:
-        return _compare(array, second, questions[1:], wish, output)
+        return _compare(array, second, questions[1:], options, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
             first = ",".join("0" * array.shape.rank) or "()"
             raise HloError("say which element", hint=f"as in hlo tile-index '{array.shape}' {first}, or --all")
         questions = ("-",)
-    return _answer(array, questions, wish, output)
+    return _answer(array, questions, options, output)
 
 
-def _answer(array: _Array, asked: Sequence[str], wish: TileIndexOptions, output: OutputOptions) -> int:
+def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.tile_index.report import report_of_elements, report_of_slots, selections_of, slots_of
 
-    if wish.inverse:
-        slots = slots_of(array.shape, asked, wish)
+    if options.inverse:
+        slots = slots_of(array.shape, asked, options)
         if output.format == "npy":
             from hlo_cli.commands.tile_index.npy import write_elements
 
-            write_elements(array.shape, slots, wish, output.path)
+            write_elements(array.shape, slots, options, output.path)
             return 0
-        return _finish(report_of_slots(array.shape, slots, wish), array, output)
-    selections = selections_of(array.shape, asked, wish)
+        return _finish(report_of_slots(array.shape, slots, options), array, output)
+    selections = selections_of(array.shape, asked, options)
     if output.format == "npy":
         from hlo_cli.commands.tile_index.npy import write_addresses
 
-        write_addresses(array.shape, selections, wish, output.path)
+        write_addresses(array.shape, selections, options, output.path)
         return 0
-    report, code = report_of_elements(array.shape, selections, wish)
+    report, code = report_of_elements(array.shape, selections, options)
     return max(_finish(report, array, output), code)
 
 
@@ -138,7 +113,7 @@ def _compare(
     array: _Array,
     second: ArrayShape | None,
     asked: Sequence[str],
-    wish: TileIndexOptions,
+    options: TileIndexOptions,
     output: OutputOptions,
 ) -> int:
     from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
@@ -146,9 +121,9 @@ def _compare(
     if second is None:
         assert array.named is not None
         return _finish(report_of_instruction(array.named.instruction), array, output)
-    if wish.inverse or wish.explain or wish.draw or wish.verify:
+    if options.inverse or options.explain or options.draw or options.verify:
         raise HloError("between two shapes only INDEX and --all can be asked for")
-    return _finish(report_of_pair(array.shape, second, asked, everything=wish.everything), array, output)
+    return _finish(report_of_pair(array.shape, second, asked, everything=options.everything), array, output)
 
 
 def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
@@ -192,7 +167,7 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
 
 def _written(text: str) -> Shape:
     """A shape, or that of an instruction; what is wrong with it is found out by the one who explains shapes."""
-    from hlo_cli.syntax.shapes import parse_shape
+    from hlo_cli.syntax.scanning.shapes import parse_shape
 
     with suppress(HloError):
         shape = parse_shape(text)
@@ -213,12 +188,3 @@ def _second(argument: str, reading: InputOptions) -> ArrayShape | None:
 
 def _is_dump(argument: str) -> bool:
     return os.path.exists(argument.rpartition(":")[0])
-
-
-def _address(text: str) -> int:
-    from hlo_cli.syntax.scanner import int64
-
-    with suppress(ValueError):
-        if (address := int64(text.replace("_", ""), 0)) is not None and address >= 0:
-            return address
-    raise HloError(f"--base {text[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.layout.addresses import linear_index
 from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, bitcast_steps
 from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, correspondence, layout_moves
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import questions
+from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
@@ -22,7 +23,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from hlo_cli.syntax.indices import Selection, read_selection
+from hlo_cli.syntax.scanning.indices import Selection, read_selection
 
 _OPCODES = ("copy", "bitcast", "reshape", "transpose", "copy-start", "bitcast-convert")
 _DIMENSION = re.compile(r"[0-9]{1,18}")
@@ -103,9 +104,9 @@ def _renamed(found: BitcastSteps) -> str:
         case "reshape":
             return "a reshape, in row-major order"
         case "transpose":
-            return f"transpose {_tuple(found.order)}"
+            return f"transpose {tuple_text(found.order)}"
         case "reshape and transpose":
-            return f"reshape to {list(found.factors)}, transpose {_tuple(found.order)}, reshape"
+            return f"reshape to {list(found.factors)}, transpose {tuple_text(found.order)}, reshape"
         case _:
             return "in the order of memory each is a reshape of the other"
 
@@ -126,7 +127,7 @@ def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
 
 
 def _layout(name: str, shape: ArrayShape) -> Row:
-    order = "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    order = index_text(shape.layout.minor_to_major)
     tiles = "".join(map(str, shape.layout.tiles))
     physical = shape.tiling.physical
     space = space_name(shape.memory_space, "tpu") if shape.layout.tiles else f"S({shape.memory_space})"
@@ -167,7 +168,3 @@ def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, aske
 
     count = sum(selection.count for selection in asked)
     return Table("places", columns, LazyRows(count, rows), noun="elements")
-
-
-def _tuple(numbers: Sequence[int]) -> str:
-    return "(" + ",".join(map(str, numbers)) + ")"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hlo_cli.analysis.layout.addresses import ElementPosition
+from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split
 from hlo_cli.report.cell import Cell
@@ -25,7 +26,7 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
 
     >>> from hlo_cli.analysis.layout.addresses import position_of
     >>> from hlo_cli.report.text import plain_text
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
     >>> for line in explanation(shape, position_of(shape, (2, 3))).draw(80): print(plain_text(line))
     tile T(2,2)  which tile   (⌊2/2⌋, ⌊3/2⌋)      = (1,1)
@@ -50,12 +51,12 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
         "index": place.index,
         "linear_index": place.linear_index,
     }
-    name = f"explanation of {_tuple(place.index)}" if named else "explanation"
+    name = f"explanation of {tuple_text(place.index)}" if named else "explanation"
     return Figure(name, fixed(*table, *([""] if table else []), *_sum(shape, place)), data=data)
 
 
 def _texts(lines: Sequence[_Line]) -> list[tuple[str, str, str, str]]:
-    return [(line.label, line.what, line.how, f"{'=' if line.how else ' '} {_tuple(line.value)}") for line in lines]
+    return [(line.label, line.what, line.how, f"{'=' if line.how else ' '} {tuple_text(line.value)}") for line in lines]
 
 
 def _steps(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Line]:
@@ -67,7 +68,7 @@ def _steps(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Line]:
         match step:
             case Permute(order=order):
                 if order != tuple(range(len(order))):
-                    yield _Line("in memory", "major first", f"dimensions {_tuple(order)}", after)
+                    yield _Line("in memory", "major first", f"dimensions {tuple_text(order)}", after)
                     yield _Line("", "of sizes", "", sizes)
                 label = _label(next(tiles, None), levels)
             case Extend(count=count):
@@ -101,21 +102,21 @@ def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
     for step, before in zip(tiling.steps, tiling.bounds, strict=False):
         final = step.forward(final, before)
     bounds = tiling.physical
-    asked = f"{_tuple(place.index)}, {_tuple(shape.sizes)}"
+    asked = f"{tuple_text(place.index)}, {tuple_text(shape.sizes)}"
     tiles = shape.layout.tiles
     name = "linear_index" if not tiles else "linear_index_with_tile" if len(tiles) == 1 else "linear_index_with_tiles"
     if tiles:
         yield f"  {name}({asked}, {''.join(map(str, tiles))})"
-        yield f"= linear_index({_tuple(final)}, {_tuple(bounds)})"
+        yield f"= linear_index({tuple_text(final)}, {tuple_text(bounds)})"
     else:
-        yield f"  linear_index({_tuple(final)}, {_tuple(bounds)})"
+        yield f"  linear_index({tuple_text(final)}, {tuple_text(bounds)})"
     last = place.tiles[-1].sizes if place.tiles else ()
     if len(tiles) == 1 and len(final) > len(last):
         cut = len(final) - len(last)
         sizes = " · ".join(map(str, last))
         yield (
-            f"= linear_index({_tuple(final[:cut])}, {_tuple(bounds[:cut])}) · {sizes}"
-            f" + linear_index({_tuple(final[cut:])}, {_tuple(last)})"
+            f"= linear_index({tuple_text(final[:cut])}, {tuple_text(bounds[:cut])}) · {sizes}"
+            f" + linear_index({tuple_text(final[cut:])}, {tuple_text(last)})"
         )
     if len(final) > 1:
         yield f"= {_horner(final, bounds)}"
@@ -132,7 +133,3 @@ def _horner(index: Sequence[int], bounds: Sequence[int]) -> str:
 
 def _list(parts: Iterator[str]) -> str:
     return "(" + ", ".join(parts) + ")"
-
-
-def _tuple(numbers: Sequence[int]) -> str:
-    return "(" + ",".join(map(str, numbers)) + ")"

@@ -12,39 +12,39 @@ from hlo_cli.commands.shared.io_options import write_bytes
 from hlo_cli.commands.tile_index.report import buffer_bytes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
-from hlo_cli.syntax.indices import Selection
+from hlo_cli.syntax.scanning.indices import Selection
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.tile_index.command import TileIndexOptions
+    from hlo_cli.commands.tile_index.options import TileIndexOptions
 
 
-def write_addresses(array: ArrayShape, asked: Sequence[Selection], wish: TileIndexOptions, path: str | None) -> None:
+def write_addresses(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions, path: str | None) -> None:
     """The linear index of each element or, with `--bytes`, its byte; those of a whole array in the array's sizes."""
-    whole = wish.everything and len(asked) == 1
+    whole = options.everything and len(asked) == 1
     sizes = array.sizes if whole else (sum(selection.count for selection in asked),)
     blocks: Iterable[IntArray] = linear_indices_of(array, [selection.ranges for selection in asked])
-    if wish.as_bytes:
-        bits = wish.bits or array.element_bits
-        blocks = _in_bytes(blocks, bits, _first_byte(array, wish))
+    if options.as_bytes:
+        bits = options.bits or array.element_bits
+        blocks = _in_bytes(blocks, bits, _first_byte(array, options))
     write_bytes(npy_bytes(blocks, sizes), path)
 
 
-def write_elements(array: ArrayShape, asked: Sequence[range], wish: TileIndexOptions, path: str | None) -> None:
+def write_elements(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions, path: str | None) -> None:
     """The element in each slot or at each byte, one row each, -1 throughout for padding."""
     front, bits = 0, 8
-    if wish.as_bytes:
-        front, bits = _first_byte(array, wish), wish.bits or array.element_bits
+    if options.as_bytes:
+        front, bits = _first_byte(array, options), options.bits or array.element_bits
     if bits % 8:
         raise HloError("a byte holds several elements: a .npy file takes their slots, without --bytes")
     blocks = elements_in(array, asked, front=front, width=bits // 8)
     write_bytes(npy_bytes(blocks, (sum(map(len, asked)), array.rank)), path)
 
 
-def _first_byte(array: ArrayShape, wish: TileIndexOptions) -> int:
+def _first_byte(array: ArrayShape, options: TileIndexOptions) -> int:
     """The address of slot 0; HloError if a .npy file has no numbers as large as the last address."""
-    if (end := buffer_bytes(array, wish).stop) > 2**63:
+    if (end := buffer_bytes(array, options).stop) > 2**63:
         raise HloError(f"the buffer ends at byte {end:,}, which the 64 bits of a .npy file cannot hold")
-    return wish.base + array.layout.dynamic_shape_metadata_prefix_bytes
+    return options.address + array.layout.dynamic_shape_metadata_prefix_bytes
 
 
 def _in_bytes(blocks: Iterable[IntArray], bits: int, front: int) -> Iterator[IntArray]:

@@ -14,91 +14,91 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
-from hlo_cli.syntax.indices import Selection, read_selection, read_slots
+from hlo_cli.syntax.scanning.indices import Selection, read_selection, read_slots
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.tile_index.command import TileIndexOptions
+    from hlo_cli.commands.tile_index.options import TileIndexOptions
 
 _MOST_EXPLAINED = 20
 _MOST_DRAWN = 200
 _MOST_VERIFIED = 1 << 27
 
 
-def selections_of(array: ArrayShape, asked: Sequence[str], wish: TileIndexOptions) -> list[Selection]:
+def selections_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[Selection]:
     """The elements asked for, in the order they were asked."""
     found = questions(
         asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
     )
-    return [*found, Selection(tuple(map(range, array.sizes)))] if wish.everything else found
+    return [*found, Selection(tuple(map(range, array.sizes)))] if options.everything else found
 
 
-def slots_of(array: ArrayShape, asked: Sequence[str], wish: TileIndexOptions) -> list[range]:
+def slots_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[range]:
     """The slots or, with `--bytes`, the bytes asked for, in the order they were asked."""
-    if wish.explain or wish.draw or wish.verify:
+    if options.explain or options.draw or options.verify:
         raise HloError("--inverse goes with indices alone: --explain, --draw and --verify are for elements")
-    if wish.as_bytes:
-        there = buffer_bytes(array, wish)
+    if options.as_bytes:
+        there = buffer_bytes(array, options)
         found = questions(
             asked,
-            lambda text, name, line: _above(wish.base, read_slots(text, there.stop, name=name, line=line)),
+            lambda text, name, line: _above(options.address, read_slots(text, there.stop, name=name, line=line)),
             ("byte_offset", "byte"),
         )
-        return [*found, there] if wish.everything else found
+        return [*found, there] if options.everything else found
     fields = ("linear_index", "linear")
     found = questions(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
-    return [*found, range(array.slots)] if wish.everything else found
+    return [*found, range(array.slots)] if options.everything else found
 
 
-def buffer_bytes(array: ArrayShape, wish: TileIndexOptions) -> range:
+def buffer_bytes(array: ArrayShape, options: TileIndexOptions) -> range:
     """The addresses of the buffer: from its base, sizes that `M(n)` puts in front included, to behind the last slot."""
-    bits = wish.bits or array.element_bits
-    data = wish.base + array.layout.dynamic_shape_metadata_prefix_bytes
-    return range(wish.base, data + -(-array.slots * bits // 8))
+    bits = options.bits or array.element_bits
+    data = options.address + array.layout.dynamic_shape_metadata_prefix_bytes
+    return range(options.address, data + -(-array.slots * bits // 8))
 
 
-def report_of_elements(array: ArrayShape, asked: Sequence[Selection], wish: TileIndexOptions) -> tuple[Report, int]:
+def report_of_elements(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions) -> tuple[Report, int]:
     """Where elements lie; the second value is the exit code, 1 if `--verify` found that the two ways differ."""
     count = sum(selection.count for selection in asked)
-    bits = wish.bits or array.element_bits
-    table = addresses_table(array, asked, bits=bits, base=wish.base)
+    bits = options.bits or array.element_bits
+    table = addresses_table(array, asked, bits=bits, base=options.address)
     parts: list[Part] = [table] if asked else []
     answer = f"{format_count(count, 'elements')} of {array}"
     numbers: dict[str, Cell] = {"elements": count, "slots": array.slots, "element_bits": bits}
     shown = [index for selection in asked for index in _first(selection)] if count <= _MOST_DRAWN else []
     if count == 1:
         place = position_of(array, shown[0], element_bits=bits)
-        answer, words = _one(place, bits, wish.base)
+        answer, words = _one(place, bits, options.address)
         numbers |= {"linear_index": place.linear_index, "byte_offset": place.byte_offset}
         parts = [_for_machines(table), *words]
-    if wish.explain:
+    if options.explain:
         if not 0 < count <= _MOST_EXPLAINED:
             raise HloError(f"--explain is for a few elements, not for {count:,}")
         from hlo_cli.commands.tile_index.explain import explanation
 
         parts = [explanation(array, position_of(array, index, element_bits=bits), named=count > 1) for index in shown]
-    if wish.draw:
+    if options.draw:
         from hlo_cli.commands.shared.shape_figure import figure_of
 
         if count > _MOST_DRAWN:
             raise HloError(f"--draw marks up to {_MOST_DRAWN} elements, not {count:,}")
-        parts = [*(parts if wish.explain else ()), figure_of(array, elements=shown)]
+        parts = [*(parts if options.explain else ()), figure_of(array, elements=shown)]
     code = 0
-    if wish.verify:
+    if options.verify:
         said, code = _verified(array)
         answer, parts = (said, parts) if not asked else (answer, [*parts, Passage("verified", (f"{said}.",))])
         numbers["agree"] = code == 0
-    following = () if wish.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
+    following = () if options.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
     report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following)
     return report, code
 
 
-def report_of_slots(array: ArrayShape, asked: Sequence[range], wish: TileIndexOptions) -> Report:
+def report_of_slots(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions) -> Report:
     """What lies in slots or at bytes."""
-    bits = wish.bits or array.element_bits
-    table = slots_table(array, asked, as_bytes=wish.as_bytes, bits=bits, base=wish.base)
-    what = "bytes" if wish.as_bytes else "slots"
+    bits = options.bits or array.element_bits
+    table = slots_table(array, asked, as_bytes=options.as_bytes, bits=bits, base=options.address)
+    what = "bytes" if options.as_bytes else "slots"
     answer = f"{format_count(sum(map(len, asked)), what)} of {array}"
-    if len(table.rows) == 1 and not wish.as_bytes:
+    if len(table.rows) == 1 and not options.as_bytes:
         slot = asked[0][0]
         element = element_at(array, slot)
         answer = f"Slot {slot} holds element ({_bare(element)})" if element is not None else f"Slot {slot} is padding"

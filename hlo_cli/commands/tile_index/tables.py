@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
+from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.ir.layout import split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.table import Table
-from hlo_cli.syntax.indices import Selection
+from hlo_cli.syntax.scanning.indices import Selection
 
 _FEW = 1000
 
@@ -73,7 +73,7 @@ def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bi
 def padding_reason(shape: ArrayShape, slot: int) -> str | None:
     """In words why a slot holds no element; None if it holds one.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
     '(0,70), x ends at 69'
     """
@@ -85,14 +85,14 @@ def padding_reason(shape: ArrayShape, slot: int) -> str | None:
         return None
     if slot >= shape.tiling.slots:
         return f"behind the last tile, L({shape.layout.tail_padding_alignment_in_elements}) rounds up"
-    from hlo_cli.commands.shared.shape_figure import dimension_names
+    from hlo_cli.commands.shared.shape_descriptions import dimension_names
 
     index = shape.tiling.element(slot)
     names = dimension_names(shape.rank)
     ends = [
         f"{name} ends at {size - 1}" for name, at, size in zip(names, index, shape.sizes, strict=True) if at >= size
     ]
-    return f"{_written(index)}, {ends[0]}" if ends else "beside the only element"
+    return f"{tuple_text(index)}, {ends[0]}" if ends else "beside the only element"
 
 
 def _slots_of_byte(byte: int, bits: int, prefix: int) -> range:
@@ -105,7 +105,7 @@ def _slots_of_byte(byte: int, bits: int, prefix: int) -> range:
 def _slot_row(shape: ArrayShape, number: int, slot: int, byte: int) -> Row:
     reason = padding_reason(shape, slot)
     element = element_at(shape, slot) if reason is None else None
-    said = _written(element) if element is not None else f"padding: {reason}"
+    said = tuple_text(element) if element is not None else f"padding: {reason}"
     return (number, hex(number), slot if slot >= 0 else None, byte if slot >= 0 else None, element, reason, said)
 
 
@@ -134,7 +134,3 @@ def _row(place: ElementPosition, tiles: Sequence[tuple[int, ...]], base: int) ->
         place.index, place.linear_index, byte, place.bit_offset, place.bit_offset % 8, hex(byte), byte + base,
         *levels, tuple(records),
     )  # fmt: skip
-
-
-def _written(index: Sequence[Any]) -> str:
-    return "(" + ",".join(map(str, index)) + ")"

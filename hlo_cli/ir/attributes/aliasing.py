@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.ir.shape_text import annotate_indices
 
@@ -74,12 +75,3 @@ class ComputationLayout:
 
     def __str__(self) -> str:
         return f"{{({annotate_indices([str(shape) for shape in self.parameters])})->{self.result}}}"
-
-
-def index_text(index: ShapeIndex) -> str:
-    """A shape index as XLA prints it.
-
-    >>> index_text((0, 1))
-    '{0,1}'
-    """
-    return "{" + ",".join(map(str, index)) + "}"

@@ -13,12 +13,13 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from hlo_cli.ir.strings import dictionary_or_quoted
+from hlo_cli.lazy_regex import lazy_regex
 
 Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | None
 """What JSON can say, with tuples for arrays and mappings that cannot be changed for objects."""
 
 
-_KEY = re.compile(r'"(?:[^"\\]|\\.)*+\\?+(?:"|\Z)|(?P<key>\b[A-Za-z_]\w*+)(?=\s*+:)', re.DOTALL)
+_KEY = lazy_regex(r'"(?:[^"\\]|\\.)*+\\?+(?:"|\Z)|(?P<key>\b[A-Za-z_]\w*+)(?=\s*+:)', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

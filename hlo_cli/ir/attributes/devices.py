@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.source import HloError
 
 Groups = tuple[tuple[int, ...], ...]
@@ -25,7 +26,7 @@ class CollectiveDeviceList:
     listed: Groups
 
     def __str__(self) -> str:
-        return "{" + ",".join("{" + ",".join(map(str, group)) + "}" for group in self.listed) + "}"
+        return index_text(map(index_text, self.listed))
 
     def groups(self, device_count: int) -> Groups:
         """The groups, where so many devices take part.
@@ -74,7 +75,7 @@ class MeshAxesReplicaGroupList:
     axes: tuple[AxisRef, ...]
 
     def __str__(self) -> str:
-        return f"{self.mesh} {{{','.join(map(str, self.axes))}}}"
+        return f"{self.mesh} {index_text(self.axes)}"
 
     def groups(self, device_count: int) -> Groups:
         """The groups; how many devices take part is known without being told."""

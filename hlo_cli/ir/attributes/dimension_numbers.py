@@ -7,12 +7,13 @@ numbers of most stand in several attributes, which the functions here collect fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.index_text import index_text
 
 Dimensions = tuple[int, ...]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,10 @@ class DotDimensionNumbers:
         lhs_batch, rhs_batch = self.lhs_batch_dimensions, self.rhs_batch_dimensions
         return ", ".join(
             (
-                *([f"lhs_batch_dims={_listed(lhs_batch)}"] if lhs_batch else []),
-                f"lhs_contracting_dims={_listed(self.lhs_contracting_dimensions)}",
-                *([f"rhs_batch_dims={_listed(rhs_batch)}"] if rhs_batch else []),
-                f"rhs_contracting_dims={_listed(self.rhs_contracting_dimensions)}",
+                *([f"lhs_batch_dims={index_text(lhs_batch)}"] if lhs_batch else []),
+                f"lhs_contracting_dims={index_text(self.lhs_contracting_dimensions)}",
+                *([f"rhs_batch_dims={index_text(rhs_batch)}"] if rhs_batch else []),
+                f"rhs_contracting_dims={index_text(self.rhs_contracting_dimensions)}",
             )
         )
 
@@ -85,9 +86,9 @@ class RaggedDotDimensionNumbers:
     rhs_group_dimensions: Dimensions = ()
 
     def __str__(self) -> str:
-        parts = [str(self.dot_dimension_numbers), f"lhs_ragged_dims={_listed(self.lhs_ragged_dimensions)}"]
+        parts = [str(self.dot_dimension_numbers), f"lhs_ragged_dims={index_text(self.lhs_ragged_dimensions)}"]
         if self.rhs_group_dimensions:
-            parts.append(f"rhs_group_dims={_listed(self.rhs_group_dimensions)}")
+            parts.append(f"rhs_group_dims={index_text(self.rhs_group_dimensions)}")
         return ", ".join(parts)
 
 
@@ -147,7 +148,24 @@ class ScatterDimensionNumbers:
         return _printed(dims, batching, self.index_vector_dim)
 
 
-def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | None:
+class Attributed(Protocol):
+    """What dimension numbers are read from: an instruction, of which no more is needed."""
+
+    @property
+    def written_opcode(self) -> str:
+        """The opcode."""
+
+    def integer(self, name: str) -> int | None:
+        """The number that an attribute says."""
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """The numbers that an attribute says."""
+
+    def value_of(self, name: str, kind: type[_T]) -> _T | None:
+        """What an attribute says, if it is of this kind."""
+
+
+def dot_dimension_numbers(instruction: Attributed) -> DotDimensionNumbers | None:
     """Those of a dot, scaled-dot or ragged-dot; None for every other opcode.
 
     >>> from hlo_cli import parse_module
@@ -165,7 +183,7 @@ def dot_dimension_numbers(instruction: Instruction) -> DotDimensionNumbers | Non
     )
 
 
-def ragged_dot_dimension_numbers(instruction: Instruction) -> RaggedDotDimensionNumbers | None:
+def ragged_dot_dimension_numbers(instruction: Attributed) -> RaggedDotDimensionNumbers | None:
     """Those of a ragged-dot; None for every other opcode."""
     dot = dot_dimension_numbers(instruction)
     if dot is None or instruction.written_opcode != "ragged-dot":
@@ -175,12 +193,12 @@ def ragged_dot_dimension_numbers(instruction: Instruction) -> RaggedDotDimension
     )
 
 
-def convolution_dimension_numbers(instruction: Instruction) -> ConvolutionDimensionNumbers | None:
+def convolution_dimension_numbers(instruction: Attributed) -> ConvolutionDimensionNumbers | None:
     """Those of a convolution, or of a custom call that stands for one; None where there are none."""
     return instruction.value_of("dim_labels", ConvolutionDimensionNumbers)
 
 
-def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers | None:
+def gather_dimension_numbers(instruction: Attributed) -> GatherDimensionNumbers | None:
     """Those of a gather; None for every other opcode. What it takes are `integers("slice_sizes")`.
 
     >>> from hlo_cli import parse_module
@@ -201,7 +219,7 @@ def gather_dimension_numbers(instruction: Instruction) -> GatherDimensionNumbers
     )
 
 
-def scatter_dimension_numbers(instruction: Instruction) -> ScatterDimensionNumbers | None:
+def scatter_dimension_numbers(instruction: Attributed) -> ScatterDimensionNumbers | None:
     """Those of a scatter; None for every other opcode."""
     if instruction.written_opcode != "scatter":
         return None
@@ -221,11 +239,7 @@ def _labels(named: dict[int, str], spatial: Dimensions) -> str:
     return "".join(named.get(dimension, "?") for dimension in range(max(named) + 1))
 
 
-def _listed(dimensions: Dimensions) -> str:
-    return "{" + ",".join(map(str, dimensions)) + "}"
-
-
 def _printed(dims: dict[str, Dimensions], batching: dict[str, Dimensions], index_vector_dim: int) -> str:
     """Batching dimensions are printed where there are any."""
-    shown = dims | (batching if any(batching.values()) else {})
-    return ", ".join((*(f"{n}={_listed(d)}" for n, d in shown.items()), f"index_vector_dim={index_vector_dim}"))
+    shown = dims | {name: dimensions for name, dimensions in batching.items() if dimensions}
+    return ", ".join((*(f"{n}={index_text(d)}" for n, d in shown.items()), f"index_vector_dim={index_vector_dim}"))

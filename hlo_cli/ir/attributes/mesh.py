@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
+from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.source import HloError
 
 MOST_DEVICES: Final = 1 << 22
@@ -30,8 +31,8 @@ class IotaTransform:
     transpose_perm: tuple[int, ...] = (0,)
 
     def __str__(self) -> str:
-        dims = "[" + ",".join(map(str, self.reshape_dims)) + "]"
-        return dims if len(self.reshape_dims) == 1 else f"{dims}T({','.join(map(str, self.transpose_perm))})"
+        dims = index_text(self.reshape_dims, "[]")
+        return dims if len(self.reshape_dims) == 1 else f"{dims}T{tuple_text(self.transpose_perm)}"
 
     @property
     def is_permutation(self) -> bool:

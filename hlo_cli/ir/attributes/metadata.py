@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.strings import quoted
 
 
@@ -42,7 +43,7 @@ class Metadata:
 
 def _text(value: str | int | tuple[int, ...]) -> str:
     if isinstance(value, tuple):
-        return "{" + ",".join(map(str, value)) + "}"
+        return index_text(value)
     return quoted(value) if isinstance(value, str) else str(value)
 
 

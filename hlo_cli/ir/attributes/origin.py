@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.words import DebugLogMode
 
@@ -25,7 +26,7 @@ class OriginalArray:
     def __str__(self) -> str:
         if not self.instruction_name:
             return "{}"
-        index = " {" + ",".join(map(str, self.shape_index)) + "}" if self.shape_index else ""
+        index = f" {index_text(self.shape_index)}" if self.shape_index else ""
         return f'{{"{self.instruction_name}"{index}}}'
 
 

@@ -12,6 +12,7 @@ from math import prod
 from hlo_cli.ir.attributes.mesh import IotaTransform, check_count
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape_text import annotate_indices
 from hlo_cli.ir.words import ReductionKind
 
@@ -40,7 +41,7 @@ class TileAssignment:
     devices: tuple[int, ...] | IotaTransform
 
     def __str__(self) -> str:
-        dimensions = "[" + ",".join(map(str, self.dimensions)) + "]"
+        dimensions = index_text(self.dimensions, "[]")
         if isinstance(self.devices, IotaTransform):
             return f"{dimensions}<={self.devices}"
         return dimensions + ",".join(map(str, self.devices))

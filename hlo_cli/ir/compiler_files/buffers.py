@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from hlo_cli.ir.attributes.aliasing import index_text
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import Diagnostic
@@ -36,7 +36,7 @@ class BufferPlace:
         ('fusion.3{0,1}', 'dot')
         """
         name = self.name or (self.instruction.name if self.instruction is not None else "")
-        return f"{name}{index_text(self.shape_index)}" if self.shape_index else name
+        return name + index_suffix(self.shape_index)
 
 
 @dataclass(frozen=True, slots=True)

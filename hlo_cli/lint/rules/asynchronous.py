@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.analysis.schedule.async_deadlock import deadlocks
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.lint.adapt import findings_of
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.deadlock import deadlocks
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
 
 _NAMES: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
 
@@ -30,7 +29,7 @@ def async_rules(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from findings_of(subject.async_problems, "error")
+    yield from subject.told(subject.async_problems, "error")
 
 
 @rule("HLO063", "asynchronous operation that newer XLA may reject", severity="warning")
@@ -54,7 +53,7 @@ def async_doubts(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from findings_of(subject.async_problems, "warning")
+    yield from subject.told(subject.async_problems, "warning")
 
 
 @rule("HLO064", "asynchronous operation that older XLA rejects", severity="note")
@@ -74,7 +73,7 @@ def async_news(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from findings_of(subject.async_problems, "note")
+    yield from subject.told(subject.async_problems, "note")
 
 
 @rule("HLO061", "transfers with the host that share a channel differ")
@@ -99,7 +98,7 @@ def host_channel(subject: LintContext) -> Iterator[Finding]:
         other = first.setdefault((transfer.opcode, number), transfer)
         if _says(other) != _says(transfer):
             message = f"{transfer.name} shares channel {number} with {other.name}, but differs from it"
-            yield Finding(message, transfer, attribute_span(transfer, "channel_id"))
+            yield subject.finding(message, transfer, attribute_span(transfer, "channel_id"))
 
 
 @rule("HLO062", "sends and receives may wait for each other for ever", is_default=False)
@@ -118,9 +117,8 @@ def deadlock(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyNoCollectiveDeadlocks in xla/service/hlo_verifier.cc
     """
-    if subject.module.is_scheduled:
-        for instruction, message in deadlocks(subject.module):
-            yield Finding(message, instruction)
+    for problem in deadlocks(subject.module):
+        yield subject.finding(problem.message, problem.at, hint=problem.hint)
 
 
 def _says(transfer: Instruction) -> tuple[str, frozenset[str]]:

@@ -11,9 +11,10 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import BufferShape, Shape, ShapeIndex, subshape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.lint.structure import start_around
+from hlo_cli.report.finding import Finding
 
 _WRITERS: Final = frozenset(("custom-call", "fusion", "call", "while", "conditional", "dynamic-update-slice"))
 _CARRIERS: Final = _WRITERS | frozenset(("async-done", "async-update", "get-tuple-element", "parameter", "tuple"))
@@ -38,9 +39,9 @@ def misplaced_buffer(subject: LintContext) -> Iterator[Finding]:
         opcode = instruction.opcode
         if opcode == "parameter" and instruction.computation.is_entry:
             message = f"{instruction.name} is a buffer; the entry takes none"
-            yield Finding(message, instruction, shape_span(subject.module, instruction))
+            yield subject.finding(message, instruction, shape_span(subject.module, instruction))
         elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
-            yield Finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
+            yield subject.finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
 
 
 @rule("HLO041", "buffer written twice")
@@ -65,7 +66,9 @@ def two_writers(subject: LintContext) -> Iterator[Finding]:
                 writers = list(_writers(subject, instruction, index))
                 for second in writers[1:]:
                     first = writers[0].name
-                    yield Finding(f"{second.name} takes the buffer of {instruction.name}, as {first} does", second)
+                    yield subject.finding(
+                        f"{second.name} takes the buffer of {instruction.name}, as {first} does", second
+                    )
 
 
 @rule("HLO042", "custom call loses a buffer")
@@ -90,12 +93,12 @@ def unaliased_buffer(subject: LintContext) -> Iterator[Finding]:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""
-        if call.opcode == "custom-call" and target in _TURNING:
-            message = _turning_problem(subject, call, target, aliases)
-        else:
-            message = _lost(call, aliases)
+        start = start_around(subject.module, call)  # of both, the one that a text with sugar has
+        told = start if start is not None and len(start.operands) == len(call.operands) else call
+        is_turning = target in _TURNING
+        message = _turning_problem(subject, told, target, aliases) if is_turning else _lost(told, aliases)
         if message is not None:
-            yield Finding(f"{call.name} {message}", call)
+            yield subject.finding(f"{told.name} {message}", told)
 
 
 def _writers(subject: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
@@ -136,9 +139,10 @@ def _turning_problem(
         return (
             f"is {target}, which takes {wanted or 'no'} operand{'' if wanted == 1 else 's'}, not {len(call.operands)}"
         )
-    is_buffer = isinstance(call.shape, BufferShape)
-    if is_buffer == (target == "Unpin"):
-        return f"is {target}, but gives {call.shape}"
+    result = _result_of(call)
+    is_buffer = isinstance(result, BufferShape)
+    if result is None or is_buffer == (target == "Unpin"):
+        return f"is {target}, but gives {result or call.shape}"
     if target == "CreateBuffer":
         return None
     operand = call.operand_shape(0)
@@ -147,8 +151,8 @@ def _turning_problem(
     if len(aliases) != 1:
         return f"is {target}, which aliases its operand once, not {len(aliases)} times"
     is_alike = same_layout if subject.is_layout_sensitive else compatible
-    fits = is_alike(_bare(operand), _bare(call.shape))
-    return None if fits else f"is {target}, but makes {call.shape} of {operand}"
+    fits = is_alike(_bare(operand), _bare(result))
+    return None if fits else f"is {target}, but makes {result} of {operand}"
 
 
 def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | None:
@@ -159,11 +163,16 @@ def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | N
             if isinstance(leaf, BufferShape) and given.count((position, index)) != 1:
                 times = given.count((position, index))
                 return f"takes the buffer {call.operands[position].name} and gives it on {times} times, not once"
-    made = call.shape if call.opcode == "custom-call" else subshape(call.shape, (1,))
-    for index, leaf in made.leaves if made is not None else ():
+    result = _result_of(call)
+    for index, leaf in result.leaves if result is not None else ():
         if isinstance(leaf, BufferShape) and results.count(index) != 1:
             return f"gives a buffer that aliases {results.count(index)} operands, not one"
     return None
+
+
+def _result_of(call: Instruction) -> Shape | None:
+    """What a call gives, or will have given when it ends, of what begins one; None if it has no such shape."""
+    return call.shape if call.opcode == "custom-call" else subshape(call.shape, (1,))
 
 
 def _bare(shape: Shape) -> Shape:

@@ -8,9 +8,9 @@ from typing import Final
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _COMBINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
@@ -44,8 +44,8 @@ def uncombined(subject: LintContext) -> Iterator[Finding]:
             continue
         for together in _independent(members):
             if len(together) >= subject.settings.combined_count:
-                moved = size(sum(each.shape.padded_bytes for each in together))
-                yield Finding(
+                moved = format_bytes(sum(each.shape.padded_bytes for each in together))
+                yield subject.finding(
                     f"{together[0].name} and {len(together) - 1} other {opcode}s of {moved} in all could be one",
                     together[0],
                     hint=f"the last of them is {together[-1].name}",

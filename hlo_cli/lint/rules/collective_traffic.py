@@ -12,11 +12,11 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import MOVES, Use, origin_of, transitive_uses
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.loop_invariants import is_loop_invariant
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 from hlo_cli.source import HloError
 
 _SLICES: Final = frozenset(("slice", "dynamic-slice"))
@@ -51,7 +51,9 @@ def gathered_then_sliced(subject: LintContext) -> Iterator[Finding]:
             kept = max(use.instruction.shape.padded_bytes for use in uses)
             if kept <= given:
                 names = uses[0].instruction.name
-                yield Finding(f"{gather.name} gathers {size(moved)} of which {names} takes {size(kept)}", gather)
+                yield subject.finding(
+                    f"{gather.name} gathers {format_bytes(moved)} of which {names} takes {format_bytes(kept)}", gather
+                )
 
 
 @rule("HLO502", "reduces what it then slices", severity="warning")
@@ -78,8 +80,9 @@ def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
         members = _group_size(reduce, subject.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
             first = uses[0].instruction
-            yield Finding(
-                f"{reduce.name} sums {size(moved)} of which {first.name} takes {size(first.shape.padded_bytes)}",
+            yield subject.finding(
+                f"{reduce.name} sums {format_bytes(moved)} of which {first.name} takes "
+                f"{format_bytes(first.shape.padded_bytes)}",
                 reduce,
             )
 
@@ -104,8 +107,8 @@ def resharded_twice(subject: LintContext) -> Iterator[Finding]:
         first = origin_of(subject, last.operands[0], _HANDED_ON)
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
-            yield Finding(
-                f"{last.name} exchanges {size(_moved(last))} that {first.name} has just exchanged",
+            yield subject.finding(
+                f"{last.name} exchanges {format_bytes(_moved(last))} that {first.name} has just exchanged",
                 last,
             )
 
@@ -135,9 +138,9 @@ def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
         for collective in inner:
             if collective in same and _moved(collective) * rounds >= subject.settings.transfer_bytes:
                 times = f" in {rounds:,} rounds" if rounds > 1 else " each time"
-                yield Finding(
+                yield subject.finding(
                     f"{collective.name} moves the same in every round of {loop.name}, "
-                    f"{size(_moved(collective) * rounds)}{times}",
+                    f"{format_bytes(_moved(collective) * rounds)}{times}",
                     collective,
                 )
 
@@ -160,7 +163,7 @@ def lonely(subject: LintContext) -> Iterator[Finding]:
             continue
         devices = subject.replica_count * subject.num_partitions
         if devices > 1:
-            yield Finding(
+            yield subject.finding(
                 f"{collective.name} exchanges nothing: each of its groups is one of {devices} devices",
                 collective,
                 attribute_span(collective, "replica_groups"),
@@ -194,9 +197,9 @@ def moved_wide(subject: LintContext) -> Iterator[Finding]:
         if not isinstance(narrow, ArrayShape) or not isinstance(wide, ArrayShape):
             continue
         if narrow.element_type.bits < wide.element_type.bits:
-            yield Finding(
-                f"{collective.name} moves {size(_moved(collective))} of {wide.element_type} that {made.name} made "
-                f"of {narrow.element_type}",
+            yield subject.finding(
+                f"{collective.name} moves {format_bytes(_moved(collective))} of {wide.element_type} that {made.name} "
+                f"made of {narrow.element_type}",
                 collective,
             )
 

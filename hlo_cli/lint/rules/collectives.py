@@ -14,9 +14,9 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
 _GROUPED: Final = tuple(
@@ -54,7 +54,9 @@ def replica_groups(subject: LintContext) -> Iterator[Finding]:
         if key not in problems:
             problems[key] = _groups_problem(subject, instruction)
         if (message := problems[key]) is not None:
-            yield Finding(f"{instruction.name}: {message}", instruction, attribute_span(instruction, "replica_groups"))
+            yield subject.finding(
+                f"{instruction.name}: {message}", instruction, attribute_span(instruction, "replica_groups")
+            )
 
 
 @rule("HLO051", "global device ids without what they need")
@@ -76,9 +78,13 @@ def global_ids(subject: LintContext) -> Iterator[Finding]:
             continue
         place = attribute_span(instruction, "use_global_device_ids")
         if instruction.attribute("channel_id") is None:
-            yield Finding(f"{instruction.name} has use_global_device_ids=true, but no channel_id", instruction, place)
+            yield subject.finding(
+                f"{instruction.name} has use_global_device_ids=true, but no channel_id", instruction, place
+            )
         elif not lists_groups(instruction):
-            yield Finding(f"{instruction.name} has use_global_device_ids=true, but no groups", instruction, place)
+            yield subject.finding(
+                f"{instruction.name} has use_global_device_ids=true, but no groups", instruction, place
+            )
 
 
 @rule("HLO052", "a device sends or receives twice")
@@ -104,10 +110,12 @@ def permute_pairs(subject: LintContext) -> Iterator[Finding]:
         for position, role in enumerate(("source", "target")):
             for number, found in Counter(pair[position] for pair in pairs).items():
                 if found > times:
-                    yield Finding(f"{instruction.name}: {role} {number} stands there {found} times", instruction, place)
+                    yield subject.finding(
+                        f"{instruction.name}: {role} {number} stands there {found} times", instruction, place
+                    )
                 if number < 0 or (number >= count > 1):
                     message = f"{instruction.name}: there is no {role} {number}, there are {count} {noun}"
-                    yield Finding(message, instruction, place)
+                    yield subject.finding(message, instruction, place)
 
 
 @rule("HLO053", "channel that is no channel")
@@ -127,7 +135,9 @@ def channel_id(subject: LintContext) -> Iterator[Finding]:
         number = instruction.integer("channel_id")
         if number is not None and number <= 0:
             place = attribute_span(instruction, "channel_id")
-            yield Finding(f"{instruction.name} has channel_id={number}; channels count from 1", instruction, place)
+            yield subject.finding(
+                f"{instruction.name} has channel_id={number}; channels count from 1", instruction, place
+            )
 
 
 @rule("HLO054", "all-reduces with and without layout constraints")
@@ -150,7 +160,7 @@ def mixed_constraints(subject: LintContext) -> Iterator[Finding]:
     if constrained and len(constrained) < len(found):
         free = next(each for each in found if each not in constrained)
         message = f"{constrained[0].name} keeps its layout, but {free.name} and others do not"
-        yield Finding(message, constrained[0], attribute_span(constrained[0], "constrain_layout"))
+        yield subject.finding(message, constrained[0], attribute_span(constrained[0], "constrain_layout"))
 
 
 @rule("HLO055", "offsets of an exchange in place do not fit")
@@ -174,7 +184,7 @@ def in_place_offsets(subject: LintContext) -> Iterator[Finding]:
             buffer, offsets = instruction.operand_shape(position), instruction.operand_shape(position + 2)
             if not _offsets_fit(buffer, offsets):
                 message = f"{instruction.name}: the {role} is {buffer}, the offsets into it are {offsets}"
-                yield Finding(message, instruction)
+                yield subject.finding(message, instruction)
 
 
 def _groups_problem(subject: LintContext, instruction: Instruction) -> str | None:

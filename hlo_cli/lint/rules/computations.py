@@ -14,9 +14,9 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
 
 _CALLERS: Final = frozenset(
     """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
@@ -51,9 +51,11 @@ def parameter_numbers(subject: LintContext) -> Iterator[Finding]:
             if number is None or number >= len(parameters):
                 expected = f"0 to {len(parameters) - 1}" if len(parameters) > 1 else "0"
                 message = f"{parameter.name} is parameter {number} of {computation.name}, which has {expected}"
-                yield Finding(message, parameter)
+                yield subject.finding(message, parameter)
             elif first.setdefault(number, parameter) is not parameter:
-                yield Finding(f"{parameter.name} is a second parameter {number} of {computation.name}", parameter)
+                yield subject.finding(
+                    f"{parameter.name} is a second parameter {number} of {computation.name}", parameter
+                )
 
 
 @rule("HLO021", "calls a computation, but cannot")
@@ -78,7 +80,7 @@ def calls_nothing(subject: LintContext) -> Iterator[Finding]:
                 continue
             if attribute_span(instruction, *CALLING_ATTRIBUTES) is not None:
                 message = f"{instruction.name} names a computation, but {opcode} runs none"
-                yield Finding(message, instruction, attribute_span(instruction, *CALLING_ATTRIBUTES))
+                yield subject.finding(message, instruction, attribute_span(instruction, *CALLING_ATTRIBUTES))
 
 
 @rule("HLO022", "handed over in another layout")
@@ -97,22 +99,21 @@ def other_layout(subject: LintContext) -> Iterator[Finding]:
     """
     if not subject.is_layout_sensitive:
         return
-    told = {at for at, _ in subject.fusion_problems}
+    told = {problem.at for problem in subject.fusion_problems}
     for caller in subject.of("fusion", "call", "while", "conditional"):
         for position, computation in enumerate(caller.called_computations if caller not in told else ()):
             first = position + 1 if caller.opcode == "conditional" else 0
             given = ((caller.operands[at].name, caller.operand_shape(at)) for at in range(first, len(caller.operands)))
-            yield from _other_layouts(caller, computation, given)
             is_condition = caller.opcode == "while" and position == 1
-            if not is_condition:
-                yield from _other_result(caller, caller.shape, computation)
+            result = None if is_condition else caller.shape
+            yield from (subject.finding(each, caller) for each in _other_layouts(caller, computation, given, result))
     for start in subject.of("async-start"):
         parts = start.shape.elements if isinstance(start.shape, TupleShape) else ()
         if len(parts) > 1 and isinstance(parts[0], TupleShape):
             for computation in start.called_computations:
                 given = ((f"operand {number} of {start.name}", shape) for number, shape in enumerate(parts[0].elements))
-                yield from _other_layouts(start, computation, given)
-                yield from _other_result(start, parts[1], computation)
+                for message in _other_layouts(start, computation, given, parts[1]):
+                    yield subject.finding(message, start)
 
 
 @rule("HLO023", "called on another thread")
@@ -169,12 +170,14 @@ def composite(subject: LintContext) -> Iterator[Finding]:
         attributes = dict(call.frontend_attributes.entries)
         place = attribute_span(call, "frontend_attributes", "is_composite")
         if not attributes.get("composite.name"):
-            yield Finding(f"{call.name} is a composite without composite.name", call, place)
+            yield subject.finding(f"{call.name} is a composite without composite.name", call, place)
         if attributes.get("composite.attributes", "{}") == "":
-            yield Finding(f"composite.attributes of {call.name} is empty", call, place)
+            yield subject.finding(f"composite.attributes of {call.name} is empty", call, place)
         if not _VERSION.fullmatch(attributes.get("composite.version", "0")):
             version = attributes["composite.version"]
-            yield Finding(f"composite.version of {call.name} is {version!r}, not a number from 0 on", call, place)
+            yield subject.finding(
+                f"composite.version of {call.name} is {version!r}, not a number from 0 on", call, place
+            )
 
 
 def _may_call(module: Module, computation: Computation) -> bool:
@@ -190,18 +193,16 @@ def _number(parameter: Instruction) -> int | None:
 
 
 def _other_layouts(
-    caller: Instruction, computation: Computation, given: Iterable[tuple[str, Shape]]
-) -> Iterator[Finding]:
+    caller: Instruction, computation: Computation, given: Iterable[tuple[str, Shape]], result: Shape | None
+) -> Iterator[str]:
+    """What a computation takes in another layout than it is given, and gives in another than that of the result."""
     for (name, shape), parameter in zip(given, computation.parameters, strict=False):
         if _differ(shape, parameter.shape):
             taken = f"{computation.name} takes it as {parameter.shape}, parameter {parameter.name}"
-            yield Finding(f"{name} is {shape}, but {taken}", caller)
-
-
-def _other_result(caller: Instruction, shape: Shape, computation: Computation) -> Iterator[Finding]:
+            yield f"{name} is {shape}, but {taken}"
     root = computation.root
-    if root is not None and _differ(shape, root.shape):
-        yield Finding(f"{caller.name} is {shape}, but {computation.name} gives {root.shape}", caller)
+    if root is not None and result is not None and _differ(result, root.shape):
+        yield f"{caller.name} is {result}, but {computation.name} gives {root.shape}"
 
 
 def _differ(a: Shape, b: Shape) -> bool:
@@ -215,8 +216,4 @@ def _other_threads(subject: LintContext, opcodes: tuple[str, ...]) -> Iterator[F
         own = threads[caller.computation]
         for called in caller.called_computations:
             if threads.get(called, own) != own:
-                yield _on_thread(caller, called, threads[called], own)
-
-
-def _on_thread(caller: Instruction, called: Computation, thread: str, own: str) -> Finding:
-    return Finding(f"{caller.name} runs on {own}, but {called.name} on {thread}", caller)
+                yield subject.finding(f"{caller.name} runs on {own}, but {called.name} on {threads[called]}", caller)

@@ -15,10 +15,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes, format_percent
 
 _REARRANGING: Final = ("copy", "reshape", "transpose")
 
@@ -45,8 +45,8 @@ def rearranging_kernel(subject: LintContext) -> Iterator[Finding]:
             continue
         if shape.padded_bytes >= subject.settings.copy_bytes and _only_rearranges(subject, kernel):
             opcodes = dict.fromkeys(each.opcode for each in subject.analyses.operations(kernel))
-            yield Finding(
-                f"{kernel.name} does nothing but {' and '.join(opcodes)} {size(shape.padded_bytes)}",
+            yield subject.finding(
+                f"{kernel.name} does nothing but {' and '.join(opcodes)} {format_bytes(shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
                 hint=f"{producer_of(kernel.operands[0]).name} could be made in the layout that is wanted",
@@ -82,9 +82,9 @@ def small_dimensions(subject: LintContext) -> Iterator[Finding]:
             padding = taken - leaf.logical_bytes
             is_much = padding > subject.settings.padding_fraction * taken
             if is_much and padding >= subject.settings.padding_bytes:
-                yield Finding(
-                    f"{padding / taken:.0%} of {parameter.name} will be padding on {subject.settings.chip}, "
-                    f"{size(padding)} of {size(taken)}",
+                yield subject.finding(
+                    f"{format_percent(padding / taken)}% of {parameter.name} will be padding on "
+                    f"{subject.settings.chip}, {format_bytes(padding)} of {format_bytes(taken)}",
                     parameter,
                     shape_span(subject.module, parameter),
                     hint=f"its layout will be {layout}",
@@ -114,8 +114,9 @@ def there_and_back(subject: LintContext) -> Iterator[Finding]:
         if begun is None or between is None or ended is None or ended.padded_bytes < subject.settings.copy_bytes:
             continue
         if _placing(begun) == _placing(ended) != _placing(between):
-            yield Finding(
-                f"{last.name} turns {size(ended.padded_bytes)} back into the layout that {first.name} turned it from",
+            yield subject.finding(
+                f"{last.name} turns {format_bytes(ended.padded_bytes)} back into the layout that {first.name} "
+                "turned it from",
                 last,
                 shape_span(subject.module, last),
                 hint=f"read {producer_of(first.operands[0]).name}",
@@ -149,7 +150,7 @@ def other_tiles(subject: LintContext) -> Iterator[Finding]:
                 continue
             if _tiled_alike(read, written) or not is_elementwise_on(kernel, position):
                 continue
-            yield Finding(
+            yield subject.finding(
                 f"{kernel.name} reads {operand.name} in {_short(read.layout)} and writes {_short(written.layout)}",
                 kernel,
                 shape_span(subject.module, kernel),

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, index_text
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, header_span
+from hlo_cli.lint.structure import start_around
+from hlo_cli.report.finding import Finding
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple
@@ -47,15 +49,15 @@ def entry_layout(subject: LintContext) -> Iterator[Finding]:
     place = header_span(subject.module, _LAYOUT)
     if len(layout.parameters) != len(entry.parameters):
         message = f"{_LAYOUT} has {len(layout.parameters)} parameters, {entry.name} has {len(entry.parameters)}"
-        yield Finding(message, span=place, subject="parameters")
+        yield subject.finding(message, span=place, about="parameters")
         return
     for number, (listed, parameter) in enumerate(zip(layout.parameters, entry.parameters, strict=True)):
         if not _is_same_but_space(subject, listed, parameter.shape):
             message = f"{_LAYOUT} has {listed} as parameter {number}, {parameter.name} is {parameter.shape}"
-            yield Finding(message, span=place, subject=f"parameter {number}")
+            yield subject.finding(message, span=place, about=f"parameter {number}")
     if entry.root is not None and not _is_same_but_space(subject, layout.result, entry.root.shape):
         message = f"{_LAYOUT} has {layout.result} as result, {entry.root.name} is {entry.root.shape}"
-        yield Finding(message, span=place, subject="result")
+        yield subject.finding(message, span=place, about="result")
 
 
 @rule("HLO071", "aliased results and parameters do not fit")
@@ -87,7 +89,7 @@ def input_output_alias(subject: LintContext) -> Iterator[Finding]:
         outputs.add(alias.output_index)
         parameters.add(leaf)
         if message is not None:
-            yield Finding(f"{_ALIAS} {alias}: {message}", span=place, subject=str(alias))
+            yield subject.finding(f"{_ALIAS} {alias}: {message}", span=place, about=str(alias))
 
 
 @rule("HLO072", "donated buffer is not there")
@@ -115,7 +117,7 @@ def buffer_donor(subject: LintContext) -> Iterator[Finding]:
         elif leaf in aliased:
             message = "input_output_alias gives it away already"
         if message is not None:
-            yield Finding(f"{_DONOR} {donor}: {message}", span=header_span(module, _DONOR), subject=str(donor))
+            yield subject.finding(f"{_DONOR} {donor}: {message}", span=header_span(module, _DONOR), about=str(donor))
 
 
 @rule("HLO073", "used before it is made")
@@ -135,7 +137,7 @@ def order(subject: LintContext) -> Iterator[Finding]:
     for instruction in subject.module.instructions:
         for operand in instruction.operands:
             if operand.computation is instruction.computation and operand.index >= instruction.index:
-                yield Finding(f"{instruction.name} takes {operand.name}, which comes later", instruction)
+                yield subject.finding(f"{instruction.name} takes {operand.name}, which comes later", instruction)
     names: dict[Computation, dict[str, Instruction]] = {}
     for instruction in subject.saying("control-predecessors"):
         computation = instruction.computation
@@ -145,10 +147,10 @@ def order(subject: LintContext) -> Iterator[Finding]:
             before = names[computation].get(name.removeprefix("%"))
             if before is None:
                 message = f"{instruction.name} comes after {name}, which {instruction.computation.name} does not have"
-                yield Finding(message, instruction, attribute_span(instruction, "control-predecessors"))
+                yield subject.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
             elif before.index >= instruction.index:
                 message = f"{instruction.name} stands before {name}, but must run after it"
-                yield Finding(message, instruction, attribute_span(instruction, "control-predecessors"))
+                yield subject.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
 
 
 @rule("HLO074", "origin of another structure")
@@ -168,7 +170,7 @@ def origin(subject: LintContext) -> Iterator[Finding]:
         tree = _origin_tree(instruction)
         if tree is not None and not _is_alike(tree, instruction.shape):
             message = f"{instruction.name} is {instruction.shape}, but its origin is {instruction.value('origin')}"
-            yield Finding(message, instruction, attribute_span(instruction, "origin"))
+            yield subject.finding(message, instruction, attribute_span(instruction, "origin"))
 
 
 @rule("HLO075", "scheduled under another name", severity="warning", is_default=False)
@@ -181,15 +183,17 @@ def scheduling_name(subject: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[2] negate(x), metadata={scheduling_name="z"}
 
-    Mend: rename the instruction, or schedule anew; copies made by .remat and .clone keep the old name.
+    Mend: rename the instruction, or schedule anew; copies made by .remat and .clone keep the old name, and what an
+    async-start wraps has that of the operations outside.
 
     Reference: verify_instruction_name_unchanged in xla/service/hlo_verifier.h
     """
     for instruction in subject.saying("scheduling_name="):
         name = instruction.metadata.scheduling_name
-        if name and name != instruction.name and not any(mark in instruction.name for mark in _RENAMED):
+        is_other = name and name != instruction.name and not any(mark in instruction.name for mark in _RENAMED)
+        if is_other and start_around(subject.module, instruction) is None:
             place = attribute_span(instruction, "metadata")
-            yield Finding(f"{instruction.name} was scheduled as {name}", instruction, place)
+            yield subject.finding(f"{instruction.name} was scheduled as {name}", instruction, place)
 
 
 def _is_same_but_space(subject: LintContext, listed: Shape, shape: Shape) -> bool:

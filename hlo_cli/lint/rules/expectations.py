@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.query.lowered_forms import is_product_opcode
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import amount
 from hlo_cli.lint.registry import rule
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_amount
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult, Part
@@ -40,7 +40,7 @@ def not_met(subject: LintContext) -> Iterator[Finding]:
             hint = f"{stated.place} states it{f': {stated.why}' if stated.why else ''}"
             at = verdict.parts[0].instruction if verdict.parts else None
             message = f"expected {stated}, {_found(verdict, subject.module)}"
-            yield Finding(message, at, hint=hint, subject=str(stated))
+            yield subject.finding(message, at, hint=hint, about=str(stated), expectation=str(stated))
 
 
 @rule("HLO902", "expectation about what has another name", severity="warning", is_default=False)
@@ -63,14 +63,14 @@ def other_names(subject: LintContext) -> Iterator[Finding]:
             number = f" ({each.count:,} here)" if each.count else ""
             message = f"{stated} names {each.opcode}, which {_TARGETS[subject.target]} has as {each.form}{number}"
             hint = "product is true of both" if is_product_opcode(each.opcode) else f"name {each.form} too"
-            yield Finding(message, each.first, hint=f"{hint}; {stated.place} states it", subject=str(stated))
+            yield subject.finding(message, each.first, hint=f"{hint}; {stated.place} states it", about=str(stated))
 
 
 def _found(verdict: AssertionResult, module: Module) -> str:
     """What was found, and where: the first few instructions that count, with how much each."""
     if verdict.found is None:
         return verdict.remark or "found nothing that counts"
-    head = f"found {amount(verdict.found, verdict.kind) if verdict.found else 'none'}"
+    head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}"
     if not verdict.parts:
         return f"{head}: {verdict.remark}" if verdict.remark else head
     named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
@@ -82,7 +82,7 @@ def _named(verdict: AssertionResult, part: Part, module: Module) -> str:
     instruction = part.instruction
     words = [instruction.name]
     if part.value is not None:
-        words.append(amount(part.value, verdict.kind))
+        words.append(format_amount(part.value, verdict.kind))
     if instruction.span is not None:
         words.append(f"(line {module.source.position(instruction.span.start).line})")
     return " ".join(words)

@@ -13,10 +13,10 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.dataflow import transitive_uses
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _CONVERTING: Final = ("convert", "copy", "reshape")
 _WIDE: Final = ("f32", "f64")
@@ -45,9 +45,9 @@ def unfused_chain(subject: LintContext) -> Iterator[Finding]:
         if user is None or not _same_sizes(user, kernel) or not _is_elementwise(kernel):
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
-            yield Finding(
-                f"{kernel.name} and {user.name} work element by element, but {size(2 * kernel.shape.padded_bytes)} go "
-                "through memory between them",
+            yield subject.finding(
+                f"{kernel.name} and {user.name} work element by element, but "
+                f"{format_bytes(2 * kernel.shape.padded_bytes)} go through memory between them",
                 user,
             )
 
@@ -75,8 +75,9 @@ def converting_kernel(subject: LintContext) -> Iterator[Finding]:
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
-            yield Finding(
-                f"{kernel.name} only converts {' to '.join((begun, *kinds))}, {size(kernel.shape.padded_bytes)}",
+            yield subject.finding(
+                f"{kernel.name} only converts {' to '.join((begun, *kinds))}, "
+                f"{format_bytes(kernel.shape.padded_bytes)}",
                 kernel,
                 shape_span(subject.module, kernel),
                 hint=f"{producer_of(kernel.operands[0]).name} could be converted where it is made or read",
@@ -104,7 +105,7 @@ def needless_upcast(subject: LintContext) -> Iterator[Finding]:
     for trip in round_trips(subject, subject.settings.kernel_bytes):
         if trip.outer.bits < trip.inner.bits:
             message = f"{trip.last.name} converts back to {trip.outer} what {trip.first.name} converted to {trip.inner}"
-            yield Finding(message, trip.last)
+            yield subject.finding(message, trip.last)
 
 
 @rule("HLO304", "stored wider than it is used", severity="warning")
@@ -135,9 +136,9 @@ def stored_wide(subject: LintContext) -> Iterator[Finding]:
             continue
         [to] = narrow
         if to is not None and to.bits < kind.bits:
-            yield Finding(
-                f"{kernel.name} writes {size(kernel.shape.padded_bytes)} of {kind}, and all that read it convert "
-                f"that to {to}",
+            yield subject.finding(
+                f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} of {kind}, "
+                f"and all that read it convert that to {to}",
                 kernel,
                 shape_span(subject.module, kernel),
             )
@@ -162,8 +163,9 @@ def written_broadcast(subject: LintContext) -> Iterator[Finding]:
             continue
         users = uses_of(kernel, subject.users)
         if users and not kernel.is_root and all(_could_make(user, kernel) for user in users):
-            yield Finding(
-                f"{kernel.name} writes {size(kernel.shape.padded_bytes)} that {users[0].name} could make itself",
+            yield subject.finding(
+                f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} that {users[0].name} "
+                "could make itself",
                 kernel,
                 shape_span(subject.module, kernel),
             )

@@ -12,11 +12,10 @@ from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, subshape
-from hlo_cli.lint.adapt import findings_of
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
 
 _ALIASING: Final = "output_to_operand_aliasing"
 _UNCONSTRAINED: Final = ("LayoutConstraint", "control_dep")
@@ -42,7 +41,7 @@ def fusion_rules(subject: LintContext) -> Iterator[Finding]:
 
     Reference: CheckFusionInstruction in xla/service/hlo_verifier.cc; hlo fuse DUMP
     """
-    yield from findings_of(subject.fusion_problems, "error")
+    yield from subject.told(subject.fusion_problems, "error")
 
 
 @rule("HLO031", "odd fusion", severity="warning", is_default=False)
@@ -61,7 +60,7 @@ def odd_fusion(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HloInstruction::FusionKind in xla/hlo/ir/hlo_instruction.h; hlo fuse DUMP
     """
-    yield from findings_of(subject.fusion_problems, "warning")
+    yield from subject.told(subject.fusion_problems, "warning")
 
 
 @rule("HLO032", "aliases what it cannot")
@@ -85,13 +84,13 @@ def wrong_alias(subject: LintContext) -> Iterator[Finding]:
             case "custom-call":
                 for alias in aliases:
                     if (message := _alias_problem(subject, instruction, alias)) is not None:
-                        yield Finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
+                        yield subject.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
             case "call":
-                yield Finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
+                yield subject.finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
             case "fusion" if subject.is_layout_sensitive and instruction.computation not in subject.fused:
                 for alias in aliases:
                     if (message := _layout_problem(instruction, alias)) is not None:
-                        yield Finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
+                        yield subject.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
     yield from _asynchronous_layouts(subject) if subject.is_layout_sensitive else ()
 
 
@@ -116,12 +115,12 @@ def layout_constraints(subject: LintContext) -> Iterator[Finding]:
         place = attribute_span(call, "operand_layout_constraints")
         if len(constraints) != len(call.operands):
             message = f"{call.name} has {len(constraints)} layout constraints for {len(call.operands)} operands"
-            yield Finding(message, call, place)
+            yield subject.finding(message, call, place)
             continue
         for position, constraint in enumerate(constraints):
             if not compatible(constraint, call.operand_shape(position)):
                 shape = call.operand_shape(position)
-                yield Finding(
+                yield subject.finding(
                     f"operand {position} of {call.name} is {shape}, but is constrained to {constraint}", call, place
                 )
 
@@ -145,7 +144,7 @@ def rng_seed(subject: LintContext) -> Iterator[Finding]:
             is_seed = isinstance(shape, ArrayShape) and not shape.rank and shape.element_type.name == "u64"
             if call.operands or not is_seed:
                 message = f"{call.name} is {shape} of {len(call.operands)} operands; a seed is u64[] of none"
-                yield Finding(message, call)
+                yield subject.finding(message, call)
 
 
 def _alias_problem(subject: LintContext, call: Instruction, alias: OutputOperandAlias) -> str | None:
@@ -182,7 +181,7 @@ def _asynchronous_layouts(subject: LintContext) -> Iterator[Finding]:
             for alias in member.items_of(_ALIASING, OutputOperandAlias):
                 if (message := _other_layout(*aliased_parts(pair, member, alias))) is not None:
                     message = f"{member.name} cannot alias {alias}: {message}"
-                    yield Finding(message, member, attribute_span(member, _ALIASING))
+                    yield subject.finding(message, member, attribute_span(member, _ALIASING))
 
 
 def _other_layout(operand: Shape | None, output: Shape | None) -> str | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.shapes.comparison import HOST_MEMORY
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, shape_span
+from hlo_cli.report.finding import Finding
 
 _MAY_CHANGE: Final = frozenset(
     """add-dependency after-all batch-norm-grad batch-norm-inference batch-norm-training bitcast broadcast call
@@ -21,7 +21,11 @@ _MAY_CHANGE: Final = frozenset(
 )
 _ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
 _BYTE: Final = 8
-_FAST_MEMORY: Final = 1
+_FAST_MEMORY: Final = TpuMemorySpace.VMEM
+_CROSSING: Final = (
+    ("dynamic-slice", MemorySpace.MAIN, MemorySpace.HOST),
+    ("dynamic-update-slice", MemorySpace.HOST, MemorySpace.MAIN),
+)
 _ROUNDED: Final = frozenset(
     """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic
     rsqrt sine sinh sqrt tan tanh""".split()
@@ -45,7 +49,7 @@ def impossible_layout(subject: LintContext) -> Iterator[Finding]:
     is_tpu = subject.target == "tpu"
     for instruction in subject.shaped(lambda shape: _layout_problem(shape, is_tpu=is_tpu) is not None):
         message = f"{instruction.name}: {_layout_problem(instruction.shape, is_tpu=is_tpu)}"
-        yield Finding(message, instruction, shape_span(subject.module, instruction))
+        yield subject.finding(message, instruction, shape_span(subject.module, instruction))
 
 
 @rule("HLO014", "dynamic without a bound")
@@ -63,7 +67,7 @@ def unbounded(subject: LintContext) -> Iterator[Finding]:
     """
     for instruction in subject.shaped(_is_unbounded):
         message = f"{instruction.name} is {instruction.shape}, whose size nobody knows"
-        yield Finding(message, instruction, shape_span(subject.module, instruction))
+        yield subject.finding(message, instruction, shape_span(subject.module, instruction))
 
 
 @rule("HLO015", "dimensions of a broadcast are not in order", is_default=False)
@@ -83,7 +87,7 @@ def broadcast_order(subject: LintContext) -> Iterator[Finding]:
         dimensions = broadcast.integers("dimensions")
         if list(dimensions) != sorted(dimensions):
             place = attribute_span(broadcast, "dimensions")
-            yield Finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
+            yield subject.finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
 
 
 @rule("HLO016", "accuracy of what has none")
@@ -102,7 +106,9 @@ def result_accuracy(subject: LintContext) -> Iterator[Finding]:
     for instruction in subject.saying("result_accuracy="):
         if instruction.opcode not in _ROUNDED and instruction.attribute("result_accuracy") is not None:
             place = attribute_span(instruction, "result_accuracy")
-            yield Finding(f"{instruction.name}: {instruction.opcode} takes no result_accuracy", instruction, place)
+            yield subject.finding(
+                f"{instruction.name}: {instruction.opcode} takes no result_accuracy", instruction, place
+            )
 
 
 @rule("HLO090", "changes the layout, but cannot", severity="warning", is_default=False)
@@ -134,7 +140,9 @@ def changed_layout(subject: LintContext) -> Iterator[Finding]:
             for position, operand in enumerate(instruction.operands):
                 given = instruction.operand_shape(position)
                 if isinstance(given, ArrayShape) and given.rank == result.rank and _is_other(opcode, given, result):
-                    yield Finding(f"{instruction.name} is {result}, its operand {operand.name} is {given}", instruction)
+                    yield subject.finding(
+                        f"{instruction.name} is {result}, its operand {operand.name} is {given}", instruction
+                    )
 
 
 @rule("HLO091", "moves between memories, but cannot", severity="warning", is_default=False)
@@ -152,16 +160,13 @@ def changed_space(subject: LintContext) -> Iterator[Finding]:
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
     for instruction in subject.of("dynamic-slice", "dynamic-update-slice"):
-        result, given = instruction.shape, instruction.operand_shape(0) if instruction.operands else None
+        result, given = instruction.shape, instruction.operand_shape(0)
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
-        is_wrong = before == _FAST_MEMORY != after
-        is_wrong |= instruction.opcode == "dynamic-slice" and before == 0 and after == HOST_MEMORY
-        is_wrong |= instruction.opcode == "dynamic-update-slice" and before == HOST_MEMORY and after == 0
-        if is_wrong:
+        if before == _FAST_MEMORY != after or (instruction.opcode, before, after) in _CROSSING:
             place = shape_span(subject.module, instruction)
-            yield Finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
+            yield subject.finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
 
 
 @rule("HLO092", "reshape that moves bytes", severity="warning", is_default=False)
@@ -179,10 +184,10 @@ def moving_reshape(subject: LintContext) -> Iterator[Finding]:
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
     for reshape in subject.of("reshape"):
-        given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
+        given, result = reshape.operand_shape(0), reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"
-            yield Finding(message, reshape, shape_span(subject.module, reshape))
+            yield subject.finding(message, reshape, shape_span(subject.module, reshape))
 
 
 @rule("HLO093", "value in host memory", severity="warning", is_default=False)
@@ -201,7 +206,7 @@ def host_memory(subject: LintContext) -> Iterator[Finding]:
     """
     for instruction in subject.shaped(_is_on_host):
         place = shape_span(subject.module, instruction)
-        yield Finding(f"{instruction.name} lies in host memory", instruction, place)
+        yield subject.finding(f"{instruction.name} lies in host memory", instruction, place)
 
 
 def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
@@ -227,7 +232,7 @@ def _is_unbounded(shape: Shape) -> bool:
 
 
 def _is_on_host(shape: Shape) -> bool:
-    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == HOST_MEMORY for _, leaf in shape.leaves)
+    return any(isinstance(leaf, ArrayShape) and leaf.memory_space == MemorySpace.HOST for _, leaf in shape.leaves)
 
 
 def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:

@@ -14,10 +14,10 @@ from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment
@@ -58,11 +58,12 @@ def over_limit(subject: LintContext) -> Iterator[Finding]:
         space = memory.space(fit.space)
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
             largest = space.alive_at(space.peak)[:1]
-            yield Finding(
-                f"{fit.name} {_TAKES[fit.offsets]} {size(fit.taken_bytes)} of {size(fit.limit_bytes)}, {whose}",
+            yield subject.finding(
+                f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of "
+                f"{format_bytes(fit.limit_bytes)}, {whose}",
                 largest[0].instruction if largest else None,
                 hint=_hint(subject, space),
-                subject=fit.name,
+                about=fit.name,
             )
 
 
@@ -86,8 +87,8 @@ def large_value(subject: LintContext) -> Iterator[Finding]:
         return
     for value in subject.analyses.memory.values:
         if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:
-            yield Finding(
-                f"{value} takes {size(value.padded_bytes)}",
+            yield subject.finding(
+                f"{value} takes {format_bytes(value.padded_bytes)}",
                 value.instruction,
                 shape_span(subject.module, value.instruction),
             )
@@ -113,8 +114,8 @@ def keeping_copy(subject: LintContext) -> Iterator[Finding]:
             continue
         if shape == copy.operand_shape(0) and shape.padded_bytes >= subject.settings.copy_bytes:
             user = next(iter(uses_of(copy, subject.users)), None)
-            yield Finding(
-                f"{copy.name} makes {copy.operands[0].name} again, {size(shape.padded_bytes)}",
+            yield subject.finding(
+                f"{copy.name} makes {copy.operands[0].name} again, {format_bytes(shape.padded_bytes)}",
                 copy,
                 shape_span(subject.module, copy),
                 hint=f"{user.name} reads the copy" if user is not None else None,
@@ -137,8 +138,8 @@ def large_constant(subject: LintContext) -> Iterator[Finding]:
     """
     for constant in subject.of("constant"):
         if constant.shape.padded_bytes >= subject.settings.constant_bytes:
-            yield Finding(
-                f"{constant.name} is a constant of {size(constant.shape.padded_bytes)}",
+            yield subject.finding(
+                f"{constant.name} is a constant of {format_bytes(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(subject.module, constant),
             )
@@ -164,7 +165,7 @@ def unread_argument(subject: LintContext) -> Iterator[Finding]:
     for parameter in subject.module.entry.parameters:
         taken = parameter.shape.padded_bytes
         if taken >= subject.settings.argument_bytes and not parameter.is_root and not subject.users[parameter]:
-            yield Finding(f"nothing reads {parameter.name}, {size(taken)}", parameter)
+            yield subject.finding(f"nothing reads {parameter.name}, {format_bytes(taken)}", parameter)
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
@@ -181,6 +182,6 @@ def _hint(subject: LintContext, space: SpaceUsage) -> str | None:
     for suggestion in suggestions(space, orders, most=1):
         reordered = suggestion.reordered[0]
         order = ",".join(map(str, reordered.better.layout.minor_to_major))
-        return f"order {{{order}}} of {reordered.value} makes the peak {size(suggestion.peak_bytes)}"
+        return f"order {{{order}}} of {reordered.value} makes the peak {format_bytes(suggestion.peak_bytes)}"
     largest = space.alive_at(space.peak)[:1]
-    return f"at its peak, {largest[0]} takes {size(largest[0].padded_bytes)}" if largest else None
+    return f"at its peak, {largest[0]} takes {format_bytes(largest[0].padded_bytes)}" if largest else None

@@ -7,26 +7,25 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
-from hlo_cli.analysis.hardware.target import space_name
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
-from hlo_cli.analysis.schedule.transfers import HOST, Transfer
+from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import derives_from
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
 """Where a value goes on under other names, so that its last use is not easily told."""
 _MOVING: Final = ("copy", "slice")
 _JOINING: Final = "ConcatBitcast"
-_FAST: Final = (1, 3)
-"""The memory spaces of a TPU that values are fetched into ahead of their use."""
+_FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
 
 @rule("HLO203", "argument could be donated", severity="warning")
@@ -78,9 +77,9 @@ def spilled(subject: LintContext) -> Iterator[Finding]:
         if out is None or not transfer.is_prefetch or out.instruction in told or not _is_worth(subject, out):
             continue
         told.add(out.instruction)
-        yield Finding(
-            f"{out.instruction.name} moves {size(out.shape.padded_bytes)} out of {space_name(out.from_space, 'tpu')}, "
-            f"and {transfer.instruction.name} fetches it back",
+        yield subject.finding(
+            f"{out.instruction.name} moves {format_bytes(out.shape.padded_bytes)} "
+            f"out of {space_name(out.from_space, 'tpu')}, and {transfer.instruction.name} fetches it back",
             out.instruction,
         )
 
@@ -105,9 +104,9 @@ def fetched_again(subject: LintContext) -> Iterator[Finding]:
             continue
         earlier = first.setdefault((transfer.source, transfer.shape), transfer)
         if earlier is not transfer and _is_worth(subject, transfer):
-            yield Finding(
+            yield subject.finding(
                 f"{transfer.instruction.name} fetches {transfer.source.name} again, "
-                f"{size(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
+                f"{format_bytes(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
                 transfer.instruction,
             )
 
@@ -141,8 +140,9 @@ def never_fetched(subject: LintContext) -> Iterator[Finding]:
             if shape.padded_bytes <= _VMEM_SHARE:
                 read = _read_bytes(element, uses_of(element, subject.users))
                 if read * rounds >= subject.settings.prefetch_bytes:
-                    yield Finding(
-                        f"{loop.name} reads {element.name} in each of {rounds:,} rounds, {size(read * rounds)} in all",
+                    yield subject.finding(
+                        f"{loop.name} reads {element.name} in each of {rounds:,} rounds, "
+                        f"{format_bytes(read * rounds)} in all",
                         element,
                     )
 
@@ -173,11 +173,11 @@ def _donations(subject: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
         result = next((each for each in fitting if _updates(each, given.instruction)), None)
         if result is not None:
             written.remove(result)
-            made, taken = _behind_copies(result.instruction), size(allocation.size)
+            made, taken = _behind_copies(result.instruction), format_bytes(allocation.size)
             kernel = result.instruction if made is given.instruction else made
             yield (
                 allocation.size,
-                Finding(
+                subject.finding(
                     f"{given} could be donated: {kernel.name} is the last to read it, and writes {taken} like it",
                     given.instruction,
                     shape_span(subject.module, given.instruction),
@@ -242,7 +242,9 @@ def _moved(made: Instruction) -> Instruction | None:
 
 def _is_worth(subject: LintContext, transfer: Transfer) -> bool:
     times = subject.analyses.times.get(transfer.instruction.computation) or 1
-    return transfer.from_space != HOST and transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
+    if transfer.from_space == MemorySpace.HOST:
+        return False
+    return transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
 
 
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:

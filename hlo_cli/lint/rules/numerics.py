@@ -13,10 +13,10 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, shape_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _DOUBLE: Final = ("f64", "c128")
 _NARROW_BITS: Final = 16
@@ -41,7 +41,9 @@ def double_on_tpu(subject: LintContext) -> Iterator[Finding]:
         found = list(_doubles(subject))
         if found:
             more = f", and so are {len(found) - 1:,} others" if len(found) > 1 else ""
-            yield Finding(f"{found[0].name} is {element_type(found[0])}, which a TPU does not have{more}", found[0])
+            yield subject.finding(
+                f"{found[0].name} is {element_type(found[0])}, which a TPU does not have{more}", found[0]
+            )
 
 
 @rule("HLO702", "f64 without an argument of f64", severity="warning")
@@ -62,7 +64,7 @@ def promoted(subject: LintContext) -> Iterator[Finding]:
         return
     found = next((each for each in _doubles(subject) if each.shape.logical_bytes > _SCALAR_BYTES), None)
     if found is not None:
-        yield Finding(f"{found.name} is {found.shape.to_string(layout=False)}, but no argument is f64", found)
+        yield subject.finding(f"{found.name} is {found.shape.to_string(layout=False)}, but no argument is f64", found)
 
 
 @rule("HLO703", "sums in a narrow type", severity="warning")
@@ -87,7 +89,7 @@ def narrow_sum(subject: LintContext) -> Iterator[Finding]:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
         if kind.bits <= _NARROW_BITS and kind.kind != "pred" and summed >= subject.settings.summed_elements:
-            yield Finding(f"{reduce.name} adds {summed:,} elements of {kind} at a time", reduce)
+            yield subject.finding(f"{reduce.name} adds {summed:,} elements of {kind} at a time", reduce)
 
 
 @rule("HLO704", "product overflows its type", severity="warning")
@@ -110,7 +112,7 @@ def narrow_product(subject: LintContext) -> Iterator[Finding]:
         product, made = matmul_of(instruction), shape.element_type
         if product is None or product.k < 2 or made.bits > min(product.lhs.element_type.bits, _NARROW_BITS):
             continue
-        yield Finding(
+        yield subject.finding(
             f"{instruction.name} adds {product.k:,} products of {product.lhs.element_type} in {made}",
             instruction,
             shape_span(subject.module, instruction),
@@ -139,7 +141,7 @@ def default_precision(subject: LintContext) -> Iterator[Finding]:
         asked = product.instruction.items_of("operand_precision", Precision)
         is_default = all(each is Precision.DEFAULT for each in asked)
         if product.lhs.element_type.name == product.rhs.element_type.name == "f32" and is_default:
-            yield Finding(f"{product.instruction.name} multiplies f32 rounded to bf16", product.instruction)
+            yield subject.finding(f"{product.instruction.name} multiplies f32 rounded to bf16", product.instruction)
 
 
 @rule("HLO706", "precision that the operands do not have", severity="note")
@@ -162,7 +164,7 @@ def useless_precision(subject: LintContext) -> Iterator[Finding]:
             continue
         kinds = [product.operand_shape(n) for n in range(min(2, len(product.operands)))]
         if all(isinstance(s, ArrayShape) and s.element_type.bits <= _NARROW_BITS for s in kinds):
-            yield Finding(
+            yield subject.finding(
                 f"{product.name} asks for {asked[0]} precision of {element_type(product.operands[0])}",
                 product,
                 attribute_span(product, "operand_precision"),
@@ -186,9 +188,9 @@ def rounded_between(subject: LintContext) -> Iterator[Finding]:
     """
     for trip in round_trips(subject, subject.settings.kernel_bytes):
         if trip.inner.bits < trip.outer.bits:
-            taken, last = size(trip.last.shape.padded_bytes), trip.last
+            taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last
             message = f"{last.name} takes {taken} of {trip.outer} from what {trip.first.name} rounded to {trip.inner}"
-            yield Finding(message, last)
+            yield subject.finding(message, last)
 
 
 _PRODUCTS: Final = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot"))

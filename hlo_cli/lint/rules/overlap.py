@@ -7,13 +7,13 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
-from hlo_cli.analysis.schedule.transfers import HOST
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _AHEAD: Final = "cross_program_prefetch_index"
 """What says that a copy is made once, and left in place for the next run."""
@@ -48,7 +48,7 @@ def exposed(subject: LintContext) -> Iterator[Finding]:
             start = flight.pair.start
             why = "is waited for at once" if flight.is_sync else "overlaps no kernel"
             message = f"{start.name} {why}: {flight.pair.operation} of {_bytes(flight)}"
-            yield Finding(message, start, hint=_beside(work))
+            yield subject.finding(message, start, hint=_beside(work))
 
 
 @rule("HLO402", "done stands next to its start", severity="warning")
@@ -72,7 +72,7 @@ def adjacent(subject: LintContext) -> Iterator[Finding]:
     for flight, work in _exposed(subject):
         if flight.done_step == flight.start_step + 1:
             start = flight.pair.start
-            yield Finding(
+            yield subject.finding(
                 f"{start.name} is followed by its done: {flight.pair.operation} of {_bytes(flight)}",
                 start,
                 hint=_beside(work),
@@ -102,8 +102,8 @@ def blocking(subject: LintContext) -> Iterator[Finding]:
     beside = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if work := beside[collective, collective]:
-            yield Finding(
-                f"{collective.name} blocks the device: {collective.opcode} of {size(moved)}",
+            yield subject.finding(
+                f"{collective.name} blocks the device: {collective.opcode} of {format_bytes(moved)}",
                 collective,
                 hint=_beside(work),
             )
@@ -123,13 +123,13 @@ def _least(subject: LintContext, pair: AsyncPair) -> int:
     """From how many bytes on a transfer is worth a word: within a device, which is quicker, from more on."""
     settings = subject.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
-    is_near = pair.operation in _NEAR and not any(leaf.memory_space == HOST for leaf in leaves)
+    is_near = pair.operation in _NEAR and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)
     return max(settings.transfer_bytes, settings.prefetch_bytes) if is_near else settings.transfer_bytes
 
 
 def _bytes(flight: AsyncInterval) -> str:
     times = f" in {flight.times:,} rounds" if flight.times not in (1, None) else ""
-    return f"{size(flight.total_bytes)}{times}"
+    return f"{format_bytes(flight.total_bytes)}{times}"
 
 
 def _beside(work: int) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes, format_percent
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
@@ -39,12 +40,13 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
     for value in wasting:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
-        order = "{" + ",".join(map(str, better.layout.minor_to_major)) + "}" if better is not None else ""
-        yield Finding(
-            f"{padding / taken:.0%} of {value} is padding, {size(padding)} of {size(taken)}",
+        order = index_text(better.layout.minor_to_major) if better is not None else ""
+        yield subject.finding(
+            f"{format_percent(padding / taken)}% of {value} is padding, "
+            f"{format_bytes(padding)} of {format_bytes(taken)}",
             value.instruction,
             shape_span(module, value.instruction),
-            hint=f"order {order} takes {size(better.padded_bytes)}" if better is not None else None,
+            hint=f"order {order} takes {format_bytes(better.padded_bytes)}" if better is not None else None,
         )
 
 
@@ -76,8 +78,8 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
             change = f"tiles {_tiles(read)} to {_tiles(written)}"
         else:
             continue
-        yield Finding(
-            f"{copy.name} copies {size(written.padded_bytes)} to change {change}",
+        yield subject.finding(
+            f"{copy.name} copies {format_bytes(written.padded_bytes)} to change {change}",
             copy,
             shape_span(subject.module, copy),
             hint=f"{copy.operands[0].name} could be written in that layout",
@@ -85,8 +87,6 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
 
 
 def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape | None]:
-    if not copy.operands:
-        return None, None
     read = copy.operand_shape(0)
     parts = dict(copy.shape.leaves)
     written = parts.get(() if copy.opcode == "copy" else (0,))
@@ -94,7 +94,7 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
 
 
 def _order(shape: ArrayShape) -> str:
-    return "{" + ",".join(map(str, shape.layout.minor_to_major)) + "}"
+    return index_text(shape.layout.minor_to_major)
 
 
 def _tiles(shape: ArrayShape) -> str:

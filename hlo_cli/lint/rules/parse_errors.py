@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from hlo_cli.ir.opcode import OPAQUE, is_known
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
+from hlo_cli.report.finding import Finding
 
 
 @rule("HLO001", "cannot be read", needs="text")
@@ -24,7 +24,7 @@ def unreadable(subject: LintContext) -> Iterator[Finding]:
     Reference: xla/hlo/parser/hlo_parser.cc
     """
     for error in subject.module.errors:
-        yield Finding(error.message, span=error.span, hint=error.hint, subject=error.message)
+        yield subject.finding(error.message, span=error.span, hint=error.hint, about=error.message)
 
 
 @rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text", reads_again=True)
@@ -42,7 +42,7 @@ def rejected(subject: LintContext) -> Iterator[Finding]:
     Reference: xla/hlo/parser/hlo_parser.cc
     """
     for error in subject.rejections:
-        yield Finding(error.message, span=error.span, hint=error.hint, subject=error.message)
+        yield subject.finding(error.message, span=error.span, hint=error.hint, about=error.message)
 
 
 @rule("HLO003", "too much left out to judge", severity="warning", needs="text")
@@ -60,7 +60,7 @@ def left_out(subject: LintContext) -> Iterator[Finding]:
     Reference: HloPrintOptions in xla/hlo/ir/hlo_print_options.h
     """
     for note in subject.left_out:
-        yield Finding(note.message, span=note.span, hint=note.hint, subject=note.message)
+        yield subject.finding(note.message, span=note.span, hint=note.hint, about=note.message)
 
 
 @rule("HLO004", "opcode that is not known", severity="warning")
@@ -79,4 +79,4 @@ def unknown_opcode(subject: LintContext) -> Iterator[Finding]:
     """
     for opcode, instructions in subject.by_opcode.items():
         for instruction in () if is_known(opcode.removesuffix(OPAQUE)) else instructions:
-            yield Finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)
+            yield subject.finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)

@@ -14,10 +14,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
-from hlo_cli.lint.format import size
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes
 
 _WHOLE: Final = (ShardingType.TILED, ShardingType.REPLICATED)
 _FULL: Final = ("", "replicated")
@@ -46,11 +46,11 @@ def replicated(subject: LintContext) -> Iterator[Finding]:
         if parameter.shape.padded_bytes < subject.settings.replicated_bytes or not _is_replicated(parameter):
             continue
         devices, taken = subject.num_partitions, parameter.shape.padded_bytes
-        yield Finding(
-            f"{parameter.name} takes {size(taken)} on each of {devices} devices",
+        yield subject.finding(
+            f"{parameter.name} takes {format_bytes(taken)} on each of {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
-            hint=f"spread over all of them it takes {size(-(-taken // devices))}",
+            hint=f"spread over all of them it takes {format_bytes(-(-taken // devices))}",
         )
 
 
@@ -69,7 +69,9 @@ def python_callback(subject: LintContext) -> Iterator[Finding]:
     """
     for call in subject.of("custom-call"):
         if backend_of(call, "cpu").provider == "Python":
-            yield Finding(f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target"))
+            yield subject.finding(
+                f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
+            )
 
 
 @rule("HLO602", "waits for the host in a loop", severity="warning")
@@ -93,7 +95,7 @@ def host_in_loop(subject: LintContext) -> Iterator[Finding]:
             continue
         rounds = subject.analyses.times.get(call.computation)
         times = f"{rounds:,} times" if rounds is not None else "in every round"
-        yield Finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
+        yield subject.finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
 
 
 @rule("HLO603", "runs on one kind of device alone", severity="note", needs="instructions")
@@ -114,7 +116,7 @@ def one_platform(subject: LintContext) -> Iterator[Finding]:
         kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
         if len(kinds) == 1:
-            yield Finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
+            yield subject.finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
 
 
 @rule("HLO604", "custom call by an old interface", severity="note")
@@ -135,7 +137,7 @@ def old_interface(subject: LintContext) -> Iterator[Finding]:
         described = custom_call(call)
         if described is not None and described.api_version not in _NOT_OLD:
             message = f"{call.name} calls {described.target} by {described.api_version}"
-            yield Finding(message, call, attribute_span(call, "api_version"))
+            yield subject.finding(message, call, attribute_span(call, "api_version"))
 
 
 def _is_replicated(parameter: Instruction) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from hlo_cli.analysis.shapes.comparison import precision_difference
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
+from hlo_cli.report.finding import Finding
 
 
 @rule("HLO010", "shape or operands do not fit the opcode", needs="instructions")
@@ -25,11 +25,11 @@ def wrong_shape(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/shape_inference.cc; ShapeVerifier in xla/service/hlo_verifier.cc
     """
-    told = {at for at, _ in (*subject.async_problems, *subject.fusion_problems)}
+    told = {problem.at for problem in (*subject.async_problems, *subject.fusion_problems)}
     for problem in subject.shape_problems:
         at = problem.instruction
         if not problem.is_precision and at not in told:  # rules of their own say more of asynchronous ones and fusions
-            yield Finding(problem.message, at, shape_span(subject.module, at) if problem.is_of_shape else None)
+            yield subject.finding(problem.message, at, shape_span(subject.module, at) if problem.is_of_shape else None)
 
 
 @rule("HLO011", "result of another precision", needs="instructions")
@@ -48,7 +48,7 @@ def wrong_precision(subject: LintContext) -> Iterator[Finding]:
     """
     for problem in subject.shape_problems:
         if problem.is_precision:
-            yield Finding(problem.message, problem.instruction, shape_span(subject.module, problem.instruction))
+            yield subject.finding(problem.message, problem.instruction, shape_span(subject.module, problem.instruction))
 
 
 @rule("HLO012", "operands of different precisions", needs="instructions")
@@ -67,4 +67,4 @@ def mixed_precision(subject: LintContext) -> Iterator[Finding]:
     """
     for instruction in subject.module.instructions if not subject.allows_mixed_precision else ():
         if (difference := precision_difference(instruction)) is not None:
-            yield Finding(f"{instruction.name}: {difference}", instruction)
+            yield subject.finding(f"{instruction.name}: {difference}", instruction)

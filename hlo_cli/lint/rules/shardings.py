@@ -11,9 +11,9 @@ from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
 _OF_DATA: Final = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"))
@@ -43,7 +43,9 @@ def wrong_sharding(subject: LintContext) -> Iterator[Finding]:
             sharding = instruction.sharding
             problems[key] = _problem(subject, sharding, instruction.shape) if sharding is not None else None
         if (message := problems[key]) is not None:
-            yield Finding(f"{instruction.name}: {message}", instruction, attribute_span(instruction, "sharding"))
+            yield subject.finding(
+                f"{instruction.name}: {message}", instruction, attribute_span(instruction, "sharding")
+            )
 
 
 @rule("HLO081", "loop or branch changes the sharding")
@@ -68,7 +70,7 @@ def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
         for each, text in said if first is not None else ():
             if text is not None and first is not None and each.sharding != first[0].sharding:
                 message = f"{each.name} has the sharding {text}, {first[0].name} has {first[1]}"
-                yield Finding(message, each, attribute_span(each, "sharding"))
+                yield subject.finding(message, each, attribute_span(each, "sharding"))
 
 
 def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.finding import Finding
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.rules import buffers, computations, entry, fusions, shapes
+from hlo_cli.report.finding import Finding
 
 _COMPARING: Final = (
     shapes.wrong_shape,

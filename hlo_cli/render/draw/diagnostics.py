@@ -78,13 +78,13 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
         yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
 
 
-def diagnostic_lines(diagnostic: Diagnostic, style: Style, *, named: str = "") -> Iterator[Line]:
-    """The lines of one diagnostic: message, place, quotation, help; `named` is the place where no text has it."""
+def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
+    """The lines of one diagnostic: message, place, quotation, help; the place is a name where no text has it."""
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
     yield from _broken(message, style.room, style)
-    source, span = diagnostic.source, diagnostic.span
+    source, span, named = diagnostic.source, diagnostic.span, diagnostic.name
     if source is not None and source.name and (span is not None or named or source.name not in diagnostic.message):
         place = diagnostic.position
         where = f":{place.line}:{place.column}" if place else style.show(f":{named}" if named else "")

@@ -15,9 +15,9 @@ LIMIT = 20
 
 def lines(findings: Findings, style: Style) -> Iterator[Line]:
     """The findings, the worst first and otherwise in the order of the text."""
-    worst = sorted(findings.found, key=lambda each: SEVERITIES.index(each.diagnostic.severity))
+    worst = sorted(findings.found, key=lambda each: SEVERITIES.index(each.severity))
     for each in worst[: style.rows_shown(LIMIT, len(worst))]:
-        yield from diagnostic_lines(each.diagnostic, style, named=each.name)
+        yield from diagnostic_lines(each, style)
 
 
 def footer(findings: Findings, style: Style) -> tuple[str, ...]:

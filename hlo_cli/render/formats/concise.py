@@ -13,13 +13,12 @@ from hlo_cli.report.report import Report
 def render(report: Report, style: Style) -> Iterator[str]:
     r"""One line a finding, and nothing if there is none.
 
-    >>> from hlo_cli.report.findings import ReportedFinding
-    >>> from hlo_cli.source import Diagnostic, Source, Span
-    >>> diagnostic = Diagnostic("warning", "mostly padding", Source("a.txt", "x\ny = 1"), Span(2, 3), code="HLO101")
-    >>> report = Report("lint", "", parts=(Findings("findings", (ReportedFinding(diagnostic, ""),), ()),))
+    >>> from hlo_cli.report.finding import Finding
+    >>> from hlo_cli.source import Source, Span
+    >>> finding = Finding("warning", "mostly padding", Source("a.txt", "x\ny = 1"), Span(2, 3), code="HLO101")
+    >>> report = Report("lint", "", parts=(Findings("findings", (finding,), ()),))
     >>> list(render(report, Style()))
     ['a.txt:2:1: HLO101 warning mostly padding\n']
     """
     for each in (each for part in report.parts if isinstance(part, Findings) for each in part.first(style.top)):
-        diagnostic = each.diagnostic
-        yield sanitize(f"{each.where}: {diagnostic.code} {diagnostic.severity} {diagnostic.message}") + "\n"
+        yield sanitize(f"{each.where}: {each.code} {each.severity} {each.message}") + "\n"

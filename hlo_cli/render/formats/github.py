@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from hlo_cli.render.sanitize import sanitize
@@ -18,10 +17,10 @@ _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning",
 def render(report: Report, style: Style) -> Iterator[str]:
     r"""One command a finding, and one for each input that cannot be read.
 
-    >>> from hlo_cli.report.findings import ReportedFinding
-    >>> from hlo_cli.source import Diagnostic, Source, Span
-    >>> diagnostic = Diagnostic("error", "97% is padding", Source("a.txt", "x = 1"), Span(0, 1), "{0,1}", "HLO101")
-    >>> report = Report("lint", "", parts=(Findings("findings", (ReportedFinding(diagnostic, ""),), ()),))
+    >>> from hlo_cli.report.finding import Finding
+    >>> from hlo_cli.source import Source, Span
+    >>> finding = Finding("error", "97% is padding", Source("a.txt", "x = 1"), Span(0, 1), "{0,1}", "HLO101")
+    >>> report = Report("lint", "", parts=(Findings("findings", (finding,), ()),))
     >>> list(render(report, Style()))
     ['::error title=HLO101,file=a.txt,line=1,endLine=1,col=1,endColumn=2::97%25 is padding%0Ahelp: {0,1}\n']
     """
@@ -29,21 +28,20 @@ def render(report: Report, style: Style) -> Iterator[str]:
         if isinstance(part, Findings):
             names = {rule.code: f"{rule.code} {rule.name}" for rule in part.rules}
             for each in part.first(style.top):
-                code = each.diagnostic.code
-                diagnostic = replace(each.diagnostic, message=each.named_message)
-                yield _command(diagnostic, {"title": names.get(code, code), "file": each.path}) + "\n"
+                title = names.get(each.code, each.code)
+                yield _command(each, each.named_message, {"title": title, "file": each.path}) + "\n"
     for error in report.errors:
         file = {"file": error.source.name} if error.source is not None else {}
-        yield _command(error, {"title": stopped_by(error), **file}) + "\n"
+        yield _command(error, error.message, {"title": stopped_by(error), **file}) + "\n"
 
 
-def _command(diagnostic: Diagnostic, properties: dict[str, str]) -> str:
+def _command(diagnostic: Diagnostic, message: str, properties: dict[str, str]) -> str:
     if diagnostic.source is not None and diagnostic.span is not None:
         start, end = (diagnostic.source.position(at) for at in (diagnostic.span.start, diagnostic.span.end))
         properties |= {"line": str(start.line), "endLine": str(end.line)}
         if start.line == end.line:  # GitHub takes columns only within one line
             properties |= {"col": str(start.column), "endColumn": str(end.column)}
-    message = diagnostic.message + (f"\nhelp: {diagnostic.hint}" if diagnostic.hint else "")
+    message += f"\nhelp: {diagnostic.hint}" if diagnostic.hint else ""
     written = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
     return f"::{_COMMANDS[diagnostic.severity]} {written}::{_escaped(message)}"
 

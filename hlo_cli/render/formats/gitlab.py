@@ -10,7 +10,8 @@ from typing import Final
 from hlo_cli.render.formats.json import dumps
 from hlo_cli.render.machine import Json
 from hlo_cli.render.style import Style
-from hlo_cli.report.findings import Findings, ReportedFinding, stopped_by
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Findings, stopped_by
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, Severity
 
@@ -33,14 +34,13 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield "[]\n" if before == "[" else "\n]\n"
 
 
-def _issue(each: ReportedFinding) -> Json:
-    diagnostic = each.diagnostic
-    place = diagnostic.position
+def _issue(each: Finding) -> Json:
+    place = each.position
     return {
         "description": each.named_message,
-        "check_name": diagnostic.code,
-        "fingerprint": f"{diagnostic.code}-{each.identity}",
-        "severity": _SEVERITIES[diagnostic.severity],
+        "check_name": each.code,
+        "fingerprint": f"{each.code}-{each.identity}",
+        "severity": _SEVERITIES[each.severity],
         "location": {"path": each.path, "lines": {"begin": place.line if place else 1}},
     }
 

@@ -11,7 +11,8 @@ from xml.sax.saxutils import quoteattr
 
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
-from hlo_cli.report.findings import Check, Findings, ReportedFinding, stopped_by
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Check, Findings, stopped_by
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
 
@@ -45,7 +46,7 @@ class _Suite:
     """What there is to say of one input."""
 
     path: str
-    found: list[ReportedFinding] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
     @property
@@ -54,7 +55,7 @@ class _Suite:
 
     @property
     def failures(self) -> int:
-        return sum(each.diagnostic.severity != "note" for each in self.found)
+        return sum(each.severity != "note" for each in self.found)
 
     def lines(self) -> Iterator[str]:
         """The suite with its cases."""
@@ -87,21 +88,21 @@ def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
     return tuple(suites.values())
 
 
-def _finding(each: ReportedFinding) -> Iterator[str]:
+def _finding(each: Finding) -> Iterator[str]:
     """A case that fails, unless it is a note; an expectation has the name that it has where it is met."""
-    diagnostic = each.diagnostic
-    place = diagnostic.position
+    place = each.position
     at = f":{place.line}:{place.column}" if place else ""
-    case = f"{diagnostic.code}{at} {each.instruction or ''}".rstrip()
+    name = (each.instruction or each.computation or "") if place else each.name
+    case = f"{each.code}{at} {name}".rstrip()
     if each.expectation is not None:
         case = f"expected {each.expectation}"
     yield f"    <testcase classname={_quoted(each.path)} name={_quoted(case)}>\n"
-    words = _words(f"{each.where}: {diagnostic.message}", diagnostic.hint)
-    if diagnostic.severity == "note":
+    words = _words(f"{each.where}: {each.message}", each.hint)
+    if each.severity == "note":
         yield f"      <system-out>{words}</system-out>\n    </testcase>\n"
         return
-    kind = f"{diagnostic.severity} {diagnostic.code}"
-    yield f"      <failure type={_quoted(kind)} message={_quoted(diagnostic.message)}>{words}</failure>\n"
+    kind = f"{each.severity} {each.code}"
+    yield f"      <failure type={_quoted(kind)} message={_quoted(each.message)}>{words}</failure>\n"
     yield "    </testcase>\n"
 
 

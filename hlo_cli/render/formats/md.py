@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.formats.screen import part_lines
-from hlo_cli.render.formats.unified import unified_lines
 from hlo_cli.render.style import Style
+from hlo_cli.render.unified import unified_lines
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.diff import Diff

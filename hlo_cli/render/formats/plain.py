@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from hlo_cli.render.formats.unified import unified_lines
 from hlo_cli.render.machine import columns_of, field_of, rows_of
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
@@ -12,7 +12,11 @@ from hlo_cli.report.diff import Diff
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, line_of, plain_text
+from hlo_cli.report.text import line_of, plain_text
+
+if TYPE_CHECKING:
+    from hlo_cli.report.diff import Diff
+    from hlo_cli.report.figure import Figure
 
 FIGURE_ROOM = 80
 
@@ -31,17 +35,17 @@ def render(report: Report, style: Style) -> Iterator[str]:
     >>> list(render(Report("diff", "No difference in 98 instructions"), Style()))
     ['No difference in 98 instructions\n']
     """
-    diffs = [part for part in report.parts if isinstance(part, Diff)]
+    diffs = [part for part in report.parts if part.kind == "diff"]
     tables = report.tables
     if len(diffs) < len(tables):
         for table in tables:
             yield from _records(table, style, named=len(tables) > 1)
         return
-    if any(isinstance(part, Passage) and part.is_answer for part in report.parts):
+    if any(part.kind == "passage" and part.is_answer for part in report.parts):
         yield from _page(report, style)
         return
-    written = [line for diff in diffs for line in unified_lines(diff.first(style.top or diff.changes))]
-    drawn = [line for part in report.parts if isinstance(part, Figure) for line in _drawn(part, style)]
+    written = [line for diff in diffs for line in _changed(diff, style)]
+    drawn = [line for part in report.parts if part.kind == "figure" for line in _drawn(part, style)]
     answer = [sanitize(report.answer)] if report.answer else []
     yield from (line + "\n" for line in written or drawn or answer)
 
@@ -50,11 +54,16 @@ def _page(report: Report, style: Style) -> Iterator[str]:
     """The answer, then words and drawings in their order, a blank line between them."""
     yield sanitize(report.answer) + "\n"
     for part in report.parts:
-        match part:
-            case Passage():
-                yield from ("\n" + sanitize(plain_text(line_of(text))) + "\n" for text in part.paragraphs)
-            case Figure():
-                yield from ("\n", *(line + "\n" for line in _drawn(part, style)))
+        if part.kind == "passage":
+            yield from ("\n" + sanitize(plain_text(line_of(text))) + "\n" for text in part.paragraphs)
+        elif part.kind == "figure":
+            yield from ("\n", *(line + "\n" for line in _drawn(part, style)))
+
+
+def _changed(diff: Diff, style: Style) -> Iterator[str]:
+    from hlo_cli.render.unified import unified_lines
+
+    return unified_lines(diff.first(style.top or diff.changes))
 
 
 def _drawn(figure: Figure, style: Style) -> Iterator[str]:

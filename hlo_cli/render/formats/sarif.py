@@ -10,7 +10,8 @@ from hlo_cli._version import __version__
 from hlo_cli.render.formats.json import dumps
 from hlo_cli.render.machine import Json
 from hlo_cli.render.style import Style
-from hlo_cli.report.findings import Findings, ReportedFinding, RuleWords
+from hlo_cli.report.finding import Finding
+from hlo_cli.report.findings import Findings, RuleWords
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
 
@@ -67,26 +68,24 @@ def _rule(rule: RuleWords) -> Json:
     return found
 
 
-def _result(each: ReportedFinding, index: Mapping[str, int]) -> Json:
-    diagnostic = each.diagnostic
-    message = diagnostic.message + (f"\nhelp: {diagnostic.hint}" if diagnostic.hint else "")
+def _result(each: Finding, index: Mapping[str, int]) -> Json:
+    message = each.message + (f"\nhelp: {each.hint}" if each.hint else "")
     result: dict[str, Json] = {
-        "ruleId": diagnostic.code,
-        "level": diagnostic.severity,
+        "ruleId": each.code,
+        "level": each.severity,
         "message": {"text": message},
         "locations": [_location(each)],
         "partialFingerprints": {FINGERPRINT: each.identity},
     }
-    if diagnostic.code in index:
-        result["ruleIndex"] = index[diagnostic.code]
+    if each.code in index:
+        result["ruleIndex"] = index[each.code]
     return result
 
 
-def _location(each: ReportedFinding) -> Json:
-    diagnostic = each.diagnostic
+def _location(each: Finding) -> Json:
     place: dict[str, Json] = {"artifactLocation": {"uri": _uri(each.path)}}
-    if diagnostic.source is not None and diagnostic.span is not None:
-        start, end = (diagnostic.source.position(at) for at in (diagnostic.span.start, diagnostic.span.end))
+    if each.source is not None and each.span is not None:
+        start, end = (each.source.position(at) for at in (each.span.start, each.span.end))
         place["region"] = {
             "startLine": start.line,
             "startColumn": start.column,
@@ -94,9 +93,8 @@ def _location(each: ReportedFinding) -> Json:
             "endColumn": end.column,
         }
     location: dict[str, Json] = {"physicalLocation": place}
-    if each.instruction:
-        name = f"{each.computation}/{each.instruction}" if each.computation else each.instruction
-        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "function"}]
+    if each.name:
+        location["logicalLocations"] = [{"fullyQualifiedName": each.name, "kind": "function"}]
     return location
 
 

@@ -5,9 +5,11 @@ Without the script everything is there, only still.
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from hlo_cli.render.web.colors import DARK, LIGHT, picture_css, roles
+from hlo_cli.report.numbers import BYTE_UNITS
 
 _VARIABLES: Final = ":root{{" + "".join(f"--{name}:{{{name}}};" for name in LIGHT._fields) + "}}"
 
@@ -69,7 +71,7 @@ for (const head of document.querySelectorAll(".sort th")) head.onclick = () => {
 const bytes = value => {
   let unit = 0;
   while (value >= 1023.95 && unit < 6) { value /= 1024; unit++; }
-  return `${+value.toFixed(1)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][unit]}`;
+  return `${+value.toFixed(1)} ${BYTE_UNITS[unit]}`;
 };
 const read = document.createElement("div");
 read.id = "read";
@@ -109,7 +111,7 @@ for (const svg of document.querySelectorAll("svg.hlo")) {
     }
   };
 }
-"""
+""".replace("BYTE_UNITS", json.dumps(BYTE_UNITS))
 
 
 def page_css() -> str:

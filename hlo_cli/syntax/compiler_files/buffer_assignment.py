@@ -13,8 +13,10 @@ from typing import Final
 
 from hlo_cli.ir.compiler_files.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.compiler_files.names import (
     INDEX,
@@ -37,7 +39,7 @@ _VALUE = re.compile(
     rf"\(size=({NUMBER}),offset=({NUMBER})\): ([^\n]++)\n?",
     re.MULTILINE,
 )
-_OTHER_COLOR = re.compile(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
+_OTHER_COLOR = lazy_regex(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
 _OTHER_COLORS: Final = "\n reused by buffers of a different color:\n"
 _BEHIND = re.compile(r"^(?:Total bytes used: |Used values:|BufferAssignment stats:)", re.MULTILINE)
 _PART = re.compile(
@@ -163,7 +165,7 @@ class _Reader:
             None if page is None else int(page),
             None if number is None else int(number),
             parts.get("parameter_shape"),
-            tuple(map(int, index.split(","))) if index else (),
+            read_index(index or ""),
             parts.get("output_shape"),
             frozenset(flags),
         )

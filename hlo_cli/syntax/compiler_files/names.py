@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hlo_cli.ir.compiler_files.buffers import BufferPlace
+from hlo_cli.ir.index_text import read_index
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.shapes import parse_shape
+from hlo_cli.syntax.scanning.shapes import parse_shape
 
 NAME: Final = r"[^\s{},<>]++"
 NUMBER: Final = r"[0-9]{1,19}+"
@@ -43,7 +44,7 @@ class Places:
         """The shape index that is written between braces."""
         found = self._indices.get(text)
         if found is None:
-            found = self._indices[text] = tuple(map(int, text.split(",")))
+            found = self._indices[text] = read_index(text)
         return found
 
 

@@ -1,0 +1,3 @@
+"""Protos to the IR and back, without protobuf: `read.read_proto`, `write.module_to_bytes`. Mirrors
+xla/service/hlo.proto.
+"""

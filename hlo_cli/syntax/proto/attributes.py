@@ -1,85 +1,50 @@
-"""The attributes of instructions in protos, as XLA prints them: which an opcode has, in which order, from which fields.
+"""The attributes of instructions in protos, as XLA prints them: the rows of an opcode, each from its field.
 
-Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc.
+Mirrors `CreateFromProto` and `PrintExtraAttributes` of xla/hlo/ir/hlo_instruction.cc, and what
+`PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc leaves out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
+from hlo_cli.ir.attributes.annotations import BackendConfig
+from hlo_cli.ir.attributes.sharding import Domain
 from hlo_cli.ir.attributes.values import AttributeValue, value_text
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.ir.words import Precision
+from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
+from hlo_cli.syntax.attributes.table import attributes_at, own_attributes
+from hlo_cli.syntax.proto.field_scan import KIND
+from hlo_cli.syntax.proto.fields import FieldType, fields_of
+from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.proto.multi_field_attributes import SEVERAL, SPECIAL
-from hlo_cli.syntax.proto.shardings import sharding_of
+from hlo_cli.syntax.proto.shapes import shape_of
+from hlo_cli.syntax.proto.shardings import replica_groups_of, sharding_of
 from hlo_cli.syntax.proto.values import (
+    alias_of,
+    buffer_donor_of,
+    convolution_dimension_numbers_of,
+    debugged_array_of,
     frontend_attributes_of,
     original_value_of,
+    output_operand_alias_of,
+    padding_config_of,
     result_accuracy_of,
+    slice_of,
+    sparsity_config_of,
     statistics_of,
+    window_of,
 )
 
-_ATTRIBUTES: Final = """
-all-gather all-gather-start: channel_id replica_groups! constrain_layout dimensions! use_global_device_ids
-all-reduce all-reduce-start: channel_id replica_groups! constrain_layout use_global_device_ids
-all-to-all: channel_id replica_groups! constrain_layout dimensions
-async-start async-update async-done: async_execution_thread output_to_operand_aliasing
-batch-norm-grad batch-norm-inference batch-norm-training: epsilon! feature_index!
-broadcast concatenate get-dimension-size map reduce reverse set-dimension-size transpose: dimensions!
-cholesky: cholesky
-collective-broadcast: channel_id replica_groups! has_dynamic_root
-collective-permute collective-permute-start: channel_id source_target_pairs! slice_sizes
-compare: direction! order type
-convolution: window dim_labels feature_group_count batch_group_count convolution_kind operand_precision algorithm
-  sparsity_config
-copy-start: cross_program_prefetch_index
-custom-call: window dim_labels feature_group_count batch_group_count operand_precision algorithm padding_type
-  custom_call_target! operand_layout_constraints custom_call_has_side_effect literal output_to_operand_aliasing schedule
-  api_version
-domain: domain
-dot scaled-dot: dot operand_precision algorithm
-dynamic-slice: dynamic_slice_sizes!
-fft: fft_type! fft_length!
-fusion: kind! output_to_operand_aliasing
-gather: gather slice_sizes=gather_slice_sizes! indices_are_sorted
-get-tuple-element: index!
-infeed: infeed_config
-iota: iota_dimension
-outfeed: outfeed_shape! outfeed_config
-pad: padding
-parameter: parameter_replication
-ragged-all-to-all: channel_id replica_groups!
-ragged-dot: ragged-dot operand_precision
-recv recv-done send send-done: channel_id is_host_transfer
-reduce-precision: exponent_bits! mantissa_bits!
-reduce-scatter: channel_id replica_groups! constrain_layout use_global_device_ids dimensions!
-reduce-window select-and-scatter: window
-reshape: inferred_dimension
-rng: distribution!
-rng-bit-generator: algorithm=rng_algorithm!
-rng-get-and-update-state: delta!
-scan: dimensions! num_carries! is_reverse is_associative
-scatter: scatter indices_are_sorted unique_indices
-slice: slice
-sort: dimensions! is_stable
-topk: k! largest is_stable
-triangular-solve: triangular-solve
-"""
-"""Opcodes and what they print: names of attributes, `!` where zero and empty are printed too, `=` and the field."""
-
-_FIELDS: Final = {
-    "direction": "comparison_direction",
-    "index": "tuple_index",
-    "kind": "fusion_kind",
-}
-"""The fields of attributes that have another name."""
-
-_WORDS: Final = frozenset(("direction", "kind"))
-"""Attributes that protos hold as strings and text holds as words."""
+RowReader = Callable[[Message, "Shape | None"], "AttributeValue | None"]
+"""Finds what an instruction says of an attribute."""
+_Readers = tuple[tuple[str, RowReader], ...]
+Reader = Callable[[Message, str, "Shape | None"], "AttributeValue | None"]
+"""Reads a field of a message, given the shape of the instruction's first operand; None where there is nothing."""
 
 
 def attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Iterator[str]:
@@ -89,62 +54,209 @@ def attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Ite
     >>> list(attribute_texts("get-tuple-element", message, None)), list(attribute_texts("broadcast", message, None))
     (['index=3'], ['dimensions={0,1}'])
     """
-    for name, field, always in _printed(opcode):
-        if name in SEVERAL:
-            yield from filter(None, [SEVERAL[name](message)])
-            continue
-        special = SPECIAL.get(name) if not field else None
-        value = special(message, operand) if special else _value(message, field or _FIELDS.get(name, name))
-        if always or (value is not None if special else value):
-            yield f"{name}={value if name in _WORDS else value_text(value if value is not None else ())}"
+    return _texts(_printed(opcode), message, operand)
 
 
 def common_texts(message: Message) -> Iterator[str]:
     """What any instruction may say between its called computations and its control predecessors."""
-    if message.flag("is_composite"):
-        yield "is_composite=true"
-    if message.has("sharding"):
-        yield f"sharding={sharding_of(message.message('sharding'))}"
-    if (attributes := frontend_attributes_of(message.message("frontend_attributes"))).entries:
-        yield f"frontend_attributes={attributes}"
+    return _texts(_printed_at(Place.BEFORE_CONTROL), message)
 
 
 def last_texts(message: Message) -> Iterator[str]:
     """What any instruction may say between its control predecessors and its metadata."""
-    if (statistics := statistics_of(message.message("statistics_viz"))).statistics:
-        yield f"statistics={statistics}"
-    if message.data("result_accuracy"):
-        yield f"result_accuracy={result_accuracy_of(message.message('result_accuracy'))}"
-    if message.has("original_value"):
-        yield f"origin={original_value_of(message.message('original_value'))}"
+    return _texts(_printed_at(Place.BEHIND_CONTROL), message)
+
+
+def _texts(readers: _Readers, message: Message, operand: Shape | None = None) -> Iterator[str]:
+    for name, read in readers:
+        if (value := read(message, operand)) is not None:
+            yield f"{name}={value_text(value)}"
 
 
 @cache
-def _printed(opcode: str) -> tuple[tuple[str, str, bool], ...]:
-    for line in _ATTRIBUTES.replace("\n  ", " ").strip().splitlines():
-        opcodes, _, printed = line.partition(": ")
-        if opcode in opcodes.split():
-            return tuple(_entry(each) for each in printed.split())
-    return ()
+def _printed(opcode: str) -> _Readers:
+    rows = own_attributes(opcode)
+    printed = (row for row in rows if row.place is Place.OWN and not row.is_old and not row.is_forgotten)
+    return tuple([(row.name, reader_of(row)) for row in printed])
 
 
-def _entry(text: str) -> tuple[str, str, bool]:
-    name, _, field = text.removesuffix("!").partition("=")
-    return name, field, text.endswith("!")
+@cache
+def _printed_at(place: Place) -> _Readers:
+    return tuple([(row.name, reader_of(row)) for row in attributes_at(place)])
 
 
-def _value(message: Message, field: str) -> AttributeValue:
-    """A value whose field says by its type how it is printed."""
-    kind = fields_of("HloInstructionProto")[field]
-    if kind.repeated:
-        return message.integers(field)
-    match kind.type:
+def reader_of(row: AttributeRow, message_type: str = KIND) -> RowReader:
+    """What finds in a proto, of an instruction unless another is named, what it says of an attribute.
+
+    It finds None where XLA does not print that.
+
+    >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
+    >>> reader_of(AttributeRow("index", Kind.INT, proto_field="tuple_index"))(message, None)
+    3
+    """
+    *holders, field = row.path
+    for holder in holders:
+        message_type = fields_of(message_type)[holder].type
+    read = _READERS.get(row.kind) or _plain_reader(row, fields_of(message_type)[field])
+    if not holders:
+        return lambda message, operand: read(message, field, operand)
+
+    def read_inside(message: Message, operand: Shape | None) -> AttributeValue | None:
+        for holder in holders:
+            message = message.message(holder)
+        return read(message, field, operand)
+
+    return read_inside
+
+
+def _plain_reader(row: AttributeRow, place: FieldType) -> Reader:
+    """A reader of what the field says by its type, but for what is usual, zero or empty."""
+    read, usual, is_always = _plain(row.kind, place), row.usual, row.always or row.required
+    most = int(usual[0]) if row.kind is Kind.INT and usual else None
+
+    def reader(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+        value = read(message, field)
+        if value in usual or (most is not None and isinstance(value, int) and value <= most):
+            return None
+        return value if value or is_always else None
+
+    return reader
+
+
+def _plain(kind: Kind, place: FieldType) -> Callable[[Message, str], AttributeValue | None]:
+    if place.is_message:
+        return Message.has
+    if place.repeated:
+        return _first if kind is Kind.INT else Message.integers
+    match place.type:
         case "int":
-            return message.integer(field)
+            return Message.integer
         case "bool":
-            return message.flag(field)
+            return Message.flag
         case "float":
-            return message.decimal(field)
+            return Message.decimal
         case "string" | "bytes":
-            return message.text(field)
-    return UnparsedText(message.word(field))
+            return Message.text
+    return lambda message, field: UnparsedText(message.word(field))
+
+
+def _first(message: Message, field: str) -> AttributeValue | None:
+    """The number of `dimensions`, where there is but one."""
+    return numbers[0] if (numbers := message.integers(field)) else None
+
+
+def _word(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    """A word that is a string in the proto."""
+    return UnparsedText(message.text(field))
+
+
+def _window(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    window = window_of(message.message(field))
+    return window if window.dimensions else None
+
+
+def _dim_labels(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    return convolution_dimension_numbers_of(message.message(field)) if message.has(field) else None
+
+
+def _comparison_type(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
+    kind = operand.element_type.kind if isinstance(operand, ArrayShape) else ""
+    usual = {"signed": "SIGNED", "unsigned": "UNSIGNED", "pred": "UNSIGNED"}.get(kind, "FLOAT")
+    word = message.text(field)
+    return None if word in ("", usual) else UnparsedText(word)
+
+
+def _comparison_order(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
+    is_float = isinstance(operand, ArrayShape) and operand.element_type.kind in ("float", "complex")
+    word = message.text(field)
+    return None if word in ("", "PARTIAL" if is_float else "TOTAL") else UnparsedText(word)
+
+
+def _precisions(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    words = message.words(field)
+    return tuple(map(Precision, words)) if any(word != Precision.DEFAULT for word in words) else None
+
+
+def _layouts(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    if not message.flag("constrain_layout"):
+        return None
+    return UnparsedText("{" + ", ".join(str(shape_of(s)) for s in message.messages(field)) + "}")
+
+
+def _aliasing(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    return tuple(map(output_operand_alias_of, message.messages(field))) or None
+
+
+def _literal(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    return literal_of(message.message(field)) if message.has(field) else None
+
+
+def _lists(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
+    """Pairs are messages; the sizes of what is moved are numbers, as many in a list as the operand has dimensions."""
+    if fields_of(message.kind)[field].is_message:
+        return tuple((p.integer("source"), p.integer("target")) for p in message.messages(field))
+    sizes = message.integers(field)
+    first = operand.elements[0] if isinstance(operand, TupleShape) and operand.elements else operand
+    rank = first.rank if isinstance(first, ArrayShape) else 0
+    return tuple(sizes[at : at + rank] for at in range(0, len(sizes), rank)) if rank and sizes else None
+
+
+def _domain(message: Message, _: str, __: Shape | None) -> AttributeValue | None:
+    """Both sides; text calls entry what protos call exit."""
+    entry, leave = (sharding_of(message.message(f"domain_{side}_sharding")) for side in ("exit", "entry"))
+    return Domain(entry, leave)
+
+
+def _where_given(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    """A number that may be 0, where it is there."""
+    return message.integer(field) if message.has(field) else None
+
+
+def _sparsity(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    config = sparsity_config_of(message.message(field))
+    return config if config.lhs is not None or config.rhs is not None else None
+
+
+def _frontend_attributes(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    attributes = frontend_attributes_of(message.message(field))
+    return attributes if attributes.entries else None
+
+
+def _statistics(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
+    statistics = statistics_of(message.message(field))
+    return statistics if statistics.statistics else None
+
+
+_READERS: Final[dict[Kind, Reader]] = {
+    Kind.ALIASING: lambda message, field, _: tuple(map(alias_of, message.messages(field))) or None,
+    Kind.BUFFER_DONORS: lambda message, field, _: tuple(map(buffer_donor_of, message.messages(field))) or None,
+    Kind.DEBUG_ATTRIBUTES: lambda message, field, _: tuple(map(debugged_array_of, message.messages(field))) or None,
+    Kind.BOOLS: lambda message, field, _: message.flags(field) or None,
+    Kind.DIM_LABELS: _dim_labels,
+    Kind.DIRECTION: _word,
+    Kind.DOMAIN: _domain,
+    Kind.FRONTEND_ATTRIBUTES: _frontend_attributes,
+    Kind.FUSION_KIND: _word,
+    Kind.INT32: _where_given,
+    Kind.INT_LISTS: _lists,
+    Kind.LITERAL: _literal,
+    Kind.OPERAND_ALIASING: _aliasing,
+    Kind.ORDER: _comparison_order,
+    Kind.ORIGIN: lambda message, field, _: original_value_of(message.message(field)) if message.has(field) else None,
+    Kind.PADDING: lambda message, field, _: padding_config_of(message.message(field)),
+    Kind.PRECISIONS: _precisions,
+    Kind.REPLICA_GROUPS: lambda message, _, __: replica_groups_of(message),
+    Kind.RESULT_ACCURACY: lambda message, field, _: (
+        result_accuracy_of(message.message(field)) if message.data(field) else None
+    ),
+    Kind.SHAPE: lambda message, field, _: shape_of(message.message(field)),
+    Kind.SHAPES: _layouts,
+    Kind.SHARDING: lambda message, field, _: sharding_of(message.message(field)) if message.has(field) else None,
+    Kind.SLICE: lambda message, field, _: slice_of(message.messages(field)),
+    Kind.SPARSITY: _sparsity,
+    Kind.STRING_OR_JSON: lambda message, field, _: BackendConfig(text) if (text := message.text(field)) else None,
+    Kind.STATISTICS: _statistics,
+    Kind.TYPE: _comparison_type,
+    Kind.WINDOW: _window,
+}
+"""The kinds that a field of one number, word or text does not hold."""

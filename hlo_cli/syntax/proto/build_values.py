@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, StatisticsViz
 from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    RaggedDotDimensionNumbers,
-    ScatterDimensionNumbers,
 )
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.origin import DebugAttributes, OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.syntax.proto.builder import MessageBuilder
@@ -24,11 +20,8 @@ from hlo_cli.syntax.proto.fields import fields_of
 Fieldwise = (
     ConvolutionDimensionNumbers
     | DebugAttributes
-    | DotDimensionNumbers
-    | GatherDimensionNumbers
     | Metadata
     | OutputOperandAlias
-    | ScatterDimensionNumbers
     | TensorSparsity
     | Tolerance
     | WindowDimension
@@ -74,17 +67,6 @@ def slice_drafts(taken: Slice) -> list[MessageBuilder]:
         MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
         for d in taken.dimensions
     ]
-
-
-def ragged_dot_dimension_numbers_draft(numbers: RaggedDotDimensionNumbers) -> MessageBuilder:
-    """The dimensions of a ragged dot."""
-    dot = fieldwise_draft("DotDimensionNumbers", numbers.dot_dimension_numbers)
-    return (
-        MessageBuilder("RaggedDotDimensionNumbers")
-        .add("dot_dimension_numbers", dot)
-        .add("lhs_ragged_dimensions", numbers.lhs_ragged_dimensions)
-        .add("rhs_group_dimensions", numbers.rhs_group_dimensions)
-    )
 
 
 def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
@@ -157,3 +139,29 @@ def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tup
         return
     for i, element in enumerate(tree.elements):
         yield from _leaves(element, (*at, i))
+
+
+def alias_draft(alias: Alias) -> MessageBuilder:
+    """An element of the result that lies where a parameter lies."""
+    return (
+        MessageBuilder("AliasEntryProto")
+        .add("output_shape_index", alias.output_index)
+        .add("parameter_number", alias.parameter_number)
+        .add("parameter_shape_index", alias.parameter_index)
+        .add("kind", alias.kind)
+    )
+
+
+def buffer_donor_draft(donor: BufferDonor) -> MessageBuilder:
+    """A parameter whose buffer may be taken."""
+    return (
+        MessageBuilder("BufferDonorEntryProto")
+        .add("parameter_number", donor.parameter_number)
+        .add("parameter_shape_index", donor.parameter_index)
+    )
+
+
+def debugged_array_draft(entry: DebuggedArray) -> MessageBuilder:
+    """What is logged of an array of the original program."""
+    draft = MessageBuilder("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
+    return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])

@@ -1,7 +1,10 @@
 """The few fields of an instruction that the IR needs at once, found without reading the others.
 
-Instructions are nearly all of a proto, so this is where reading takes its time. XLA writes fields by number, so the
-first ones are taken as they come; in the rest what is not asked for is stepped over.
+Instructions are nearly all of a proto. XLA writes fields by number, so the first ones are taken as they come; in the
+rest what is not asked for is stepped over.
+
+>>> scan_instruction(bytes.fromhex("0a01611203706164980281808008b202020304"))
+(b'a', b'pad', b'', 16777217, 0, b'', b'\\x03\\x04')
 """
 
 from __future__ import annotations
@@ -34,11 +37,7 @@ Scanned = tuple[bytes, bytes, bytes, int, int, bytes, bytes]
 
 
 def scan_instruction(data: bytes) -> Scanned:
-    """What the IR needs of one instruction.
-
-    >>> scan_instruction(bytes.fromhex("0a01611203706164980281808008b202020304"))
-    (b'a', b'pad', b'', 16777217, 0, b'', b'\\x03\\x04')
-    """
+    """What the IR needs of one instruction; one loop without a call in it, as this is where reading takes its time."""
     name = opcode = shape = operands = called = b""
     number = parameter = at = 0
     end = len(data)

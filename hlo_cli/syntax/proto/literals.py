@@ -15,13 +15,13 @@ from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
-from hlo_cli.syntax.literal_bytes import PackedValues, field_of, literal_from_bytes, literal_to_bytes
-from hlo_cli.syntax.literal_floats import FLOAT_FORMATS
-from hlo_cli.syntax.literal_text import nested
+from hlo_cli.syntax.literals.byte_values import PackedValues, field_of, literal_from_bytes, literal_to_bytes
+from hlo_cli.syntax.literals.floats import FLOAT_FORMATS
+from hlo_cli.syntax.literals.printing import nested
 from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import shape_draft, shape_of
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 
 _FEW: Final = 64
 _INTEGERS: Final = frozenset(("pred", "s32", "s64", "u32", "u64"))

@@ -11,26 +11,27 @@ from functools import partial
 from textwrap import indent
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
-from hlo_cli.ir.attributes.annotations import BackendConfig
-from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, Recovery, RecoveryTable
-from hlo_cli.ir.attributes.values import value_text
+from hlo_cli.ir.attributes.aliasing import ComputationLayout
+from hlo_cli.ir.attributes.origin import Recovery, RecoveryTable
+from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Attribute
+from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.strings import quoted
-from hlo_cli.ir.words import DebugLogMode
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.header import Header, parse_stack_tables, typed_header_value
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
 from hlo_cli.syntax.opaque import Opaque, set_aside
+from hlo_cli.syntax.proto.attributes import reader_of
 from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.text_cache import Texts
-from hlo_cli.syntax.proto.values import frontend_attributes_of, original_array_of
+from hlo_cli.syntax.proto.values import original_array_of
 from hlo_cli.syntax.proto.wire import bytes_in, number_in, packed_field, read_fields, read_numbers
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
+from hlo_cli.syntax.values.header import Header, parse_stack_tables, typed_header_value
 
 _KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", "value"))
 _IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
@@ -95,45 +96,29 @@ def _schedule(module: Message) -> Schedule:
 
 
 def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attribute]:
-    if module.message("schedule").has("sequences"):
-        yield Attribute("is_scheduled", "true")
-    aliases = tuple(map(_alias, module.message("input_output_alias").messages("entries")))
-    if aliases:
-        yield Attribute("input_output_alias", value_text(aliases))
-    donors = tuple(map(_donor, module.message("buffer_donor").messages("entries")))
-    if donors:
-        yield Attribute("buffer_donor", value_text(donors))
-    if module.has("host_program_shape"):
-        program = module.message("host_program_shape")
-        parameters = tuple(shapes[data] for data in program.all_data("parameters"))
-        yield Attribute("entry_computation_layout", str(ComputationLayout(parameters, shapes[program.data("result")])))
-    assignment = module.message("device_assignment")
-    for name, field in (("replica_count", "replica_count"), ("num_partitions", "computation_count")):
-        if (count := assignment.integer(field)) > 1:
-            yield Attribute(name, str(count))
-    if (attributes := frontend_attributes_of(module.message("frontend_attributes"))).entries:
-        yield Attribute("frontend_attributes", str(attributes))
-    entries = module.message("original_value_recovery_table").messages("entries")
-    if entries:
-        table = RecoveryTable(tuple(_recovery(entry, depth + 1) for entry in entries))
-        yield Attribute("origin_recovery_table", str(table))
-    if debugged := tuple(map(_debugged, module.messages("debug_attributes"))):
-        yield Attribute("debug_attributes", value_text(debugged))
-    if config := module.text("backend_config"):
-        yield Attribute("backend_config", str(BackendConfig(config)))
+    """What the header says, in the order of its rows; layouts share the shapes of the instructions."""
+    for row in HEADER_ATTRIBUTES.values():
+        match row.kind:
+            case _ if row.path[0] not in fields_of(module.kind):
+                continue
+            case Kind.COMPUTATION_LAYOUT:
+                value: AttributeValue | None = _entry_layout(module, row.path[0], shapes)
+            case Kind.RECOVERY_TABLE:
+                entries = module.message(row.path[0]).messages(row.path[1])
+                value = RecoveryTable(tuple([_recovery(entry, depth + 1) for entry in entries])) if entries else None
+            case _:
+                value = reader_of(row, module.kind)(module, None)
+        if value is not None:
+            yield Attribute(row.name, value_text(value))
 
 
-def _alias(entry: Message) -> Alias:
-    return Alias(
-        entry.integers("output_shape_index"),
-        entry.integer("parameter_number"),
-        entry.integers("parameter_shape_index"),
-        entry.word("kind"),
+def _entry_layout(module: Message, field: str, shapes: ShapeReader) -> ComputationLayout | None:
+    if not module.has(field):
+        return None
+    program = module.message(field)
+    return ComputationLayout(
+        tuple([shapes[data] for data in program.all_data("parameters")]), shapes[program.data("result")]
     )
-
-
-def _donor(entry: Message) -> BufferDonor:
-    return BufferDonor(entry.integer("parameter_number"), entry.integers("parameter_shape_index"))
 
 
 def _recovery(entry: Message, depth: int) -> Recovery:
@@ -143,19 +128,6 @@ def _recovery(entry: Message, depth: int) -> Recovery:
         original_array_of(entry.message("new_original_array")),
         _indented(str(module_of(inner, Source("", ""), depth=depth))) if inner.numbers else "",
     )
-
-
-def _debugged(entry: Message) -> DebuggedArray:
-    attributes = tuple(
-        DebugAttributes(
-            DebugLogMode(a.word("log_mode")) if a.integer("log_mode") else None,
-            a.integer("callback_id"),
-            a.flag("partitioned"),
-            a.integer("op_id"),
-        )
-        for a in entry.messages("debug_attributes")
-    )
-    return DebuggedArray(original_array_of(entry.message("original_array")), attributes)
 
 
 def _indented(text: str) -> str:

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.instruction import Attribute, Instruction, InstructionText, Pairs
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.literals import literal_at
+from hlo_cli.syntax.literals.read import literal_at
 from hlo_cli.syntax.proto.corruption import with_place
 from hlo_cli.syntax.proto.field_scan import KIND, NUMBERS
 from hlo_cli.syntax.proto.literals import literal_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.text_cache import ELIDED, Texts
 from hlo_cli.syntax.proto.wire import bytes_in, read_fields
-from hlo_cli.syntax.scanner import Scanner
-from hlo_cli.syntax.split_attributes import split_attributes
-from hlo_cli.syntax.text_reader import typed_value
-from hlo_cli.syntax.values import readable_attributes
+from hlo_cli.syntax.scanning.attributes import readable_attributes
+from hlo_cli.syntax.scanning.scanner import Scanner
+from hlo_cli.syntax.scanning.split_attributes import split_attributes
+from hlo_cli.syntax.values.text_reader import typed_value
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.values import AttributeValue

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.layout import Layout, SplitConfig, Tile, default_layout
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
@@ -26,7 +27,7 @@ from hlo_cli.syntax.proto.wire import (
     read_numbers,
     signed,
 )
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 
 _ELEMENT_TYPE, _DIMENSIONS, _ELEMENTS, _LAYOUT, _DYNAMIC = (
     fields_of("ShapeProto")[name].number
@@ -81,7 +82,7 @@ class ShapeReader(dict[bytes, Shape]):
             return ArrayShape(element_type, dimensions, dynamic, default_layout(len(dimensions)))
         layout = _layout(bytes_in(found, _LAYOUT))
         if problem := layout.problem(dimensions):
-            raise HloError(f"{element_type}[{','.join(map(str, dimensions))}]: {problem}")
+            raise HloError(f"{element_type}{index_text(dimensions, '[]')}: {problem}")
         return ArrayShape(element_type, dimensions, dynamic, layout)
 
 
@@ -116,7 +117,7 @@ def layout_of(message: Message) -> Layout:
 def shape_draft(shape: Shape) -> MessageBuilder:
     """The `ShapeProto` of a shape.
 
-    >>> from hlo_cli.syntax.shapes import parse_shape
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("(f32[<=4,3]{0,1:T(2,128)S(1)}, token[])")
     >>> ShapeReader()[shape_draft(shape).to_bytes()] == shape
     True

@@ -14,6 +14,8 @@ from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import own_attributes
 from hlo_cli.syntax.proto.attributes import attribute_texts, common_texts, last_texts
 from hlo_cli.syntax.proto.field_scan import KIND, NUMBERS
 from hlo_cli.syntax.proto.literals import literal_of
@@ -37,8 +39,6 @@ _EMPTY: Final = frozenset(NUMBERS[name] for name in ("frontend_attributes", "sta
 """Fields that XLA always writes and that say nothing when they are empty."""
 _BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-permute-start"))
 """Opcodes whose attributes are printed by the shape of the first operand."""
-_LISTS: Final = {"conditional": "branch_computations", "custom-call": "called_computations"}
-_CALLS: Final = frozenset(("async-done", "async-start", "async-update", "fusion"))
 _TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
 """XLA prints metadata that say at least one of these."""
 
@@ -122,9 +122,10 @@ def _called_text(instruction: Instruction) -> str:
             return f", select={select}, scatter={scatter}"
         case "conditional", [true, false] if instruction.operands and _is_pred(instruction.operands[0]):
             return f", true_computation={true}, false_computation={false}"
-        case opcode, [name] if opcode not in _LISTS:
-            return f", {'calls' if opcode in _CALLS else 'to_apply'}={name}"
-    return f", {_LISTS.get(instruction.written_opcode, 'called_computations')}={{{', '.join(names)}}}"
+    rows = [row for row in own_attributes(instruction.written_opcode) if row.calls]
+    if (several := next((row.name for row in rows if row.kind is Kind.COMPUTATIONS), "")) or len(names) != 1:
+        return f", {several or 'called_computations'}={{{', '.join(names)}}}"
+    return f", {rows[0].name if rows else 'to_apply'}={names[0]}"
 
 
 def _is_pred(operand: Instruction) -> bool:

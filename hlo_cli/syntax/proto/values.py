@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, Statistic, StatisticsViz
 from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    RaggedDotDimensionNumbers,
-    ScatterDimensionNumbers,
 )
 from hlo_cli.ir.attributes.metadata import Metadata
-from hlo_cli.ir.attributes.origin import OriginalArray, OriginalTuple, OriginalValue
+from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import (
     PaddingConfig,
     PaddingDimension,
@@ -25,10 +21,10 @@ from hlo_cli.ir.attributes.window import (
     WindowDimension,
 )
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.ir.words import ResultAccuracyMode
+from hlo_cli.ir.words import DebugLogMode, ResultAccuracyMode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.message import Message
-from hlo_cli.syntax.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 
 
 def window_of(message: Message) -> Window:
@@ -68,49 +64,6 @@ def slice_of(dimensions: tuple[Message, ...]) -> Slice:
     """What a slice takes; a stride of 0 stands for 1 in old protos."""
     return Slice(
         tuple(SliceDimension(d.integer("start"), d.integer("limit"), d.integer("stride") or 1) for d in dimensions)
-    )
-
-
-def dot_dimension_numbers_of(message: Message) -> DotDimensionNumbers:
-    """The dimensions of a dot."""
-    return DotDimensionNumbers(
-        message.integers("lhs_contracting_dimensions"),
-        message.integers("rhs_contracting_dimensions"),
-        message.integers("lhs_batch_dimensions"),
-        message.integers("rhs_batch_dimensions"),
-    )
-
-
-def ragged_dot_dimension_numbers_of(message: Message) -> RaggedDotDimensionNumbers:
-    """The dimensions of a ragged dot."""
-    return RaggedDotDimensionNumbers(
-        dot_dimension_numbers_of(message.message("dot_dimension_numbers")),
-        message.integers("lhs_ragged_dimensions"),
-        message.integers("rhs_group_dimensions"),
-    )
-
-
-def gather_dimension_numbers_of(message: Message) -> GatherDimensionNumbers:
-    """The dimensions of a gather."""
-    return GatherDimensionNumbers(
-        message.integers("offset_dims"),
-        message.integers("collapsed_slice_dims"),
-        message.integers("start_index_map"),
-        message.integer("index_vector_dim"),
-        message.integers("operand_batching_dims"),
-        message.integers("start_indices_batching_dims"),
-    )
-
-
-def scatter_dimension_numbers_of(message: Message) -> ScatterDimensionNumbers:
-    """The dimensions of a scatter."""
-    return ScatterDimensionNumbers(
-        message.integers("update_window_dims"),
-        message.integers("inserted_window_dims"),
-        message.integers("scatter_dims_to_operand_dims"),
-        message.integer("index_vector_dim"),
-        message.integers("input_batching_dims"),
-        message.integers("scatter_indices_batching_dims"),
     )
 
 
@@ -236,3 +189,32 @@ def _children(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> Iterat
         raise HloError("an original value has fewer leaves than its indices say")
     for i in range(last + 1):
         yield _tree(leaves, (*at, i))
+
+
+def alias_of(message: Message) -> Alias:
+    """An element of the result that lies where a parameter lies."""
+    return Alias(
+        message.integers("output_shape_index"),
+        message.integer("parameter_number"),
+        message.integers("parameter_shape_index"),
+        message.word("kind"),
+    )
+
+
+def buffer_donor_of(message: Message) -> BufferDonor:
+    """A parameter whose buffer may be taken."""
+    return BufferDonor(message.integer("parameter_number"), message.integers("parameter_shape_index"))
+
+
+def debugged_array_of(message: Message) -> DebuggedArray:
+    """What is logged of an array of the original program."""
+    attributes = tuple(
+        DebugAttributes(
+            DebugLogMode(a.word("log_mode")) if a.integer("log_mode") else None,
+            a.integer("callback_id"),
+            a.flag("partitioned"),
+            a.integer("op_id"),
+        )
+        for a in message.messages("debug_attributes")
+    )
+    return DebuggedArray(original_array_of(message.message("original_array")), attributes)

@@ -7,28 +7,24 @@ compiler has no place there: whether shardings may propagate, and which paramete
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
-from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes
+from hlo_cli.ir.attributes.aliasing import ComputationLayout
 from hlo_cli.ir.attributes.metadata import StackFrames
-from hlo_cli.ir.attributes.origin import DebuggedArray, Recovery, RecoveryTable
+from hlo_cli.ir.attributes.origin import Recovery, RecoveryTable
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.parser import parse_module
-from hlo_cli.syntax.proto.build_values import fieldwise_draft, frontend_attributes_draft, original_array_draft
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
+from hlo_cli.syntax.proto.build_values import original_array_draft
 from hlo_cli.syntax.proto.builder import MessageBuilder
+from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
+from hlo_cli.syntax.proto.write_attributes import add_header
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
-
-_HELD: Final = frozenset(
-    """is_scheduled input_output_alias buffer_donor entry_computation_layout replica_count num_partitions
-    frontend_attributes origin_recovery_table debug_attributes backend_config""".split()
-)
+from hlo_cli.syntax.text.parser import parse_module
 
 
 def module_to_bytes(module: Module) -> bytes:
@@ -50,7 +46,8 @@ def unrepresentable_attributes(module: Module) -> tuple[str, ...]:
     >>> unrepresentable_attributes(parse_module(text))
     ('alias_passthrough_params',)
     """
-    return tuple(attribute.name for attribute in module.header if attribute.name not in _HELD)
+    rows, fields = HEADER_ATTRIBUTES, fields_of("HloModuleProto")
+    return tuple(a.name for a in module.header if a.name not in rows or rows[a.name].path[0] not in fields)
 
 
 def _module(module: Module) -> MessageBuilder:
@@ -65,21 +62,16 @@ def _module(module: Module) -> MessageBuilder:
     draft.add("host_program_shape", _host_program_shape(module, numbers))
     if module.is_scheduled:
         draft.add("schedule", MessageBuilder("HloScheduleProto").add("sequences", _sequences(module, numbers)))
-    _add_aliases(draft, module)
     draft.add("device_assignment", _device_assignment(module))
     draft.add("stack_frame_index", _stack_frame_index(module.stack_frames))
-    attributes = module.header_value("frontend_attributes")
-    if isinstance(attributes, FrontendAttributes):
-        draft.add("frontend_attributes", frontend_attributes_draft(attributes))
     table = module.header_value("origin_recovery_table")
     if isinstance(table, RecoveryTable):
         entries = [_recovery(entry) for entry in table.entries]
         draft.add(
             "original_value_recovery_table", MessageBuilder("OriginalValueRecoveryTableProto").add("entries", entries)
         )
-    draft.add("debug_attributes", map(_debugged, module.debug_attributes))
-    config = module.header_value("backend_config")
-    return draft.add("backend_config", config.text if isinstance(config, BackendConfig) else None)
+    add_header(draft, module)
+    return draft
 
 
 def _computation(computation: Computation, writing: Writing) -> MessageBuilder:
@@ -119,27 +111,6 @@ def _sequences(module: Module, numbers: Numbers) -> Iterator[MessageBuilder]:
             ids = [numbers.instructions[instruction] for instruction in computation.instructions]
             sequence = MessageBuilder("InstructionSequence").add("instruction_ids", ids)
             yield MessageBuilder("SequencesEntry").add("key", numbers.computations[computation]).add("value", sequence)
-
-
-def _add_aliases(draft: MessageBuilder, module: Module) -> None:
-    aliases = [
-        MessageBuilder("AliasEntryProto")
-        .add("output_shape_index", alias.output_index)
-        .add("parameter_number", alias.parameter_number)
-        .add("parameter_shape_index", alias.parameter_index)
-        .add("kind", alias.kind)
-        for alias in module.header_items("input_output_alias", Alias)
-    ]
-    draft.add("input_output_alias", MessageBuilder("HloInputOutputAliasProto").add("entries", aliases))
-    listed = module.header_value("buffer_donor")
-    donors = [
-        MessageBuilder("BufferDonorEntryProto")
-        .add("parameter_number", donor.parameter_number)
-        .add("parameter_shape_index", donor.parameter_index)
-        for donor in (listed if isinstance(listed, tuple) else ())
-        if isinstance(donor, BufferDonor)
-    ]
-    draft.add("buffer_donor", MessageBuilder("HloBufferDonorProto").add("entries", donors))
 
 
 def _device_assignment(module: Module) -> MessageBuilder | None:
@@ -183,8 +154,3 @@ def _recovery(entry: Recovery) -> MessageBuilder:
     draft = MessageBuilder("Entry").add("old_original_array", original_array_draft(entry.old))
     draft.add("new_original_array", original_array_draft(entry.new))
     return draft.add("recovery_module", _module(parse_module(Source("", entry.module))) if entry.module else None)
-
-
-def _debugged(entry: DebuggedArray) -> MessageBuilder:
-    draft = MessageBuilder("DebugAttributeTableEntryProto").add("original_array", original_array_draft(entry.array))
-    return draft.add("debug_attributes", [fieldwise_draft("DebugAttributesProto", a) for a in entry.attributes])

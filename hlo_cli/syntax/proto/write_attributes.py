@@ -1,44 +1,42 @@
-"""The attributes of instructions, added to drafts of `HloInstructionProto`.
+"""The attributes of instructions, added to drafts of `HloInstructionProto`: each row to its field.
 
 Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
-from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
 from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
-from hlo_cli.ir.attributes.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-    dot_dimension_numbers,
-    gather_dimension_numbers,
-    ragged_dot_dimension_numbers,
-    scatter_dimension_numbers,
-)
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.origin import OriginalValue
+from hlo_cli.ir.attributes.origin import DebuggedArray, OriginalValue
 from hlo_cli.ir.attributes.sharding import Domain, Sharding, TupleSharding
 from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.literal import ArrayLiteral, TupleLiteral
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.source import HloError
+from hlo_cli.syntax.attributes.row import AttributeRow, Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of, own_attributes
 from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
 from hlo_cli.syntax.proto.build_values import (
+    alias_draft,
+    buffer_donor_draft,
+    debugged_array_draft,
     fieldwise_draft,
     frontend_attributes_draft,
     original_value_draft,
     output_operand_alias_draft,
     padding_config_draft,
-    ragged_dot_dimension_numbers_draft,
     result_accuracy_draft,
     slice_drafts,
     sparsity_config_draft,
@@ -47,132 +45,102 @@ from hlo_cli.syntax.proto.build_values import (
 )
 from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.field_scan import KIND
-from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.fields import FieldType, fields_of
 from hlo_cli.syntax.proto.literals import literal_draft
 from hlo_cli.syntax.proto.shapes import shape_draft
 
-_FIELDS: Final = {
-    "api_version": "custom_call_api_version",
-    "convolution_kind": "conv_kind",
-    "dim_labels": "convolution_dimension_numbers",
-    "direction": "comparison_direction",
-    "index": "tuple_index",
-    "inferred_dimension": "dimensions",
-    "iota_dimension": "dimensions",
-    "kind": "fusion_kind",
-    "operand_layout_constraints": "operand_shapes_with_layout",
-    "order": "comparison_order",
-    "origin": "original_value",
-    "output_to_operand_aliasing": "output_operand_aliasing",
-    "padding": "padding_config",
-    "schedule": "custom_call_schedule",
-    "slice": "slice_dimensions",
-    "statistics": "statistics_viz",
-    "type": "comparison_type",
-}
-"""The fields of attributes that have another name."""
-_ELSEWHERE: Final = frozenset((*CALLING_ATTRIBUTES, "metadata", "control-predecessors", "mode"))
-"""Attributes that say what the IR knows already, and one that XLA reads and forgets."""
-_GROUPED: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        ("dot", "scaled-dot", "ragged-dot"),
-        frozenset(
-            """lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims lhs_ragged_dims
-            rhs_group_dims""".split()
-        ),
-    ),
-    "gather": frozenset(
-        """offset_dims collapsed_slice_dims start_index_map operand_batching_dims start_indices_batching_dims
-        index_vector_dim""".split()
-    ),
-    "scatter": frozenset(
-        """update_window_dims inserted_window_dims scatter_dims_to_operand_dims input_batching_dims
-        scatter_indices_batching_dims index_vector_dim""".split()
-    ),
-    "triangular-solve": frozenset("left_side lower unit_diagonal transpose_a".split()),
-    "cholesky": frozenset(("lower",)),
-}
-"""Attributes that are written together, as one message."""
+_ELSEWHERE: Final = frozenset((Kind.INSTRUCTIONS, Kind.METADATA))
+"""Kinds of what the IR knows already, as it does which computations are called."""
+_OF_THE_MODULE: Final = frozenset(
+    ("device_assignment", "host_program_shape", "original_value_recovery_table", "schedule")
+)
+"""Fields that `write.py` makes of the module: its devices, the shapes of its entry, the modules in it, its order."""
+_WHERE_SAID: Final = _OF_THE_MODULE | {"parameter_replication", "precision_config"}
+"""Messages that are there only where an attribute says something of them; XLA always writes the others."""
+
+_Path = tuple[str, ...]
 
 
 def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
     """Add what an instruction's attributes say; HloError if no proto can hold that, or if it is not known."""
-    _add_groups(draft, instruction)
-    for attribute in instruction.attributes:
-        if attribute.name not in _ELSEWHERE and attribute.name not in _GROUPED.get(instruction.written_opcode, ()):
-            value = instruction.value(attribute.name)
-            if value is None or not _add(draft, instruction, attribute.name, value):
-                raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
-
-
-def _add_groups(draft: MessageBuilder, instruction: Instruction) -> None:
-    """Add the messages that several attributes make up, and those that XLA wants even where text has none."""
     opcode = instruction.written_opcode
-    if opcode == "ragged-dot":
-        if (ragged := ragged_dot_dimension_numbers(instruction)) is not None:
-            draft.add("ragged_dot_dimension_numbers", ragged_dot_dimension_numbers_draft(ragged))
-    elif (dot := dot_dimension_numbers(instruction)) is not None:
-        draft.add("dot_dimension_numbers", fieldwise_draft("DotDimensionNumbers", dot))
-    elif (gather := gather_dimension_numbers(instruction)) is not None:
-        draft.add("gather_dimension_numbers", fieldwise_draft("GatherDimensionNumbers", gather))
-    elif (scatter := scatter_dimension_numbers(instruction)) is not None:
-        draft.add("scatter_dimension_numbers", fieldwise_draft("ScatterDimensionNumbers", scatter))
-    elif opcode == "cholesky":
-        draft.add("cholesky_options", MessageBuilder("CholeskyOptions").add("lower", instruction.flag("lower")))
-    elif opcode == "triangular-solve":
-        options = MessageBuilder("TriangularSolveOptions").add("transpose_a", instruction.string("transpose_a"))
-        for name in ("left_side", "lower", "unit_diagonal"):
-            options.add(name, instruction.flag(name))
-        draft.add("triangular_solve_options", options)
-    if opcode in ("convolution", "reduce-window", "select-and-scatter") and instruction.window is None:
-        draft.add("window", MessageBuilder("Window"))
-    if opcode == "topk" and instruction.attribute("largest") is None:
-        draft.add("largest", True)
-    if opcode == "scan" and instruction.attribute("is_associative") is None:
-        draft.add("is_associative", "false")
-    if opcode == "custom-call" and instruction.attribute("api_version") is None:
-        draft.add("custom_call_api_version", str(CustomCallApiVersion.ORIGINAL))
-    precisions = instruction.items_of("operand_precision", str)
-    algorithm = instruction.string("algorithm") if opcode != "rng-bit-generator" else None
-    if precisions or algorithm is not None:
-        config = MessageBuilder("PrecisionConfig").add("operand_precision", precisions).add("algorithm", algorithm)
-        draft.add("precision_config", config)
+    own, rules = own_attributes(opcode), attributes_of(opcode)
+    holders = _Holders(draft, own)
+    names = set()
+    for attribute in instruction.attributes:
+        row = rules.get(attribute.name)
+        names.add(attribute.name)
+        if row is not None and (row.is_forgotten or row.calls or row.kind in _ELSEWHERE):
+            continue
+        value = instruction.value(attribute.name)
+        if row is None or value is None or isinstance(value, UnparsedText) or not holders.add(row, value):
+            raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
+    for row in own:
+        if row.unsaid is not None and row.name not in names:
+            holders.add_unsaid(row, row.unsaid)
+    holders.close()
 
 
-def _add(draft: MessageBuilder, instruction: Instruction, name: str, value: AttributeValue) -> bool:
-    """Add what one attribute says; whether that could be done."""
-    if name == "operand_precision" or (name == "algorithm" and instruction.written_opcode != "rng-bit-generator"):
+def add_header(draft: MessageBuilder, module: Module) -> None:
+    """Add to the draft of a module what its header says, but for what follows from the module itself."""
+    holders = _Holders(draft, HEADER_ATTRIBUTES.values(), "HloModuleProto")
+    for attribute in module.header:
+        row, value = HEADER_ATTRIBUTES.get(attribute.name), module.header_value(attribute.name)
+        if row is None or row.path[0] in _OF_THE_MODULE or value is None or isinstance(value, UnparsedText):
+            continue
+        holders.add(row, value)
+    holders.close()
+
+
+class _Holders:
+    """The draft of an instruction or a module, and those of messages in it that several attributes make up, by path."""
+
+    def __init__(self, draft: MessageBuilder, own: Iterable[AttributeRow], kind: str = KIND) -> None:
+        self._drafts: dict[_Path, tuple[MessageBuilder, str]] = {(): (draft, kind)}
+        for row in own:
+            if len(row.path) > 1 and row.path[0] not in _WHERE_SAID:
+                self._at(row.path[:-1])
+
+    def add(self, row: AttributeRow, value: AttributeValue) -> bool:
+        """Add what an attribute says; whether that could be done."""
+        *path, field = row.path
+        draft, kind = self._at(tuple(path))
+        place = fields_of(kind).get(field)
+        match value:
+            case CollectiveDeviceList() | IotaReplicaGroupList() | MeshAxesReplicaGroupList():
+                add_replica_groups(draft, value)
+            case Domain():
+                draft.add("domain_entry_sharding", sharding_draft(value.exit))
+                draft.add("domain_exit_sharding", sharding_draft(value.entry))
+            case _ if place is None:
+                return False
+            case _ if (message := _message(value)) is not None:
+                draft.add(field, message)
+            case tuple():
+                draft.add("constrain_layout", row.kind is Kind.SHAPES)
+                draft.add(field, _items(place, value))
+            case _:
+                draft.add(field, _scalar(place, value), always=row.kind is Kind.INT32)
         return True
-    field = _field(instruction.written_opcode, name)
-    match name, value:
-        case _, UnparsedText():
-            return False
-        case "is_associative", bool():
-            draft.add(field, "true" if value else "false")
-        case "cross_program_prefetch_index", int():
-            draft.add(field, value, always=True)
-        case (("iota_dimension" | "inferred_dimension"), int()):
-            draft.add(field, (value,))
-        case _, CollectiveDeviceList() | IotaReplicaGroupList() | MeshAxesReplicaGroupList():
-            add_replica_groups(draft, value)
-        case _, Domain():
-            draft.add("domain_entry_sharding", sharding_draft(value.exit))
-            draft.add("domain_exit_sharding", sharding_draft(value.entry))
-        case _ if (message := _message(value)) is not None:
-            draft.add(field, message)
-        case _, tuple():
-            return _add_list(draft, name, field, value)
-        case _ if field in fields_of(KIND):
-            draft.add(field, value if isinstance(value, bool | int | float) else str(value))
-        case _:
-            return False
-    return True
 
+    def add_unsaid(self, row: AttributeRow, value: str | bool) -> None:
+        """Add what XLA writes where nothing is said; of a message, that it is there."""
+        draft, kind = self._at(row.path[:-1])
+        place = fields_of(kind)[row.path[-1]]
+        draft.add(row.path[-1], MessageBuilder(place.type) if place.is_message else value)
 
-def _field(opcode: str, name: str) -> str:
-    if name == "slice_sizes":
-        return "gather_slice_sizes" if opcode == "gather" else "dynamic_slice_sizes"
-    return "rng_algorithm" if name == "algorithm" else _FIELDS.get(name, name)
+    def close(self) -> None:
+        """Put each message into the one around it, the innermost first."""
+        for path in sorted(self._drafts, key=len, reverse=True):
+            if path:
+                self._drafts[path[:-1]][0].add(path[-1], self._drafts[path][0])
+
+    def _at(self, path: _Path) -> tuple[MessageBuilder, str]:
+        """The draft at a path, and which message of XLA's it is."""
+        if (found := self._drafts.get(path)) is None:
+            kind = fields_of(self._at(path[:-1])[1])[path[-1]].type
+            found = self._drafts[path] = MessageBuilder(kind), kind
+        return found
 
 
 def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | str | None:
@@ -205,29 +173,38 @@ def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | s
     return shape_draft(value) if isinstance(value, Shape) else None
 
 
-def _add_list(draft: MessageBuilder, name: str, field: str, values: tuple[AttributeValue, ...]) -> bool:
-    """Add what an attribute lists."""
-    if name == "parameter_replication":
-        flags = [value is True for value in values]
-        draft.add(field, MessageBuilder("ParameterReplication").add("replicated_at_leaf_buffers", flags))
-    elif name == "operand_layout_constraints":
-        draft.add("constrain_layout", True)
-        draft.add(field, [shape_draft(value) for value in values if isinstance(value, Shape)])
-    elif name == "output_to_operand_aliasing":
-        aliases = (value for value in values if isinstance(value, OutputOperandAlias))
-        draft.add(field, map(output_operand_alias_draft, aliases))
-    elif name == "source_target_pairs":
-        draft.add(field, [MessageBuilder("SourceTarget").add("source", a).add("target", b) for a, b in _pairs(values)])
-    elif name == "slice_sizes" or field in fields_of(KIND):
-        draft.add(field, _flat(values))
-    else:
-        return False
-    return True
+def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tuple[int]:
+    """One thing: a number may be in a list of one, and whether something is so may be a word."""
+    if isinstance(value, int) and place.repeated:
+        return (value,)
+    if isinstance(value, bool) and place.type != "bool":
+        return "true" if value else "false"
+    return value if isinstance(value, int | float) else str(value)
 
 
-def _pairs(values: tuple[AttributeValue, ...]) -> list[tuple[int, int]]:
-    lists = [_flat(value) for value in values if isinstance(value, tuple)]
-    return [(pair[0], pair[1]) for pair in lists if len(pair) == len(("source", "target"))]
+def _items(place: FieldType, values: tuple[AttributeValue, ...]) -> list[MessageBuilder] | list[str] | list[int]:
+    """What an attribute lists."""
+    if place.is_message:
+        return [draft for value in values if (draft := _element(place, value)) is not None]
+    if any(isinstance(value, StrEnum) for value in values):
+        return [str(value) for value in values]
+    return _flat(values)
+
+
+def _element(place: FieldType, value: AttributeValue) -> MessageBuilder | None:
+    """A message of which an attribute lists several."""
+    match value:
+        case Alias():
+            return alias_draft(value)
+        case BufferDonor():
+            return buffer_donor_draft(value)
+        case DebuggedArray():
+            return debugged_array_draft(value)
+        case OutputOperandAlias():
+            return output_operand_alias_draft(value)
+        case (int(source), int(target)):
+            return MessageBuilder(place.type).add("source", source).add("target", target)
+    return shape_draft(value) if isinstance(value, Shape) else None
 
 
 def _flat(values: tuple[AttributeValue, ...]) -> list[int]:

@@ -13,7 +13,6 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.opcode import wrapped_opcode
 from hlo_cli.source import HloError
-from hlo_cli.syntax.metadata import parse_metadata
 from hlo_cli.syntax.proto.build_values import fieldwise_draft
 from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.field_scan import KIND
@@ -21,7 +20,8 @@ from hlo_cli.syntax.proto.literals import literal_draft
 from hlo_cli.syntax.proto.numbers import Numbers
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.write_attributes import add_attributes
-from hlo_cli.syntax.split_attributes import without_metadata
+from hlo_cli.syntax.scanning.split_attributes import without_metadata
+from hlo_cli.syntax.values.metadata import parse_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ class Writing:
         if computation not in self._named:
             self._named[computation] = {each.name: each for each in computation.instructions}
         named = self._named[computation]
+        for name in instruction.control_predecessors:
+            if name not in named:
+                where = instruction.computation.name
+                raise HloError(f"{instruction.name} comes after {name}, which {where} does not have", instruction.span)
         return [self.numbers.instructions[named[name]] for name in instruction.control_predecessors]
 
 

@@ -1,0 +1,3 @@
+"""The languages of questions: `where.parse_where` for `--where`, `assertions.read_expectations` for the file of
+`--expect`.
+"""

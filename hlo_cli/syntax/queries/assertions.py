@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section
+from hlo_cli.ir.memory_space import space_words
 from hlo_cli.ir.where import Number, Where
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.queries.assertion import parse_expectation
+from hlo_cli.syntax.queries.sizes import parse_size
 from hlo_cli.syntax.queries.toml_spans import Path, Place, place_in_string, toml_places
-from hlo_cli.syntax.sizes import parse_size
 
 Check: TypeAlias = "Callable[[Expectation], None]"
 Toml: TypeAlias = "bool | int | float | str | Sequence[Toml] | Mapping[str, Toml]"
 
-SPACES: Final = ("hbm", "vmem", "smem", "cmem", "sflag", "sparsecore", "host", "ram")
-"""What memories are called, in small letters; `ram` is the main memory of CPUs."""
 TARGETS: Final = ("tpu", "gpu", "cpu")
 
 _KEYS: Final = ("expect", "max_peak", "module", "target")
@@ -105,10 +104,11 @@ class _Reader:
 
     def _peak(self, space: str, limit: Toml, path: Path, sections: tuple[Section, ...]) -> Iterator[Expectation]:
         place = self._place(path)
-        if space.lower() not in SPACES:
-            meant = nearest(space.lower(), SPACES)
+        known = space_words()
+        if space.lower() not in known:
+            meant = nearest(space.lower(), known)
             question = f"; did you mean {meant}?" if meant else ""
-            self._wrong(f"no memory {space}{question}", place, f"memories: {', '.join(SPACES)}")
+            self._wrong(f"no memory {space}{question}", place, f"memories: {', '.join(known)}")
         elif isinstance(limit, bool) or not isinstance(limit, int | str):
             self._wrong(f"expected a size, found {limit}", place, f'as max_peak.{space} = "14GiB"')
         else:

@@ -15,7 +15,7 @@ import pyparsing as pp
 
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Operator, Text, Where
 from hlo_cli.source import HloError, Source, Span, nearest
-from hlo_cli.syntax.sizes import UNITS, unit_meant
+from hlo_cli.syntax.queries.sizes import UNITS, unit_meant
 
 MOST_NESTED: Final = 20
 LONGEST: Final = 20_000

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo_cli.source import Span, nearest
-from hlo_cli.syntax.attributes import AttributeRule, Kind, Rules
-from hlo_cli.syntax.strict import tokens as tk
-from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.strict.values import Reader
+from hlo_cli.syntax.attributes.row import AttributeRow, Kind
+from hlo_cli.syntax.attributes.table import Rules
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.scanning.values import Reader
 
 Values = tuple[dict[str, object], dict[str, Span]]
 """What the attributes say, and where each stands."""
@@ -44,7 +45,7 @@ def check_required(tokens: Tokens, rules: Rules, values: Mapping[str, object], o
             tokens.fail(f"{of} needs the attribute {name}", span.start, span.end)
 
 
-def _unknown(tokens: Tokens, span: Span, name: str, rules: Mapping[str, AttributeRule], of: str) -> None:
+def _unknown(tokens: Tokens, span: Span, name: str, rules: Mapping[str, AttributeRow], of: str) -> None:
     close = nearest(name, (rule.name for rule in rules.values() if not rule.is_old))
     hint = f"did you mean {close}?" if close else None
     what = f"{of} has no attribute {name}" + (", which older versions of XLA had" if name in rules else "")

@@ -6,9 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from hlo_cli.source import Span
-from hlo_cli.syntax.strict import tokens as tk
-from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.suggestions import FORM, computed_below, defined_below, did_you_mean, like, opcode_like, type_like
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.suggestions import (
+    FORM,
+    computed_below,
+    defined_below,
+    did_you_mean,
+    like,
+    opcode_like,
+    type_like,
+)
+from hlo_cli.syntax.scanning.tokens import Tokens
 
 
 def no_opcode(tokens: Tokens, *, behind_shape: bool) -> NoReturn:

@@ -12,20 +12,27 @@ from hlo_cli.ir.opcode import is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
-from hlo_cli.syntax.attributes import Kind, attributes_of
-from hlo_cli.syntax.error_recovery import begins_computation, next_statement, unclosed, unreadable_names, within
-from hlo_cli.syntax.shapes import MAX_NESTING
-from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import attributes_of
+from hlo_cli.syntax.literals.grammar import read_literal
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.error_recovery import (
+    begins_computation,
+    next_statement,
+    unclosed,
+    unreadable_names,
+    within,
+)
+from hlo_cli.syntax.scanning.shapes import MAX_NESTING
+from hlo_cli.syntax.scanning.suggestions import FORM, ONE_RESULT
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.scanning.values import at_shape, read_list, read_name, take_shape
 from hlo_cli.syntax.strict.attributes import check_required, read_rules
-from hlo_cli.syntax.strict.grammars import GRAMMARS
 from hlo_cli.syntax.strict.hints import check_comma, check_stray, no_computation, no_instruction, no_opcode
-from hlo_cli.syntax.strict.literals import read_literal
 from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE, check_operation
 from hlo_cli.syntax.strict.op_context import KnownInstruction, OperationChecker, ParsedBody
 from hlo_cli.syntax.strict.shapes import fixed_shape
-from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.strict.values import at_shape, read_list, read_name, take_shape
-from hlo_cli.syntax.suggestions import FORM, ONE_RESULT
+from hlo_cli.syntax.values.grammars import GRAMMARS
 
 _TYPE_NAMES = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 

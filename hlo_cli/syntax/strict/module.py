@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.attributes.aliasing import ComputationLayout, index_text
+from hlo_cli.ir.attributes.aliasing import ComputationLayout
 from hlo_cli.ir.comparison import compatible
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
-from hlo_cli.syntax.attributes import HEADER_ATTRIBUTES, AttributeRule, Kind
-from hlo_cli.syntax.error_recovery import MAX_ERRORS, head_name, next_computation, within
-from hlo_cli.syntax.strict import tokens as tk
+from hlo_cli.syntax.attributes.row import AttributeRow, Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS, head_name, next_computation, within
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.scanning.values import at_shape, fields, read_int32, read_name, take_shape
 from hlo_cli.syntax.strict.attributes import Values, read_rules
-from hlo_cli.syntax.strict.grammars import GRAMMARS, read_recovery_table
 from hlo_cli.syntax.strict.hints import check_comma, check_stray
 from hlo_cli.syntax.strict.instructions import InstructionReader
 from hlo_cli.syntax.strict.op_context import ParsedBody
-from hlo_cli.syntax.strict.tokens import Tokens
-from hlo_cli.syntax.strict.values import at_shape, fields, read_int32, read_name, take_shape
+from hlo_cli.syntax.values.grammars import GRAMMARS, read_recovery_table
 
-_COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRule("execution_thread", Kind.STRING)}
+_COMPUTATION_ATTRIBUTES: Final = {"execution_thread": AttributeRow("execution_thread", Kind.STRING)}
 _LOCATION: Final = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
 _FRAME: Final = ("file_location_id", "parent_frame_id")
 

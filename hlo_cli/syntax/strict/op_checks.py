@@ -14,8 +14,8 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.opcode import OPCODE_ARITY
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.syntax.scanning.suggestions import are, counted_operands
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
-from hlo_cli.syntax.suggestions import are, counted_operands
 
 NEEDS_SHAPE: Final = frozenset(
     """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start all-to-all async-done

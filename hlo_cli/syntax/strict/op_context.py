@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span
-from hlo_cli.syntax.strict.tokens import Tokens
+from hlo_cli.syntax.scanning.tokens import Tokens
 
 
 @dataclass(slots=True)

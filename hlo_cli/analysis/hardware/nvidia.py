@@ -1,0 +1,240 @@
+"""GPUs of NVIDIA, one row each, with the public source of every number: what the vendor says, and XLA's target files.
+
+The bandwidth of a main memory is that of XLA's file where it has the chip, which is the clock that the driver reports
+times the width of the bus, where vendors round. Of two peaks for products the higher counts, so that a bound is one:
+XLA's file has the A100 PCIe at 1.11 GHz, but it boosts to the 1.41 GHz of the vendor's page. Two exceptions: the f64
+peak of B300 and GB300 is the vendor's, as XLA's files repeat the units of B200, which these chips do not have; and what
+XLA's files say of the way to the host (2 GiB/s for GB200) is passed over for what the vendor says of the bus.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.hardware.chip import gpu, xla_spec
+from hlo_cli.analysis.hardware.rates import products, rates_from
+
+_MEASURED: Final = "https://github.com/openxla/xla/tree/main/xla/service/gpu/model/default_matmul_perf_table"
+_NVIDIA: Final = "https://www.nvidia.com/en-us/data-center/"
+_PASCAL: Final = "https://images.nvidia.com/content/pdf/tesla/whitepaper/pascal-architecture-whitepaper.pdf"
+_VOLTA: Final = "https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf"
+_T4: Final = f"{_NVIDIA}tesla-t4/"
+_L4: Final = f"{_NVIDIA}l4/"
+_AMPERE: Final = (
+    "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf"
+)
+_GA102: Final = "https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf"
+_A100: Final = f"{_NVIDIA}a100/"
+_H100: Final = f"{_NVIDIA}h100/"
+_H200: Final = f"{_NVIDIA}h200/"
+_HGX: Final = f"{_NVIDIA}hgx/"
+_GB200: Final = f"{_NVIDIA}gb200-nvl72/"
+_GB300: Final = f"{_NVIDIA}gb300-nvl72/"
+_PRO6000: Final = (
+    "https://www.nvidia.com/content/dam/en-zz/Solutions/design-visualization/quadro-product-literature/"
+    "NVIDIA-RTX-Blackwell-PRO-GPU-Architecture-v1.0.pdf"
+)
+_V100_FLOPS: Final = rates_from(_VOLTA, {"f16": 125, "f32": 15.7, "f64": 7.8})
+_A100_FLOPS: Final = products(_A100, 312, s8=624, tf32=156, f32=19.5, f64=19.5) | rates_from(_AMPERE, {"s4": 1248})
+_HOPPER: Final = products(_H100, 989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9, f64=66.9)
+_FASTER: Final = rates_from(_MEASURED, {"f8": 2620.5})
+"""What XLA has measured on `sm_90`, although no peak explains it."""
+
+NVIDIA_GPUS: Final = (
+    gpu(
+        "p100",
+        "p100 sxm2, p100 sxm2 16gb",
+        (16, _PASCAL),
+        (17_066_885_120, "p100"),
+        rates_from(_PASCAL, {"f16": 21.2, "f32": 10.6, "f64": 5.3}),
+        (xla_spec("p100"), 0.73216),
+        links=(_PASCAL, 0.08),
+        host=(_PASCAL, 0.016),
+        l2_mib=4,
+        meaning="the SXM2 board",
+    ),
+    gpu(
+        "v100-16gb",
+        "v100 sxm2 16gb",
+        (16, _VOLTA),
+        (16_935_682_048, "v100"),
+        _V100_FLOPS,
+        (xla_spec("v100"), 0.898048),
+        links=(_VOLTA, 0.15),
+        host=(_VOLTA, 0.016),
+        l2_mib=6,
+    ),
+    gpu(
+        "v100-32gb",
+        "v100 sxm2 32gb",
+        (32, _VOLTA),
+        None,
+        _V100_FLOPS,
+        (_VOLTA, 0.9),
+        links=(_VOLTA, 0.15),
+        host=(_VOLTA, 0.016),
+        l2_mib=6,
+    ),
+    gpu(
+        "t4",
+        "tesla t4",
+        (16, _T4),
+        None,
+        rates_from(_T4, {"f16": 65, "f32": 8.1, "s8": 130, "s4": 260}),
+        (_T4, 0.32),
+        host=(_T4, 0.016),
+        l2_mib=4,
+    ),
+    gpu(
+        "l4",
+        "nvidia l4",
+        (24, _L4),
+        None,
+        products(_L4, 121, f8=242.5, s8=242.5, tf32=60, f32=30.3),
+        (_L4, 0.3),
+        host=(_L4, 0.032),
+        l2_mib=48,
+    ),
+    gpu(
+        "a6000",
+        "rtx a6000",
+        (48, _GA102),
+        (51_041_271_808, "a6000"),
+        products(_GA102, 154.8, s8=309.7, s4=619.3, tf32=77.4, f32=38.7),
+        (xla_spec("a6000"), 0.768096),
+        links=(_GA102, 0.05625),
+        host=(_GA102, 0.032),
+        l2_mib=6,
+    ),
+    gpu(
+        "a100-40gb",
+        "a100 sxm4 40gb, a100 sxm 40",
+        (40, _A100),
+        (42_331_013_120, "a100_sxm_40"),
+        _A100_FLOPS,
+        (xla_spec("a100_sxm_40"), 1.5552),
+        links=(_A100, 0.3),
+        host=(_A100, 0.032),
+        l2_mib=40,
+    ),
+    gpu(
+        "a100-80gb",
+        "a100 sxm4 80gb, a100 sxm 80",
+        (80, _A100),
+        (85_100_068_864, "a100_sxm_80"),
+        _A100_FLOPS,
+        (xla_spec("a100_sxm_80"), 2.03904),
+        links=(_A100, 0.3),
+        host=(_A100, 0.032),
+        l2_mib=40,
+        meaning="the SXM board; the card is a100-pcie-80gb",
+    ),
+    gpu(
+        "a100-pcie-80gb",
+        "a100 80gb pcie, a100 pcie 80",
+        (80, _A100),
+        (79_050_250_240, "a100_pcie_80"),
+        _A100_FLOPS,
+        (xla_spec("a100_pcie_80"), 2.039),
+        links=(_A100, 0.3),
+        host=(_A100, 0.032),
+        l2_mib=40,
+    ),
+    gpu(
+        "h100",
+        "h100 80gb hbm3, h100 sxm, h100 sxm5",
+        (80, _H100),
+        (84_942_979_072, "h100_sxm"),
+        _HOPPER,
+        (xla_spec("h100_sxm"), 3.35232),
+        links=(_H100, 0.45),
+        host=(_H100, 0.064),
+        l2_mib=50,
+        fastest=_FASTER,
+        meaning="the SXM board; the card is h100-pcie",
+    ),
+    gpu(
+        "h100-pcie",
+        "h100 pcie card",
+        (80, _H100),
+        (84_942_979_072, "h100_pcie"),
+        products(xla_spec("h100_pcie"), 757.2, f8=1514.4, s8=1514.4, tf32=378.6, f32=51.22, f64=51.22),
+        (xla_spec("h100_pcie"), 2.03904),
+        links=(_H100, 0.3),
+        host=(_H100, 0.064),
+        l2_mib=50,
+        fastest=_FASTER,
+    ),
+    gpu(
+        "h200",
+        "h200 141gb hbm3e, h200 sxm",
+        (141, _H200),
+        (151_397_597_184, "h200"),
+        _HOPPER,
+        (xla_spec("h200"), 4.8),
+        links=(_H200, 0.45),
+        host=(_H200, 0.064),
+        l2_mib=50,
+        fastest=_FASTER,
+    ),
+    gpu(
+        "b200",
+        "nvidia b200",
+        (180, _HGX),
+        (191_514_411_008, "b200"),
+        products(_HGX, 2250, f8=4500, f6=4500, f4=9000, s8=4500, tf32=1125, f32=75)
+        | rates_from(xla_spec("b200"), {"f64": 37.22}),
+        (xla_spec("b200"), 7.67232),
+        links=(_HGX, 0.9),
+        host=(_HGX, 0.064),
+        l2_mib=127,
+    ),
+    gpu(
+        "b300",
+        "nvidia b300",
+        (288, _HGX),
+        (297_021_865_984, "b300"),
+        products(xla_spec("b300"), 2375.6, f8=4751.3, f6=4751.3, s8=4751.3, tf32=1187.8, f32=79.48)
+        | rates_from(_HGX, {"f4": 14_000, "f64": 1.3}),
+        (xla_spec("b300"), 7.936),
+        links=(_HGX, 0.9),
+        host=(_HGX, 0.128),
+        l2_mib=130,
+    ),
+    gpu(
+        "gb200",
+        "nvidia gb200",
+        (186, _GB200),
+        (197_897_748_480, "gb200"),
+        products(_GB200, 2500, f8=5000, f6=5000, f4=10_000, s8=5000, tf32=1250)
+        | rates_from(xla_spec("gb200"), {"f32": 80.24, "f64": 40.12}),
+        (xla_spec("gb200"), 7.928064),
+        links=(_GB200, 0.9),
+        host=(_GB200, 0.45),
+        l2_mib=130,
+        adds_in_switches=True,
+    ),
+    gpu(
+        "gb300",
+        "nvidia gb300",
+        (288, _GB300),
+        (297_021_079_552, "gb300"),
+        products(_GB300, 2500, f8=5000, f6=5000, f4=15_300, tf32=1250, f32=83.4, f64=1.4)
+        | rates_from(xla_spec("gb300"), {"s8": 4814}),
+        (xla_spec("gb300"), 7.928064),
+        links=(_GB300, 0.9),
+        host=(_GB300, 0.45),
+        l2_mib=130,
+        adds_in_switches=True,
+    ),
+    gpu(
+        "rtx6000pro",
+        "rtx pro 6000, rtx pro 6000 blackwell",
+        (96, _PRO6000),
+        (103_079_215_104, "rtx6000pro"),
+        products(_PRO6000, 503.8, f8=1007.6, f6=1007.6, f4=2015.2, s8=1007.6, tf32=251.9, f32=126, f64=1.97),
+        (xla_spec("rtx6000pro"), 1.792),
+        host=(_PRO6000, 0.064),
+        l2_mib=128,
+    ),
+)

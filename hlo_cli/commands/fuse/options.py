@@ -1,0 +1,157 @@
+"""What is asked of `hlo fuse`; an option that would change nothing is refused, not passed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.source import HloError
+
+SWITCHES: Final = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusionOptions:
+    """What is to be done: fuse all that the rules let, these by hand, or take these fusions apart."""
+
+    apply: bool = False
+    fuse: tuple[str, ...] = ()
+    keep: bool = False
+    into: str | None = None
+    unfuse: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anything is to be changed."""
+        return self.apply or bool(self.fuse or self.into or self.unfuse)
+
+    @property
+    def question(self) -> str:
+        """The first of the options that ask for a change."""
+        return "--apply" if self.apply else "--unfuse" if self.unfuse else "--fuse"
+
+    @property
+    def option(self) -> str:
+        """The options as they are typed."""
+        words = ["--apply"] if self.apply else []
+        words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
+        words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
+        words += ["--keep"] if self.keep else []
+        words += [f"--into {self.into}"] if self.into is not None else []
+        words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
+        return " ".join(words)
+
+    def check(self, *, why_not: bool, is_part: bool) -> None:
+        """HloError for options about a change where none is asked for, and for unknown rules."""
+        if self.into is not None and not self.fuse:
+            raise HloError("--into says where something goes", hint="say what with --fuse")
+        if self.keep and not self.fuse:
+            raise HloError("--keep says how what is fused is kept", hint="say what with --fuse")
+        if self.switches and not (self.apply or why_not):
+            raise HloError("--fusion-rules is about what is fused by rules", hint="add --apply or --why-not")
+        if unknown := sorted(set(self.switches) - set(SWITCHES)):
+            raise HloError(f"no fusion rule is called {unknown[0]}", hint=f"there are {', '.join(SWITCHES)}")
+        if self.is_asked and is_part:
+            raise HloError("a module is changed as a whole", hint="leave out --where and --computation")
+
+
+@dataclass(frozen=True, slots=True)
+class FuseOptions:
+    """Which answer, about which fusions; but for `name`, a fusion or a call, names are the command's parameters."""
+
+    name: str | None = None
+    cost: bool = False
+    as_xla: bool = False
+    dots: bool = False
+    custom_calls: bool = False
+    c_signature: bool = False
+    why_not: bool = False
+    apply: bool = False
+    pair: str | None = None
+    keep: bool = False
+    into: str | None = None
+    unfuse: str | None = None
+    fusion_rules: str | None = None
+    computation: str | None = None
+    chip: str | None = None
+    chips: str | None = None
+    where: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    @property
+    def changes(self) -> RefusionOptions:
+        """What is to be fused, or taken apart."""
+        return RefusionOptions(
+            self.apply,
+            _listed(self.pair),
+            self.keep,
+            self.into,
+            _listed(self.unfuse),
+            _listed(self.fusion_rules),
+        )
+
+    @property
+    def is_about_calls(self) -> bool:
+        """Whether the answer is about custom calls."""
+        return self.custom_calls or self.c_signature
+
+    @property
+    def is_one_fusion(self) -> bool:
+        """Whether the answer is about a single fusion."""
+        return self.name is not None and not self.is_about_calls
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether a part of a module answers it; what a module launches needs its entry."""
+        return self.name is not None or self.dots or self.is_about_calls or self.computation is not None
+
+    @property
+    def about_one(self) -> list[str]:
+        """The options given that are about a single module, as they are typed."""
+        narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
+        rules = {"--fusion-rules": bool(self.changes.switches)}
+        return [option for option, given in {**self._questions, **narrowed, **rules}.items() if given]
+
+    def check(self) -> None:
+        """HloError for two questions, or for an option that the one asked has no use for.
+
+        >>> FuseOptions(cost=True, dots=True).check()
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --cost and --dots do not go together
+        """
+        asked = self._questions
+        if len(two := [option for option, given in asked.items() if given]) > 1:
+            raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
+        if self.as_xla and not self.cost:
+            raise HloError("--as-xla is about costs", hint="add --cost")
+        if self.is_one_fusion and (self.where or self.computation):
+            raise HloError("--where and --computation choose among many, and NAME is one", hint="leave one of them out")
+        is_part = self.computation is not None or self.where is not None
+        self.changes.check(why_not=self.why_not, is_part=is_part)
+        if self.is_about_calls:
+            self._check_calls()
+
+    def _check_calls(self) -> None:
+        if self.chip or self.chips:
+            raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
+        if self.where is not None and (self.name is not None or self.c_signature):
+            hint = "hlo fuse DUMP --custom-calls --where EXPR lists calls"
+            raise HloError("--where chooses rows of a list", hint=hint)
+
+    @property
+    def _questions(self) -> dict[str, bool]:
+        return {
+            "NAME": self.is_one_fusion,
+            "--cost": self.cost,
+            "--dots": self.dots,
+            "--custom-calls": self.is_about_calls,
+            "--why-not": self.why_not,
+            self.changes.question: self.changes.is_asked,
+        }
+
+
+def _listed(names: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in names.split(",") if name.strip()) if names is not None else ()

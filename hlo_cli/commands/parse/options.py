@@ -1,0 +1,78 @@
+"""What is asked of `hlo parse`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hlo_cli.source import HloError
+
+_GOES_WITH: Final = {
+    "--where": ("--instructions",),
+    "--computation": ("--instructions", "--select", "--slice"),
+    "--operands": ("--slice",),
+    "--users": ("--slice",),
+}
+"""What an option that narrows an answer narrows; with none of them given, --instructions is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParseOptions:
+    """Which answer, of which part of the module; names are those of the command's parameters."""
+
+    instructions: bool = False
+    tree: bool = False
+    explain: str | None = None
+    select: str | None = None
+    part: str | None = None
+    operands: int | None = None
+    users: int | None = None
+    desugar: bool = False
+    sugar: bool = False
+    computation: str | None = None
+    where: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    def check(self, format: str) -> None:
+        """HloError if two answers are asked for at once, or an answer is narrowed that cannot be.
+
+        >>> ParseOptions(tree=True, where="rank > 1").check("table")
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --tree and --where do not go together
+        """
+        answers = list(self._answers())
+        if len(answers) > 1:
+            raise HloError(f"{' and '.join(answers)} do not go together")
+        for option in self._narrowed():
+            if (answers or ["--instructions"])[0] not in _GOES_WITH[option]:
+                if answers:
+                    raise HloError(f"{answers[0]} and {option} do not go together")
+                raise HloError(f"{option} is for {_GOES_WITH[option][0]}")
+        if self.desugar and self.sugar:
+            raise HloError("--desugar and --sugar do not go together")
+        if (self.desugar or self.sugar) and format != "hlo":
+            raise HloError(f"--{'desugar' if self.desugar else 'sugar'} is for --format hlo")
+
+    def about_one(self, format: str) -> list[str]:
+        """The options given that are about a single module, as they are typed."""
+        writes = (f"--format {format}",) if format in ("hlo", "pb") else ()
+        return [*self._answers(), *self._narrowed(), *writes]
+
+    @property
+    def lists_instructions(self) -> bool:
+        """Whether the answer is the table of instructions."""
+        return self.instructions or self.where is not None or self.computation is not None
+
+    def _answers(self) -> dict[str, object]:
+        flags = {"--instructions": self.instructions or None, "--tree": self.tree or None}
+        return _given({**flags, "--explain": self.explain, "--select": self.select, "--slice": self.part})
+
+    def _narrowed(self) -> dict[str, object]:
+        steps = {"--operands": self.operands, "--users": self.users}
+        return _given({"--where": self.where, "--computation": self.computation, **steps})
+
+
+def _given(options: dict[str, object]) -> dict[str, object]:
+    return {option: value for option, value in options.items() if value is not None}

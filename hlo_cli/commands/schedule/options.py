@@ -1,0 +1,71 @@
+"""What is asked of `hlo schedule`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.commands.shared.io_options import worded
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.schedule.critical_path import Model
+    from hlo_cli.commands.schedule.syntax_sugar import Way
+    from hlo_cli.transform.reorder import How
+
+MODELS: Final = ("bytes", "flops", "kernels", "time")
+ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """Which answer, about which part of the schedule; names are those of the command's parameters."""
+
+    sequence: bool = False
+    model: Model | None = None
+    how: How | None = None
+    way: Way | None = None
+    limit: str | None = None
+    space: str | None = None
+    computation: str | None = None
+    chip: str | None = None
+    chips: str | None = None
+    where: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    def check(self) -> None:
+        """HloError for two questions, or for an option that the one asked has no use for.
+
+        >>> ScheduleOptions(space="HBM").check()
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: --space is about the sequence
+        """
+        if self.space is not None and not self.sequence:
+            raise HloError("--space is about the sequence", hint="add --sequence")
+        if len(two := self._questions) > 1:
+            raise HloError(
+                f"{' and '.join(two)} are {('two', 'three', 'four')[len(two) - 2]} questions",
+                hint="ask them one after the other",
+            )
+        if self.limit is not None and self.how != "latency":
+            raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
+
+    @property
+    def about_one(self) -> list[str]:
+        """The options given that are about a single module, as they are typed."""
+        narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
+        return [*self._questions, *(option for option, given in narrowed.items() if given)]
+
+    @property
+    def reordering(self) -> str:
+        """The options that ask for another order, as they are typed."""
+        chip = (("--chip", self.chip), ("--chips", self.chips))
+        return worded((("--reorder", self.how), *chip, ("--limit", self.limit)))
+
+    @property
+    def _questions(self) -> list[str]:
+        asked = {"--sequence": self.sequence, "--critical-path": self.model is not None}
+        asked |= {"--reorder": self.how is not None} | ({f"--{self.way}": True} if self.way is not None else {})
+        return [option for option, given in asked.items() if given]

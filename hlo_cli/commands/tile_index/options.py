@@ -1,0 +1,41 @@
+"""What is asked of `hlo tile-index`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hlo_cli.source import HloError
+
+
+@dataclass(frozen=True, slots=True)
+class TileIndexOptions:
+    """What is asked about the elements; names are those of the command's parameters."""
+
+    inverse: bool = False
+    as_bytes: bool = False
+    explain: bool = False
+    everything: bool = False
+    verify: bool = False
+    draw: bool = False
+    base: str = "0"
+    element_bytes: int | None = None
+
+    @property
+    def address(self) -> int:
+        """The address at which the buffer begins, in bytes; HloError if `base` is none of 64 bits.
+
+        >>> TileIndexOptions(base="0x1000").address
+        4096
+        """
+        from hlo_cli.syntax.scanning.scanner import int64
+
+        with suppress(ValueError):
+            if (address := int64(self.base.replace("_", ""), 0)) is not None and address >= 0:
+                return address
+        raise HloError(f"--base {self.base[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")
+
+    @property
+    def bits(self) -> int | None:
+        """The bits that an element takes, if not its own."""
+        return None if self.element_bytes is None else 8 * self.element_bytes

@@ -1,0 +1,65 @@
+"""What attributes are, apart from what they say: which name things, which only annotate, which go with what.
+
+Analyses and rewrites ask for these; all else that is known of an attribute is in its row, `syntax/attributes/`. The
+traits of asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+
+Trait: TypeAlias = Literal[
+    "annotates",  # any opcode may have it, and it does not say what is computed
+    "of a start",  # of a sugared asynchronous start it stays on the start
+    "of what is wrapped",  # the operation that asynchronous ones wrap shares it with them
+    "of a value",  # holds for the parameter that takes the place of an instruction, too
+    "of one run",  # differs from one run of the compiler to the next, though the program is the same
+    "of the whole",  # of a module's header, and no longer true of a part of the module
+]
+
+_TRAITS: Final[dict[str, tuple[Trait, ...]]] = {
+    "async_execution_thread": ("of a start",),
+    "sharding": ("annotates", "of a start", "of a value"),
+    "frontend_attributes": ("annotates", "of what is wrapped"),
+    "parameter_replication": ("of a start",),
+    "control-predecessors": ("of a start",),
+    "statistics": ("annotates", "of one run", "of what is wrapped"),
+    "origin": ("annotates", "of one run", "of what is wrapped"),
+    "metadata": ("annotates", "of a value", "of one run", "of what is wrapped"),
+    "backend_config": ("annotates", "of what is wrapped"),
+}
+_TRAITS_OF_HEADERS: Final[dict[str, tuple[Trait, ...]]] = {
+    "is_scheduled": ("of one run",),
+    "input_output_alias": ("of the whole",),
+    "buffer_donor": ("of the whole",),
+    "alias_passthrough_params": ("of the whole",),
+    "entry_computation_layout": ("of the whole",),
+    "allow_spmd_sharding_propagation_to_parameters": ("of the whole",),
+    "allow_spmd_sharding_propagation_to_output": ("of the whole",),
+    "frontend_attributes": ("of one run",),
+    "origin_recovery_table": ("of one run", "of the whole"),
+    "debug_attributes": ("of one run", "of the whole"),
+}
+
+NAMING_ATTRIBUTES: Final = frozenset((*CALLING_ATTRIBUTES, "control-predecessors"))
+"""Attributes whose value is names of computations or instructions."""
+
+
+def attributes_with(trait: Trait) -> tuple[str, ...]:
+    """The attributes of instructions with a trait, in the order in which XLA prints them.
+
+    >>> attributes_with("of a value")
+    ('sharding', 'metadata')
+    """
+    return tuple(name for name, traits in _TRAITS.items() if trait in traits)
+
+
+def header_attributes_with(trait: Trait) -> tuple[str, ...]:
+    """The attributes of headers with a trait.
+
+    >>> header_attributes_with("of one run")
+    ('is_scheduled', 'frontend_attributes', 'origin_recovery_table', 'debug_attributes')
+    """
+    return tuple(name for name, traits in _TRAITS_OF_HEADERS.items() if trait in traits)

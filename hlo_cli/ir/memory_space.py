@@ -1,0 +1,172 @@
+"""Memory spaces, the n of `S(n)`: what each is called on a target, what it is, and how compilers treat it.
+
+Mirrors the constants of xla/layout.h and `MemorySpaceColor` of xla/service/gpu/gpu_memory_space_assignment.h. What TPU
+compilers number is not public: it was found in dumps, whose `S(6)` is not the unpinned host memory of xla/layout.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, Literal, NamedTuple
+
+Tiles = Literal["as written", "by default", "never"]
+"""Which tiles arrays in a memory space have: those of their layout, some in any case, or none."""
+
+
+class _Row(NamedTuple):
+    """A memory space: its number, its name, what it is, and other names for it (those of `jax.memory_kind` at least).
+
+    Offsets in it are multiples of `alignment`. A space that `is_prefetched` is filled ahead of time by memory space
+    assignment; one that `follows_strategy` is filled in the way that the compiler has chosen for the main memory.
+    """
+
+    number: int
+    label: str = ""
+    meaning: str = ""
+    aliases: tuple[str, ...] = ()
+    alignment: int = 1
+    tiles: Tiles = "as written"
+    is_prefetched: bool = False
+    follows_strategy: bool = False
+    is_bookkeeping: bool = False
+
+
+class NamedSpace(IntEnum):
+    """A memory space of some target: its number, with what is known of it."""
+
+    number: int
+    label: str
+    meaning: str
+    aliases: tuple[str, ...]
+    alignment: int
+    tiles: Tiles
+    is_prefetched: bool
+    follows_strategy: bool
+    is_bookkeeping: bool
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it is only known by its number."""
+        return self.label == f"S({self.number})"
+
+    def __new__(cls, number: int, *facts: object) -> NamedSpace:
+        """The member for a row, which is a tuple."""
+        self = int.__new__(cls, number)
+        self._value_ = number
+        row = _Row._make((number, *facts))
+        vars(self).update(row._asdict(), label=row.label or f"S({number})")
+        return self
+
+
+class MemorySpace(NamedSpace):
+    """What every target has: `kDefaultMemorySpace` and `kHostMemorySpace` of xla/layout.h.
+
+    >>> MemorySpace.HOST == 5, str(MemorySpace.HOST), MemorySpace.HOST.label
+    (True, '5', 'host')
+    """
+
+    MAIN = _Row(0, "main memory", "the device's main memory", ("device",), 64)
+    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",), 64)
+
+
+class TpuMemorySpace(NamedSpace):
+    """Those of TPUs; 8 and above are what programs on a SparseCore keep beside their data."""
+
+    HBM = _Row(0, "HBM", "the device's main memory", ("device",), 16384, "by default", follows_strategy=True)
+    VMEM = _Row(1, "VMEM", "the TPU's on-chip memory", (), 4096, is_prefetched=True)
+    SMEM = _Row(6, "SMEM", "the TPU's on-chip memory for scalars", (), 512, "by default", follows_strategy=True)
+    CMEM = _Row(3, "CMEM", "the TPU's on-chip memory that its cores share", (), 4096, is_prefetched=True)  # v4 alone
+    SFLAG = _Row(2, "SFLAG", "semaphores of copies that are under way", (), 4, "never")
+    SPARSE_CORE = _Row(4, "SparseCore", "memory beside the TPU's SparseCores", (), 512, "by default")
+    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",))
+    S8 = _Row(8, is_bookkeeping=True)
+    S10 = _Row(10, is_bookkeeping=True)
+    S11 = _Row(11, is_bookkeeping=True)
+    S12 = _Row(12, is_bookkeeping=True)
+    S15 = _Row(15, is_bookkeeping=True)
+
+
+class GpuMemorySpace(NamedSpace):
+    """Those of GPUs, where collectives and temporary buffers may have pools of their own."""
+
+    HBM = _Row(0, "HBM", "the device's main memory", ("device",), 256)
+    COLLECTIVE = _Row(1, "collective", "memory that other GPUs can write to", (), 256)
+    TEMP = _Row(2, "temp", "a pool for temporary buffers", (), 256)
+    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",), 256)
+    UNPINNED_HOST = _Row(6, "unpinned host", "", ("unpinned_host",), 256)
+
+
+class CpuMemorySpace(NamedSpace):
+    """Those of CPUs, whose main memory is the host's."""
+
+    RAM = _Row(0, "RAM", "the machine's main memory", ("device",), 64)
+    PINNED = _Row(5, "pinned RAM", "", ("pinned_host",), 64)
+    UNPINNED = _Row(6, "unpinned RAM", "", ("unpinned_host",), 64)
+
+
+_TARGETS: Final[Mapping[str | None, type[NamedSpace]]] = {
+    "tpu": TpuMemorySpace,
+    "gpu": GpuMemorySpace,
+    "cpu": CpuMemorySpace,
+    None: MemorySpace,
+}
+_BY_NUMBER: Final[Mapping[str | None, Mapping[int, NamedSpace]]] = {
+    target: {space.number: space for space in spaces} for target, spaces in _TARGETS.items()
+}
+
+
+def memory_space(number: int, target: str | None) -> NamedSpace | None:
+    """What is known of a memory space S(n) on a target; None where it has no row.
+
+    >>> memory_space(1, "tpu"), memory_space(1, "cpu")
+    (<TpuMemorySpace.VMEM: 1>, None)
+    """
+    return _BY_NUMBER.get(target, _BY_NUMBER[None]).get(number)
+
+
+def space_name(number: int, target: str | None) -> str:
+    """What a memory space S(n) is called on a target; `S(n)` where it has no name.
+
+    >>> space_name(1, "tpu"), space_name(0, "gpu"), space_name(9, "tpu")
+    ('VMEM', 'HBM', 'S(9)')
+    """
+    space = memory_space(number, target)
+    return space.label if space is not None else f"S({number})"
+
+
+def describe_memory_space(number: int, target: str | None) -> str:
+    """What a memory space is called and what it is.
+
+    >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
+    ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
+    """
+    space = memory_space(number, target)
+    if space is None or space.is_unnamed:
+        return "one of the device's own memories"
+    return (
+        space.label if space.meaning.endswith(space.label) or not space.meaning else f"{space.label}, {space.meaning}"
+    )
+
+
+def space_number(text: str, target: str | None) -> int | None:
+    """The number of the memory space that people mean by its name, another name for it, `S(n)` or n.
+
+    >>> [space_number(text, "tpu") for text in ("vmem", "pinned_host", "S(9)", "7", "collective")]
+    [1, 5, 9, 7, None]
+    """
+    number = text.removeprefix("S(").removesuffix(")")
+    if number.isascii() and number.isdigit():
+        return int(number)
+    known = _TARGETS.get(target, MemorySpace)
+    return next((space.number for space in known if text.lower() in (space.label.lower(), *space.aliases)), None)
+
+
+def space_words() -> tuple[str, ...]:
+    """What memories are called in one word, in small letters, on any target.
+
+    >>> space_words()[:3]
+    ('hbm', 'vmem', 'smem')
+    """
+    spaces = (space for target in ("tpu", "gpu", "cpu") for space in _TARGETS[target])
+    return tuple(dict.fromkeys(space.label.lower() for space in spaces if space.label.isalpha()))

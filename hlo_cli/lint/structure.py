@@ -1,0 +1,92 @@
+"""What stays the same of a place in a module when instructions have other names, numbers and lines.
+
+A finding is known again by it, in another dump of the program, and in a proto as in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+_GENERIC: Final = ("async-start", "async-update", "async-done")
+_LONGEST_CHAIN: Final = 100
+
+
+def structure_of(module: Module, at: Instruction | Computation | None) -> Iterator[str]:
+    """Opcode, shape and op_name of an instruction, and those of operands and callees; nothing for the module itself.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m.7  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> list(structure_of(module, module.entry.root))
+    ['m', 'negate f32[2]{0}', '', 'parameter f32[2]{0}']
+    """
+    match at:
+        case Instruction():
+            yield module.name.rstrip(".0123456789")
+            yield from _of_instruction(at)
+            yield (start_around(module, at) or at).metadata.op_name
+            yield from (line for operand in at.operands for line in _of_instruction(operand))
+            for called in _called(at):
+                yield from _of_computation(called)
+        case Computation():
+            yield from _of_computation(at)
+
+
+def start_around(module: Module, instruction: Instruction) -> Instruction | None:
+    """The async-start that wraps an instruction; None of what none wraps.
+
+    What is wrapped has no metadata of its own for long: XLA's parser overwrites it with that of the start, the updates
+    and the done (`ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc), and so does whoever writes a proto of a text.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m  w { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"
+    >>> text += " ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2], u32[]) async-start(p), calls=w"
+    >>> module = parse_module(text + " ROOT d = f32[2] async-done(s) }")
+    >>> start_around(module, module.computation("w").root), start_around(module, module.entry.root)
+    (<async-start s>, None)
+    """
+    callers = contexts_of(module).callers.get(instruction.computation, ())
+    return next((caller for caller in callers if _wrapped(caller) is instruction), None)
+
+
+def _of_instruction(instruction: Instruction) -> Iterator[str]:
+    yield f"{_opcode(instruction)} {instruction.shape}"
+
+
+def _opcode(instruction: Instruction) -> str:
+    """The opcode; of the generic spelling of an asynchronous operation, which alone protos know, the short one."""
+    wrapped = _wrapped(instruction)
+    return instruction.opcode if wrapped is None else wrapped.opcode + instruction.opcode.removeprefix("async")
+
+
+def _called(instruction: Instruction) -> tuple[Computation, ...]:
+    """What an instruction runs, without a computation that is there for the generic spelling alone."""
+    if (wrapped := _wrapped(instruction)) is None:
+        return instruction.called_computations
+    return wrapped.called_computations if instruction.opcode == _GENERIC[0] else ()
+
+
+def _wrapped(instruction: Instruction) -> Instruction | None:
+    """The only operation of what an async-start runs, for it and for what goes on with it; None of all others."""
+    if instruction.opcode not in _GENERIC:
+        return None
+    start = instruction
+    for _ in range(_LONGEST_CHAIN):
+        if start.opcode not in _GENERIC[1:] or not start.operands:
+            break
+        start = start.operands[0]
+    called = start.called_computations[0] if start.opcode == _GENERIC[0] and start.called_computations else None
+    if called is None or called.root is None or len(called.instructions) != len(called.parameters) + 1:
+        return None
+    return called.root if called.root.opcode != "parameter" else None
+
+
+def _of_computation(computation: Computation) -> Iterator[str]:
+    yield str(len(computation.instructions))
+    if computation.root is not None:
+        yield from _of_instruction(computation.root)

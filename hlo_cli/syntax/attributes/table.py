@@ -1,0 +1,85 @@
+"""The table of attributes: which opcode may have which, whether it must, and all else that is known of each.
+
+Mirrors `CreateInstruction` and `ParseHloModule` of xla/hlo/parser/hlo_parser.cc. Adding an attribute is adding a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.syntax.attributes.calls import CALLED, CALLS
+from hlo_cli.syntax.attributes.collectives import COLLECTIVES
+from hlo_cli.syntax.attributes.common import COMMON, HEADER, OF_PARAMETERS
+from hlo_cli.syntax.attributes.contractions import CONTRACTIONS
+from hlo_cli.syntax.attributes.indexing import INDEXING
+from hlo_cli.syntax.attributes.others import OTHERS
+from hlo_cli.syntax.attributes.row import AttributeRow, Place
+
+_SUGAR: Final = ("async_execution_thread", "output_to_operand_aliasing")
+
+Rules = Mapping[str, AttributeRow]
+
+ROWS: Final = (*COMMON, *OF_PARAMETERS, *OTHERS, *COLLECTIVES, *CONTRACTIONS, *INDEXING, *CALLS, *CALLED)
+"""The rows of instructions; those of an opcode stand in the order in which XLA prints them."""
+HEADER_ATTRIBUTES: Final[Rules] = MappingProxyType({row.name: row for row in HEADER})
+"""The attributes of a module's header, by name."""
+ATTRIBUTE_NAMES: Final = tuple(dict.fromkeys(row.name for row in ROWS))
+"""The attributes that instructions may have, of whatever opcode."""
+
+
+@cache
+def attributes_of(opcode: str) -> Rules:
+    """The attributes an opcode may have, by name; those of an unknown opcode are the common ones.
+
+    >>> attributes_of("iota")["iota_dimension"].required, "to_apply" in attributes_of("reduce-start")
+    (True, True)
+    """
+    rules = {row.name: row for row in (*_by_opcode().get("", ()), *own_attributes(opcode))}
+    wrapped = wrapped_opcode(opcode)
+    if wrapped is None:
+        return MappingProxyType(rules)
+    names = _SUGAR if opcode.endswith("-start") else _SUGAR[:1]
+    rules |= {row.name: row for row in own_attributes("async-start") if row.name in names}
+    return MappingProxyType(rules | dict(attributes_of(wrapped)) if opcode.endswith("-start") else rules)
+
+
+def own_attributes(opcode: str) -> tuple[AttributeRow, ...]:
+    """The rows that name an opcode, in the order in which XLA prints them.
+
+    >>> [row.name for row in own_attributes("sort")]
+    ['dimensions', 'is_stable', 'to_apply']
+    """
+    return _by_opcode().get(opcode, ()) if opcode else ()
+
+
+@cache
+def attributes_at(place: Place) -> tuple[AttributeRow, ...]:
+    """The rows of attributes that XLA prints in a place that does not depend on the opcode.
+
+    >>> [row.name for row in attributes_at(Place.BEHIND_CONTROL)]
+    ['statistics', 'result_accuracy', 'origin']
+    """
+    return tuple(row for row in ROWS if row.place is place)
+
+
+@cache
+def attribute_named(name: str) -> AttributeRow | None:
+    """What an attribute is of most opcodes, or None if it is not known.
+
+    >>> attribute_named("slice_sizes").opcodes, attribute_named("frob")
+    ('gather', None)
+    """
+    return next((row for row in reversed(ROWS) if row.name == name), None)
+
+
+@cache
+def _by_opcode() -> Mapping[str, tuple[AttributeRow, ...]]:
+    found: dict[str, list[AttributeRow]] = {}
+    for row in ROWS:
+        for opcode in row.opcodes.split() or ("",):
+            found.setdefault(opcode, []).append(row)
+    return {opcode: tuple(rows) for opcode, rows in found.items()}

@@ -1,0 +1,154 @@
+"""Attributes read as named text: where each value ends, without knowing what it means.
+
+A value is a word, a string, a bracket, or several of them side by side, as in `[2,4]<=[8]` or
+`mesh['x'=2] {'x'}`. No value is cut at a comma that stands inside brackets or quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from hlo_cli.ir.instruction_text import Attribute
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import HloError, Span
+from hlo_cli.syntax.scanning.scanner import SPACE, STRING, Scanner
+from hlo_cli.syntax.scanning.shapes import read_shape
+
+_PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
+_ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
+_BEHIND = re.compile(r"[ \t]*+([a-z_\-]++)=")
+_STATEMENT = lazy_regex(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
+_MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
+"""Attributes whose values may hold lines that look like instructions."""
+_DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
+_CONTINUES = re.compile(r"[{\[(]|<=")
+_MARK: Final = lazy_regex(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
+_BLANK: Final = r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)++"
+_DICTIONARY: Final = r'(?<==)\{[^{}"]*+(?:(?:"(?:[^"\\]++|\\.)*+"|\{[^{}"]*+\})[^{}"]*+)*+\}'
+_PLAIN: Final = lazy_regex(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
+
+
+def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
+    """The attributes that follow, each after a comma; the scanner stops behind the last."""
+    return tuple(_attributes(scanner))
+
+
+def readable_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
+    """The attributes up to the first that cannot be read, which `module.errors` lists."""
+    attributes: list[Attribute] = []
+    with suppress(HloError):
+        attributes.extend(_attributes(scanner))
+    return tuple(attributes)
+
+
+def read_attribute(scanner: Scanner) -> Attribute:
+    """One `name=value`."""
+    match = _ATTRIBUTE_NAME.match(scanner.text, scanner.skip(), scanner.end)
+    if match is None:
+        raise scanner.error("expected an attribute, as name=value")
+    scanner.pos = match.end()
+    start, end = read_value(scanner, match[1])
+    if match[1] not in _MAY_HOLD_LINES or scanner.text[start] != "{":
+        _check_lines(scanner, start, end)
+    text = scanner.text[start:end]
+    return Attribute(match[1], text if match[1] == "backend_config" else one_line(text), Span(start, end))
+
+
+def expect_no_attribute(scanner: Scanner) -> None:
+    """Fail if an attribute comes next on the line: the comma before it is missing."""
+    match = _BEHIND.match(scanner.text, scanner.pos, scanner.end)
+    if match is not None:
+        from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
+
+        if match[1] in ATTRIBUTE_NAMES or match[1] in HEADER_ATTRIBUTES:
+            raise scanner.error(f"expected a comma before the attribute {match[1]}", *match.span(1))
+
+
+def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
+    """Move over an attribute's value; where it starts and ends."""
+    start = scanner.skip()
+    if name == "literal" and not scanner.at("("):
+        read_shape(scanner)
+        scanner.skip()
+    elif name == "backend_config" and scanner.at("{"):
+        return scanner.balanced(json=True)
+    while _take_piece(scanner) or _take_continuation(scanner) or _take_device_ids(scanner, start):
+        pass
+    if scanner.pos == start:
+        raise scanner.error(f"expected a value of {name}")
+    return start, scanner.pos
+
+
+def _check_lines(scanner: Scanner, start: int, end: int) -> None:
+    """Fail if a value goes on into the next instruction: its bracket is not closed where it should be."""
+    if scanner.text.find("\n", start, end) < 0 or (following := _STATEMENT.search(scanner.text, start, end)) is None:
+        return
+    try:
+        Scanner(scanner.source, start, following.start()).balanced()
+    except HloError as error:
+        if error.diagnostic.message != "the string is not closed":
+            raise
+
+
+def _attributes(scanner: Scanner) -> Iterator[Attribute]:
+    while scanner.accept(","):
+        yield read_attribute(scanner)
+
+
+def _take_piece(scanner: Scanner) -> bool:
+    if scanner.pos >= scanner.end:
+        return False
+    character = scanner.text[scanner.pos]
+    if character in "{[(":
+        scanner.balanced()
+    elif character in "\"'":
+        scanner.string("a value")
+    else:
+        match = _PIECE.match(scanner.text, scanner.pos, scanner.end)
+        if match is None:
+            return False
+        scanner.pos = match.end()
+    return True
+
+
+def _take_continuation(scanner: Scanner) -> bool:
+    """Brackets and `<=` go on with a value even behind white space: no attribute or instruction starts with one."""
+    here = scanner.pos
+    after_bracket = scanner.text[here - 1 : here] == "]"
+    if _CONTINUES.match(scanner.text, scanner.skip(), scanner.end) or (after_bracket and scanner.at("T(")):
+        return True
+    scanner.pos = here
+    return False
+
+
+def _take_device_ids(scanner: Scanner, start: int) -> bool:
+    """The devices of a mesh stand behind a comma, but belong to it: `mesh['x'=2], device_ids=(1,0) {'x'}`."""
+    match = _DEVICE_IDS.match(scanner.text, scanner.pos, scanner.end)
+    if match is None or not scanner.text.startswith("mesh", start):
+        return False
+    scanner.pos = match.end()
+    return True
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and comments outside its strings and the dictionaries that it names, as XLA keeps both.
+
+    >>> one_line("{ a,   // first" + chr(10) + "  b }")
+    '{ a, b }'
+    """
+    if "\n" not in text and "/" not in text:
+        return text.strip()
+    return _PLAIN.sub(_plain, text).strip()
+
+
+def _plain(match: re.Match[str]) -> str:
+    found = match[0]
+    if found[0] in "\"'{" or _MARK.search(found):
+        return found
+    if "\n" in found or "//" in found:
+        return " "
+    return found if "/" not in found else " " if " " in found else ""

@@ -1,0 +1,96 @@
+"""Where reading goes on after an error: at the next instruction, or at the next computation."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.scanning.scanner import Scanner
+
+MAX_ERRORS: Final = 100
+"""Reading stops after so many errors in one text."""
+
+_NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
+_SHAPE: Final = r"[ \t]++[a-z]{1,4}+[0-9]*+[a-z0-9]*+\[[0-9,]*+\]"
+_CLOSES: Final = r"\}(?![}\])]|,(?! execution_thread=))"
+_CLOSING: Final = lazy_regex(_CLOSES)
+_NEXT_STATEMENT: Final = lazy_regex(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
+_NEXT_COMPUTATION: Final = lazy_regex(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
+_FOUND: Final = re.compile(r", found (?!the end).*", re.DOTALL)
+_LOST: Final = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+_DEFINED: Final = lazy_regex(r"[ \t\n\r%]([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t]++=[ \t]")
+_HEAD_NAME: Final = lazy_regex(r"[ \t\n\r]*+(?:ENTRY[ \t]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+
+
+def next_statement(text: str, start: int, end: int) -> int | None:
+    """The line break behind which the next instruction or the closing brace stands, or None."""
+    match = _NEXT_STATEMENT.search(text, start, end)
+    return match.start() if match else None
+
+
+def next_computation(text: str, start: int) -> int:
+    """Where the next computation begins; the end of the text if there is none."""
+    match = _NEXT_COMPUTATION.search(text, start)
+    return match.end() if match else len(text)
+
+
+def unreadable_names(text: str, start: int, end: int) -> set[str]:
+    """The names that instructions between two places give themselves, even if the rest cannot be read."""
+    first = _LOST.match(text, start, end)
+    return {*_DEFINED.findall(text, start, end), *(first.groups() if first else ())}
+
+
+def head_name(text: str, start: int) -> str:
+    """The name of a computation whose head cannot be read, as far as it can be told."""
+    match = _HEAD_NAME.match(text, start)
+    return match[1] if match else ""
+
+
+def begins_computation(text: str, start: int, end: int) -> bool:
+    """Whether the word between two offsets begins a computation: ENTRY, or a name with a signature or body behind."""
+    return text[start:end] == "ENTRY" or text[end : end + 2].lstrip(" ")[:1] in ("(", "{")
+
+
+def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
+    """That a computation is not closed.
+
+    Its last instruction took the closing brace for its own, the next computation begins in it, or the text ends.
+    """
+    line_end = source.text.find("\n", last)
+    if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
+        message = "a brace that opens in this instruction is not closed in it"
+        return HloError(message, Span(last, line_end), source=source)
+    begins = _NEXT_COMPUTATION.search(source.text, max(last, end - 1))
+    if begins is not None and not source.text[end : begins.start()].strip():
+        message = f"computation {name} is not closed before the next one begins"
+        return HloError(message, Span(end - 1, end), source=source, hint="a } is missing here")
+    return HloError(f"the text ends inside computation {name}", Span(end - 1, end), source=source)
+
+
+def is_closed(source: Source, opening: int, end: int) -> bool:
+    """Whether a brace is closed before an offset; other brackets may be crossed."""
+    try:
+        Scanner(source, opening, end).balanced(json=True)
+    except HloError:
+        return False
+    return True
+
+
+def within(error: HloError, text: str, start: int, end: int) -> list[Diagnostic]:
+    """The error's diagnostics; one that points behind an instruction moves to the instruction's last character.
+
+    What misses its end is noticed at the first token of the next instruction, which is not to blame: what was found
+    is the end of the line.
+    """
+    while end > start + 1 and text[end - 1] in " \t\r\n":
+        end -= 1
+    return [
+        Diagnostic(
+            d.severity, _FOUND.sub(", found the end of the line", d.message), d.source, Span(end - 1, end), d.hint
+        )
+        if d.span is not None and d.span.start >= end > start
+        else d
+        for d in error.diagnostics
+    ]

@@ -1,0 +1,145 @@
+"""What was probably meant where a text is wrong: an opcode, type or name like the one written, or where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Final
+
+from hlo_cli.ir.opcode import OPCODE_ARITY, is_known, wrapped_opcode
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.source import Source, nearest
+
+_OPCODES: Final = {
+    "cast": "convert",
+    "concat": "concatenate",
+    "cond": "conditional",
+    "const": "constant",
+    "conv": "convolution",
+    "cos": "cosine",
+    "div": "divide",
+    "exp": "exponential",
+    "expm1": "exponential-minus-one",
+    "gte": "get-tuple-element",
+    "log1p": "log-plus-one",
+    "matmul": "dot",
+    "max": "maximum",
+    "min": "minimum",
+    "mod": "remainder",
+    "mul": "multiply",
+    "neg": "negate",
+    "param": "parameter",
+    "pow": "power",
+    "rem": "remainder",
+    "sigmoid": "logistic",
+    "sin": "sine",
+    "sub": "subtract",
+    "where": "select",
+}
+"""What other languages call operations, and HLO does not."""
+_TYPES: Final = {
+    "bfloat16": "bf16",
+    "bool": "pred",
+    "complex128": "c128",
+    "complex64": "c64",
+    "double": "f64",
+    "float": "f32",
+    "half": "f16",
+    "i1": "pred",
+    "int": "s32",
+    "uint": "u32",
+}
+_SIZED: Final = r"(float|fp|int|uint|i|ui)([0-9]+)"
+_LETTER: Final = {"float": "f", "fp": "f", "int": "s", "i": "s", "uint": "u", "ui": "u"}
+FORM: Final = "an instruction is written name = shape opcode(operands), attribute=value"
+ONE_RESULT: Final = "a computation has one result; take one ROOT away"
+_BEFORE_NAMES: Final = ("", "%", "ROOT", "ROOT %", "ENTRY", "ENTRY %")
+
+
+def opcode_like(word: str) -> str | None:
+    """The opcode that was probably meant.
+
+    >>> opcode_like("mutliply"), opcode_like("Exp"), opcode_like("slice-strat"), opcode_like("frob")
+    ('multiply', 'exponential', 'slice-start', None)
+    """
+    lower = word.lower().replace("_", "-")
+    if is_known(lower):
+        return lower
+    return _OPCODES.get(lower) or nearest(lower, (*OPCODE_ARITY, *_sugared_opcodes()))
+
+
+def type_like(word: str) -> str | None:
+    """The element type that was probably meant.
+
+    >>> type_like("fp32"), type_like("int8"), type_like("F16"), type_like("bfloat16"), type_like("frob")
+    ('f32', 's8', 'f16', 'bf16', None)
+    """
+    lower = word.lower()
+    if (sized := re.fullmatch(_SIZED, lower)) is not None:
+        lower = _LETTER[sized[1]] + sized[2]
+    lower = _TYPES.get(lower, lower)
+    return lower if lower in PRIMITIVE_TYPES else nearest(lower, PRIMITIVE_TYPES)
+
+
+def did_you_mean(word: str | None) -> str | None:
+    """The hint that asks for a word, or none.
+
+    >>> did_you_mean("add"), did_you_mean(None)
+    ('did you mean add?', None)
+    """
+    return None if word is None else f"did you mean {word}?"
+
+
+def like(word: str, known: Iterable[str]) -> str | None:
+    """The hint that asks for the nearest of the known words, or none."""
+    return did_you_mean(nearest(word, known))
+
+
+def counted_operands(count: int) -> str:
+    """So many operands, in words.
+
+    >>> counted_operands(1), counted_operands(2)
+    ('1 operand', '2 operands')
+    """
+    return f"{count} operand{'s'[: count != 1]}"
+
+
+def are(count: int) -> str:
+    """That there are so many.
+
+    >>> are(1), are(2)
+    ('is 1', 'are 2')
+    """
+    return f"{'is' if count == 1 else 'are'} {count}"
+
+
+def defined_below(source: Source, name: str, start: int) -> str | None:
+    """The hint that an instruction is defined further down in the same computation, or none."""
+    end = source.text.find("\n}", start)
+    return _below(source, name, " =", start, end if end >= 0 else len(source.text), before="users")
+
+
+def computed_below(source: Source, name: str, start: int) -> str | None:
+    """The hint that a computation stands further down, or none."""
+    end = len(source.text)
+    return _below(source, name, " {", start, end, before="callers") or _below(
+        source, name, " (", start, end, before="callers"
+    )
+
+
+def _below(source: Source, name: str, sign: str, start: int, end: int, *, before: str) -> str | None:
+    """That a line begins with a name and a sign behind it, between two places."""
+    text, sought = source.text, name + sign
+    at = text.find(sought, start, end) if name else -1
+    while at >= 0:
+        if text[text.rfind("\n", 0, at) + 1 : at].strip() in _BEFORE_NAMES:
+            return f"{name} stands below, on line {source.position(at).line}; move it before its {before}"
+        at = text.find(sought, at + 1, end)
+    return None
+
+
+@cache
+def _sugared_opcodes() -> tuple[str, ...]:
+    sugared = (opcode + end for opcode in OPCODE_ARITY for end in ("-start", "-update", "-done"))
+    return tuple(opcode for opcode in sugared if wrapped_opcode(opcode))

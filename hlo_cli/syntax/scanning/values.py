@@ -1,0 +1,230 @@
+"""The grammars of attribute values, each a small function that moves over a value or fails at the wrong token.
+
+Mirrors `ParseAttributeHelper` of xla/hlo/parser/hlo_parser.cc and the functions it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from hlo_cli.ir.layout import COMBINE, Tile
+from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.shapes import read_shape
+from hlo_cli.syntax.scanning.suggestions import did_you_mean, like
+from hlo_cli.syntax.scanning.tokens import Tokens
+
+Reader = Callable[[Tokens], object]
+_T = TypeVar("_T")
+_Word = TypeVar("_Word", bound=StrEnum)
+_LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
+
+
+def read_bool(tokens: Tokens) -> bool:
+    """`true` or `false`."""
+    if tokens.kind not in ("true", "false"):
+        tokens.fail("expected true or false")
+    value = tokens.kind == "true"
+    tokens.advance()
+    return value
+
+
+def read_int(tokens: Tokens) -> int:
+    """A whole number of 64 bits."""
+    return tokens.integer("here")
+
+
+def read_int32(tokens: Tokens) -> int:
+    """A whole number of 32 bits."""
+    start, end = tokens.start, tokens.end
+    value = read_int(tokens)
+    if not -(2**31) <= value < 2**31:
+        tokens.fail(f"{value} does not fit in 32 bits", start, end)
+    return value
+
+
+def read_number(tokens: Tokens) -> float:
+    """A decimal or whole number, an infinity, or NaN; one that only infinity could hold is an error."""
+    text, kind = tokens.text, tokens.kind
+    if kind == tk.INT:
+        return float(read_int(tokens))
+    if kind not in (tk.DECIMAL, "inf"):
+        tokens.fail("expected a number")
+    value = float(text.partition("(")[0])  # what stands in parentheses is the payload of a NaN
+    if kind == tk.DECIMAL and value in (float("inf"), float("-inf")) and "inf" not in text:
+        tokens.fail(f"{text} is too large for 64 bits", tokens.start, tokens.end)
+    tokens.advance()
+    return value
+
+
+def read_string(tokens: Tokens) -> str:
+    """What stands between quotes."""
+    hint = f'a string stands in quotes: "{tokens.text}"' if tokens.kind == tk.IDENT else None
+    return unquote(tokens.expect(tk.STRING, "here", hint=hint))
+
+
+def read_string_or_json(tokens: Tokens) -> str:
+    """What stands between quotes, or a dictionary with its braces."""
+    return tokens.json() if tokens.kind == "{" else unquote(tokens.expect(tk.STRING, "or a dictionary"))
+
+
+def read_name(tokens: Tokens, what: str) -> str:
+    """A name with or without %, which no bare keyword or type can be."""
+    if tokens.kind == tk.ATTRIBUTE:
+        tokens.fail(f"expected a space between {tokens.text} and =", tokens.start, tokens.end)
+    if tokens.kind not in (tk.NAME, tk.IDENT):
+        reserved = tokens.kind == tk.TYPE or tokens.kind in tk.KEYWORDS
+        tokens.fail(f"expected {what}" + (" (a reserved word needs %)" if reserved else ""))
+    name = tokens.text
+    tokens.advance()
+    return name
+
+
+def at_shape(tokens: Tokens) -> bool:
+    """Whether a shape comes next."""
+    return tokens.kind in (tk.TYPE, "(") or (tokens.kind == tk.IDENT and tokens.text == "b" and tokens.peek() == "(")
+
+
+def take_shape(tokens: Tokens) -> Shape:
+    """A shape of known types only."""
+    if not at_shape(tokens):
+        tokens.fail("expected a shape")
+    start, scanner = tokens.start, tokens.scanner()
+    shape = read_shape(scanner)
+    unknown = next((leaf for _, leaf in shape.leaves if isinstance(leaf, UnknownShape)), None)
+    if unknown is not None:
+        tokens.fail(f"{unknown.text} is no shape", start, scanner.pos)
+    if (problem := _problem(shape)) is not None:
+        tokens.fail(problem, start, scanner.pos)
+    tokens.move(scanner.pos)
+    return shape
+
+
+@lru_cache(maxsize=8192)
+def _problem(shape: Shape) -> str | None:
+    """Why XLA does not even parse a shape: it looks closely at the elements of tuples, and little at others."""
+    for index, leaf in shape.leaves:
+        if not isinstance(leaf, ArrayShape):
+            continue
+        if leaf.layout.tail_padding_alignment_in_elements < 1:
+            return "L(n) must be at least 1"
+        if index and (problem := layout_problem(leaf)):
+            return f"{leaf}: {problem}"
+    return None
+
+
+def layout_problem(array: ArrayShape) -> str | None:
+    """Why the layout does not fit; unlike ours, XLA's check does not mind where `*` stands in a tile."""
+    layout = array.layout
+    tiles = tuple(Tile(tuple(1 if d == COMBINE else d for d in tile.dimensions)) for tile in layout.tiles)
+    return replace(array, layout=replace(layout, tiles=tiles)).problem
+
+
+def read_list(tokens: Tokens, item: Callable[[Tokens], _T], brackets: str = "{}", comma: str = ",") -> tuple[_T, ...]:
+    """Items between brackets with a comma, or another sign, between them; there may be none."""
+    tokens.expect(brackets[0], "before a list")
+    items: list[_T] = []
+    if tokens.kind != brackets[1]:
+        items.append(item(tokens))
+        while tokens.accept(comma):
+            items.append(item(tokens))
+    tokens.expect(brackets[1], f"or {comma} in a list")
+    return tuple(items)
+
+
+def read_ints(tokens: Tokens) -> tuple[int, ...]:
+    """`{0, 1}`."""
+    return read_list(tokens, read_int)
+
+
+def read_int_lists(tokens: Tokens) -> tuple[tuple[int, ...], ...]:
+    """`{{0, 1}, {2, 3}}`."""
+    return read_list(tokens, read_ints)
+
+
+def read_bools(tokens: Tokens) -> tuple[bool, ...]:
+    """`{true, false}`."""
+    return read_list(tokens, read_bool)
+
+
+def read_shape_index(tokens: Tokens) -> tuple[int, ...]:
+    """`{0, 1}`, also with a comma at its end."""
+    tokens.expect("{", "before an index")
+    index = []
+    while tokens.kind != "}":
+        index.append(read_int(tokens))
+        if not tokens.accept(","):
+            break
+    tokens.expect("}", "after an index")
+    return tuple(index)
+
+
+def fields(
+    kinds: Mapping[str, Reader], required: tuple[str, ...] = (), *, loose: bool = False
+) -> Callable[[Tokens], dict[str, object]]:
+    """The grammar of `{name=value name=value}`.
+
+    Each name stands once, with a comma allowed before it; loosely, names repeat and there are no commas.
+    """
+
+    def read(tokens: Tokens) -> dict[str, object]:
+        start = tokens.start
+        tokens.expect("{", "before its fields")
+        seen: dict[str, object] = {}
+        while tokens.kind != "}":
+            if not loose:
+                tokens.accept(",")
+            at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "of a field, as name=value"), tokens.previous_end
+            if name in seen and not loose:
+                tokens.fail(f"{name} stands here twice", at, end)
+            if name not in kinds:
+                tokens.fail(f"there is no field {name}; there are {', '.join(sorted(kinds))}", at, end)
+            seen[name] = kinds[name](tokens)
+        for name in required:
+            if name not in seen:
+                tokens.fail(f"{name} is missing", start, tokens.end)
+        tokens.advance()
+        return seen
+
+    return read
+
+
+def one_of(kind: type[_Word], *, any_case: bool = False) -> Callable[[Tokens], _Word]:
+    """The grammar of an enumeration: one of its words."""
+    known = {member.value.lower() if any_case else member.value: member for member in kind}
+
+    def read(tokens: Tokens) -> _Word:
+        member = known.get(tokens.text.lower() if any_case else tokens.text)
+        if tokens.kind != tk.IDENT or member is None:
+            *most, last = known
+            alike = {word.lower(): word for word in known}
+            hint = did_you_mean(alike.get(tokens.text.lower())) or like(tokens.text, known)
+            tokens.fail(f"expected {', '.join(most)} or {last}", hint=hint)
+        tokens.advance()
+        return member
+
+    return read
+
+
+def read_float(tokens: Tokens) -> float:
+    """A number that 32 bits can hold."""
+    start, end = tokens.start, tokens.end
+    value = read_number(tokens)
+    if abs(value) > _LARGEST_FLOAT:
+        tokens.fail(f"{value} is too large for 32 bits", start, end)
+    return value
+
+
+def read_bools_or_bool(tokens: Tokens) -> bool | tuple[bool, ...]:
+    """`{true, false}` or `true`."""
+    return read_bools(tokens) if tokens.kind == "{" else read_bool(tokens)
+
+
+def read_shapes(tokens: Tokens) -> tuple[Shape, ...]:
+    """`{f32[2]{0}, s32[]}`."""
+    return read_list(tokens, take_shape)

@@ -1,0 +1,295 @@
+"""Rows and statements into computations: names become instructions, and operands point at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from hlo_cli.ir.computation import Computation, free_name
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import Attribute, InstructionText
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
+from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
+from hlo_cli.syntax.opaque import oversized
+from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
+from hlo_cli.syntax.scanning.scanner import Scanner
+from hlo_cli.syntax.scanning.shapes import plain_shape, read_shape
+from hlo_cli.syntax.scanning.suggestions import ONE_RESULT, defined_below
+from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, ParsedOperand, read_operands
+from hlo_cli.syntax.text.kinds import CALLER, FREE, KIND_OF, PARAMETER, holds
+from hlo_cli.syntax.text.lines import LineReader, Row
+from hlo_cli.syntax.text.notes import Notes
+from hlo_cli.syntax.values.text_reader import WrittenReader
+
+_CALLING: Final = "|".join(CALLING_ATTRIBUTES)
+_CALLS = re.compile(rf"(?:,|\*/)\s*+({_CALLING})\s*+=\s*+(?:%?([A-Za-z_][A-Za-z0-9_.\-]*+)|(\{{[^{{}}=]*+\}})|)")
+_FUSION_CALL = re.compile(r", kind=k[A-Z][a-z]++, calls=%?([A-Za-z_][A-Za-z0-9_.\-]*+)(?![^,])")
+_INDEX_MARK = re.compile(r"/\*index=[0-9]++\*/")
+_REFERENCE = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
+Named = dict[str, Instruction]
+
+
+class Call(NamedTuple):
+    """That an instruction calls a computation by name, to be linked when all computations are known."""
+
+    instruction: Instruction
+    attribute: str
+    name: str
+
+
+@dataclass(slots=True)
+class Builder:
+    """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
+
+    `failed` are names of instructions that could not be read, `lost` those of computations: using one of them is not a
+    second error. `nameless`
+    says that computations were printed without their names, so that calls cannot be linked; `is_single` that the text
+    is one instruction, whose computations are elsewhere. `cut` is a computation
+    that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
+    `shapeless` are the instructions whose shape the text leaves out, callees before their callers. `suspects` are those
+    that may not hold together (`opaque.py`), and so may `callers`; all may where a shape `is_oversized`.
+    `is_elided` says that operands were left out.
+    """
+
+    source: Source
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    shapeless: list[Instruction] = field(default_factory=list)
+    suspects: list[Instruction] = field(default_factory=list)
+    callers: list[Instruction] = field(default_factory=list)
+    is_oversized: bool = False
+    is_elided: bool = False
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    notes: Notes = field(init=False)
+    nameless: bool = False
+    is_single: bool = False
+    cut: Computation | None = None
+    copies: dict[str, int] = field(default_factory=dict)
+    elements: dict[Computation, dict[int, tuple[ShapeIndex, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.notes = Notes(self.source)
+
+    def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
+        """Fill a computation with the rows that stand between two offsets of the source."""
+        reader = computation.reader = LineReader(self.source, start, end, rows)
+        named: Named = {}
+        parameters: list[tuple[int, Instruction]] = []
+        suspects: list[Instruction] = []
+        callers: list[Instruction] = []
+        root, shapes, kind_of, instruction_of = None, self.shapes, KIND_OF.get, named.__getitem__
+        free, caller, parameter = FREE, CALLER, PARAMETER  # read by the hundred thousand
+        new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
+        for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
+            shape = shapes.get(shape_text) or self._shape(shape_text)
+            instruction = new(Instruction)
+            instruction.name = name
+            instruction.shape = shape
+            instruction.opcode = opcode
+            instruction.operands = instruction.called_computations = ()
+            instruction.computation = computation
+            instruction.index = index
+            instruction._text = None
+            kind = kind_of(opcode, caller)
+            if kind >= parameter:
+                if kind == parameter:
+                    number = int(operands) if operands.isdecimal() and len(operands) < 10 else 0
+                    parameters.append((number, instruction))
+            elif operands:
+                try:
+                    if "," not in operands:
+                        instruction.operands = (named[operands[1:] if operands[0] == "%" else operands],)
+                        if kind != 1 and kind < free and not holds(instruction, kind, tail):
+                            suspects.append(instruction)
+                    else:
+                        if "/" in operands:
+                            operands = _INDEX_MARK.sub("", operands)
+                        names = operands[1:].split(", %") if operands[0] == "%" else operands.split(", ")
+                        instruction.operands = taken = tuple(map(instruction_of, names))
+                        if kind != len(taken) and kind < free and not holds(instruction, kind, tail):
+                            suspects.append(instruction)
+                except KeyError:
+                    self._read_operands(instruction, reader, named)
+                    suspects.append(instruction)
+            elif 0 < kind < caller:
+                suspects.append(instruction)
+            if kind == caller:
+                callers.append(instruction)
+                if tail:
+                    self._find_calls(instruction, tail, reader)
+            if is_root:
+                if root is not None:
+                    raise NotLineStructured
+                root = instruction
+            named[name] = instruction
+        instructions = list(named.values())
+        if len(instructions) != len(rows):
+            raise NotLineStructured
+        self.suspects += suspects
+        self.callers += callers
+        _finish(computation, instructions, parameters, root)
+
+    def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
+        """Fill a computation with statements that were read one by one."""
+        computation.reader = WrittenReader(self.source)
+        named: Named = {}
+        self.copies.clear()
+        instructions: list[Instruction] = []
+        root = None
+        for statement in statements:
+            instruction = self._instruction(computation, statement, named, instructions)
+            if statement.is_root:
+                if root is not None:
+                    self.report("a second ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
+                root = instruction
+        parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
+        _finish(computation, instructions, parameters, root)
+        if computation is self.cut:
+            computation.root = root
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further errors are not worth the time to describe them."""
+        return len(self.diagnostics) >= MAX_ERRORS
+
+    def report(self, message: str, start: int, end: int, hint: str | None = None) -> None:
+        """Note an error at a place, if there are not too many of them already."""
+        if not self.is_full:
+            self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
+
+    def _shape(self, text: str) -> Shape:
+        """The shape that a row writes; what cannot be read is left to the exact path, which sees what follows."""
+        shape = plain_shape(text)
+        if shape is None:
+            scanner = Scanner(Source(self.source.name, text))
+            try:
+                shape = read_shape(scanner)
+            except HloError as error:
+                raise NotLineStructured from error
+            if not scanner.at_end():
+                raise NotLineStructured
+        self.shapes[text] = shape
+        self.is_oversized = self.is_oversized or oversized(shape) is not None
+        return shape
+
+    def _find_calls(self, instruction: Instruction, tail: str, reader: LineReader) -> None:
+        if tail.count("{") != tail.count("}"):
+            raise NotLineStructured
+        if instruction.opcode == "fusion" and (match := _FUSION_CALL.match(tail)) is not None:
+            self.calls.append(Call(instruction, "calls", match[1]))
+            return
+        before_strings, quote, rest = tail.partition('"')
+        if "'" in before_strings or (quote and _CALLS.search(rest)):
+            self._link_attributes(instruction, reader.read(instruction.index).attributes)
+            return
+        for attribute, name, listed in _CALLS.findall(before_strings):
+            if name:
+                self.calls.append(Call(instruction, attribute, name))
+            elif not listed:
+                raise NotLineStructured
+            else:
+                self._call(instruction, attribute, _REFERENCE.findall(listed))
+
+    def _link_attributes(self, instruction: Instruction, attributes: Sequence[Attribute]) -> None:
+        for attribute in attributes:
+            if attribute.name in CALLING_ATTRIBUTES:
+                self._call(instruction, attribute.name, _REFERENCE.findall(attribute.value))
+
+    def _call(self, instruction: Instruction, attribute: str, names: Sequence[str]) -> None:
+        self.calls.extend(Call(instruction, attribute, name) for name in names)
+
+    def _read_operands(self, instruction: Instruction, reader: LineReader, named: Named) -> None:
+        """Operands that are not plain names of instructions above: with shapes, elements, or unknown."""
+        statement = ParsedInstruction(0, opcode=instruction.opcode)
+        try:
+            read_operands(reader.operands(instruction.index), statement, 0)
+        except HloError as error:
+            self.diagnostics.extend(() if self.is_full else error.diagnostics)
+            return
+        if any(operand.nested is not None or not operand.name for operand in statement.operands):
+            raise NotLineStructured
+        self._resolve(instruction, statement, named)
+
+    def _instruction(
+        self, computation: Computation, statement: ParsedInstruction, named: Named, instructions: list[Instruction]
+    ) -> Instruction:
+        """The instruction of a statement, appended behind those that are nested in its operands."""
+        for operand in statement.operands:
+            if operand.nested is not None:
+                operand.name = self._instruction(computation, operand.nested, named, instructions).name
+        statement.name = statement.name or free_name(f"{statement.opcode}.anon", named, self.copies)
+        text = InstructionText(
+            tuple(statement.attributes),
+            statement.argument,
+            Span(statement.start, statement.end),
+            statement.argument_span,
+        )
+        instruction = Instruction(
+            statement.name, statement.shape, statement.opcode, (), computation, len(instructions), text
+        )
+        if statement.shape == UnknownShape():
+            self.shapeless.append(instruction)
+        self._resolve(instruction, statement, named)
+        self._link_attributes(instruction, statement.attributes)
+        self.callers.append(instruction)
+        if statement.name in named:
+            several = f"{computation.name} has several instructions named {statement.name}"
+            message = f"{several}; uses take the last before them"
+            self.notes.add("duplicate-name", message, Span(statement.start, statement.end))
+        named[statement.name] = instruction
+        instructions.append(instruction)
+        self.suspects.append(instruction)
+        return instruction
+
+    def _resolve(self, instruction: Instruction, statement: ParsedInstruction, named: Named) -> None:
+        operands = statement.operands
+        if statement.elided:
+            self.is_elided = True
+            span = instruction.span or statement.opcode_span
+            self.notes.add("elided", f"operands of {instruction.opcode} are left out", span)
+        found = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]
+        instruction.operands = tuple(operand for operand, _ in found)
+        if any(elements for _, elements in found):
+            self.elements.setdefault(instruction.computation, {})[instruction.index] = tuple(e for _, e in found)
+            instruction.computation.operand_indices = self.elements[instruction.computation]
+        for operand in operands:
+            if operand.name not in named and operand.name not in self.failed:
+                self._undefined(operand, instruction.computation, named)
+
+    def _undefined(self, operand: ParsedOperand, computation: Computation, named: Named) -> None:
+        if self.is_full:
+            return
+        close = nearest(operand.name, named)
+        hint = defined_below(self.source, operand.name, operand.span.end)
+        if hint is None and close is not None and (span := named[close].span) is not None:
+            hint = f"{close} is defined on line {self.source.position(span.start).line}"
+        what = f"%{operand.name}" if operand.name else "an operand without a name"
+        self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)
+
+
+class NotLineStructured(Exception):
+    """A body that looked like rows holds something that only the exact path reads."""
+
+
+def _finish(
+    computation: Computation,
+    instructions: list[Instruction],
+    parameters: list[tuple[int, Instruction]],
+    root: Instruction | None,
+) -> None:
+    computation.instructions = tuple(instructions)
+    computation.root = root if root is not None else (instructions[-1] if instructions else None)
+    if len(parameters) > 1:
+        parameters.sort(key=itemgetter(0))
+    computation.parameters = tuple([instruction for _, instruction in parameters])
+
+
+def _number(argument: str) -> int:
+    argument = argument.strip()
+    return int(argument) if argument.isdecimal() and len(argument) < 10 else 0

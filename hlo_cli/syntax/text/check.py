@@ -1,0 +1,240 @@
+"""What a module's text says that XLA's grammar, as we know it, does not have: looked for when somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Final
+
+from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
+from hlo_cli.ir.strings import UnparsedText
+from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
+from hlo_cli.syntax.opaque import CALLED
+from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes
+from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
+from hlo_cli.syntax.scanning.split_attributes import split_attributes, split_tail
+from hlo_cli.syntax.scanning.suggestions import did_you_mean, like, opcode_like, type_like
+from hlo_cli.syntax.text.check_instructions import note_instructions, place_of
+from hlo_cli.syntax.text.lines import LineReader
+from hlo_cli.syntax.text.notes import Notes
+from hlo_cli.syntax.values.attribute_values import parse_failure, read_header_value, read_value_text
+
+_LONGEST: Final = 60
+_TAKEN: Final = ("missing-attribute", CALLED)
+_CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
+"""Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
+
+
+_Row = tuple[str, str]
+"""An opcode, and what stands behind the operands; equal rows say the same of their attributes."""
+_Problem = tuple[str, str, str]
+"""The attribute that is odd, or nothing if the opcode is; the code and the message of the note."""
+
+
+def check_module(module: Module, noted: Notes | None = None) -> Findings:
+    """Errors and notes that reading left for later: attributes with their values, unknown names, unknown types.
+
+    `noted` is what was noted while reading.
+    """
+    errors: list[Diagnostic] = []
+    notes = Notes(module.source)
+    _note_header(module, notes)
+    _note_rows([c for c in module.computations if isinstance(c.reader, LineReader)], notes, errors)
+    for computation in module.computations:
+        if not isinstance(computation.reader, LineReader):
+            for instruction in computation.instructions:
+                _note_one(instruction, [(a.name, a.value) for a in instruction.attributes], notes)
+    _note_shapes(module, notes)
+    note_instructions(module, notes)
+    found = _not_blamed((*(noted.diagnostics() if noted else ()), *notes.diagnostics()), module, errors)
+    return Findings(tuple(errors), tuple(sorted(found, key=lambda note: note.span.start if note.span else 0)))
+
+
+def _not_blamed(notes: Iterable[Diagnostic], module: Module, errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The notes without those on what is missing in a line with an error: it may have taken that."""
+    wrong = {each.position.line for each in (*module.read_errors, *errors) if each.position is not None}
+    for note in notes:
+        if note.code not in _TAKEN or note.position is None or note.position.line not in wrong:
+            yield note
+
+
+def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[Diagnostic]) -> None:
+    """Cut the attributes of every line apart, each distinct text once; what is not cut is looked at line by line."""
+    rows: set[_Row] = set()
+    for computation in computations:
+        rows.update(_rows(computation))
+    odd: dict[_Row, list[tuple[str, str]] | None] = {}
+    for opcode, tail in rows:
+        pairs = split_tail(tail)
+        if pairs is None or _problems(opcode, pairs):
+            odd[opcode, tail] = pairs
+    same: dict[_Row, tuple[Instruction, list[tuple[str, str]], int]] = {}
+    for computation in computations if odd else ():
+        for instruction, row in zip(computation.instructions, _rows(computation), strict=True):
+            if row not in odd:
+                continue
+            if (pairs := odd[row]) is None:
+                if (read := _read(instruction, errors)) is not None:
+                    _note_one(instruction, read, notes)
+            else:
+                first, _, times = same.get(row) or (instruction, pairs, 0)
+                same[row] = first, pairs, times + 1
+    for first, pairs, times in same.values():
+        _note_one(first, pairs, notes, times)
+
+
+def _rows(computation: Computation) -> Iterable[_Row]:
+    assert isinstance(computation.reader, LineReader)
+    return zip([i.written_opcode for i in computation.instructions], computation.reader.tails(), strict=True)
+
+
+def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
+    """What is odd about an opcode and its attributes."""
+    if not is_known(opcode):
+        return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
+    rules = attributes_of(opcode)
+    missing, second = _odd_names(opcode, tuple([name for name, _ in pairs]))
+    found = [
+        problem
+        for name, text in pairs
+        if (rule := rules.get(name)) is None or rule.kind not in _CANNOT_FAIL
+        if (problem := _problem_with(opcode, name, text)) is not None
+    ]
+    return [*missing, *found, *second]
+
+
+@lru_cache(maxsize=4096)
+def _odd_names(opcode: str, names: tuple[str, ...]) -> tuple[list[_Problem], list[_Problem]]:
+    """What is odd about the names alone, which many lines share: those that are missing, and those there twice."""
+    rules = attributes_of(opcode)
+    missing = [
+        ("", "missing-attribute", f"{opcode} needs the attribute {name}")
+        for name, rule in rules.items()
+        if rule.required and name not in names and rules.keys() >= set(names)
+    ]
+    second = [
+        (name, "second-attribute", f"attribute {name} of {opcode} stands there twice; the first is taken")
+        for name, times in Counter(names).items()
+        if times > 1
+    ]
+    return missing, second
+
+
+def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
+    rule = attributes_of(opcode).get(name)
+    if rule is None:
+        return name, "unknown-attribute", f"attribute {name} of {opcode} is not known; kept as text"
+    if isinstance(read_value_text(rule.kind, text), UnparsedText):
+        message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
+        return name, "unread-value", message
+    return None
+
+
+def _note_one(instruction: Instruction, pairs: Sequence[tuple[str, str]], notes: Notes, times: int = 1) -> None:
+    """Note what is odd about an instruction, and as many others that say the same."""
+    spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
+    for name, code, message in _problems(instruction.written_opcode, pairs):
+        span = spans.get(name)
+        if span is None:
+            place = place_of(notes.source, instruction, instruction.written_opcode)
+        else:
+            place = span if code == "unread-value" else _before(notes.source, name, span)
+        notes.add(code, message, place, times, hint=partial(_meant, instruction.written_opcode, pairs, name, code))
+
+
+def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) -> str | None:
+    """What may have been meant where an opcode, an attribute or its value is odd."""
+    match code:
+        case "unknown-opcode":
+            return did_you_mean(opcode_like(opcode))
+        case "unknown-attribute":
+            return like(name, attributes_of(opcode))
+        case "unread-value":
+            kind = attributes_of(opcode)[name].kind
+            return next(filter(None, (parse_failure(kind, text) for other, text in pairs if other == name)), None)
+    return None
+
+
+def _before(source: Source, name: str, value: Span) -> Span:
+    """Where the name of an attribute stands before its value."""
+    start = source.text.rfind(name, 0, value.start)
+    return value if start < 0 else Span(start, start + len(name))
+
+
+def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
+    """The attributes of one line, as the exact reader takes them if need be; None if it cannot."""
+    reader = instruction.computation.reader
+    assert isinstance(reader, LineReader)
+    if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
+        return pairs
+    scanner = reader.tail(instruction.index)
+    try:
+        attributes = read_attributes(scanner)
+        expect_no_attribute(scanner)
+        if not scanner.at_end():
+            raise scanner.error("expected a comma before the next attribute")
+    except HloError as error:
+        errors.extend(error.diagnostics if len(errors) < MAX_ERRORS else ())
+        return None
+    return [(attribute.name, attribute.value) for attribute in attributes]
+
+
+def _note_header(module: Module, notes: Notes) -> None:
+    for attribute in module.header:
+        if attribute.span is None:
+            continue
+        if attribute.name not in HEADER_ATTRIBUTES:
+            message = f"header attribute {attribute.name} is not known; kept as text"
+            place = _whole(module, attribute.name, attribute.span)
+            notes.add("unknown-attribute", message, place, hint=partial(like, attribute.name, HEADER_ATTRIBUTES))
+        elif isinstance(read_header_value(attribute.name, attribute.value), UnparsedText):
+            message = f"value {_shortened(attribute.value)} of header attribute {attribute.name} is not understood"
+            hint = partial(parse_failure, HEADER_ATTRIBUTES[attribute.name].kind, attribute.value)
+            place = _whole(module, attribute.name, attribute.span)
+            notes.add("unread-value", f"{message}; kept as text", place, hint=hint)
+
+
+def _note_shapes(module: Module, notes: Notes) -> None:
+    """Element types that are not known, and layouts that do not fit their shape."""
+    shapes = {id(shape): shape for shape in [instruction.shape for instruction in module.instructions]}
+    odd = {key: found for key, shape in shapes.items() if (found := _wrong_leaves(shape))}
+    for instruction in module.instructions if odd else ():
+        for code, message, word in odd.get(id(instruction.shape), ()):
+            hint = partial(_meant_type, word, code)
+            notes.add(code, message, place_of(module.source, instruction, word), hint=hint)
+
+
+def _meant_type(word: str, code: str) -> str | None:
+    return did_you_mean(type_like(word)) if code == "unknown-type" else None
+
+
+def _wrong_leaves(shape: Shape) -> list[tuple[str, str, str]]:
+    leaves = {id(leaf): leaf for _, leaf in shape.leaves}
+    return [found for leaf in leaves.values() if (found := _wrong_with(leaf)) is not None]
+
+
+def _wrong_with(leaf: Leaf) -> tuple[str, str, str] | None:
+    """The code and the message of a note, and the word to point at."""
+    if isinstance(leaf, UnknownShape) and leaf.text:
+        element_type = leaf.text.partition("[")[0].strip()
+        return "unknown-type", f"type {element_type} is not known; its size counts as 0", element_type
+    array = leaf.array if isinstance(leaf, BufferShape) else leaf
+    if isinstance(array, ArrayShape) and (problem := array.problem) is not None:
+        return "layout", f"the layout of {array} does not fit: {problem}", str(array)
+    return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _whole(module: Module, name: str, value: Span) -> Span:
+    start = module.source.text.rfind(name, 0, value.start)
+    return Span(max(start, 0), value.end)

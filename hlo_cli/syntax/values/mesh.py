@@ -1,0 +1,221 @@
+"""Grammar of meshes with named axes and of the device lists and shardings written over them.
+
+Mirrors `ParseMesh` and `ParseAxisRef` of xla/hlo/parser/hlo_parser.cc and the checks of xla/hlo/ir/named_sharding.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import pyparsing as pp
+
+from hlo_cli.ir.attributes.devices import IotaReplicaGroupList, MeshAxesReplicaGroupList
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
+from hlo_cli.ir.words import ReductionKind
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.values.grammar_tools import (
+    ATTRIBUTE,
+    INT,
+    INTS,
+    METADATA,
+    SIZES,
+    STRING,
+    fail,
+    listed,
+    named,
+    one_of,
+    reader,
+    suppress_literal,
+    symbol,
+    word,
+)
+
+
+class _Axis(NamedTuple):
+    """An axis as written, and where; whether the mesh has it is not known yet."""
+
+    at: int
+    name: str
+    part: tuple[int, ...]
+
+
+class _Axes(NamedTuple):
+    """A list of axes behind a word."""
+
+    word: str
+    reduction: ReductionKind | None
+    axes: tuple[_Axis, ...]
+
+
+_OPEN: Final = "?"
+
+
+def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
+    dims, order = found[0], (found[1] if len(found) > 1 else (0,))
+    if not all(0 <= d < len(dims) for d in order):
+        raise fail(text, at, f"expected the {len(dims)} dimensions in some order")
+    return IotaTransform(dims, order)
+
+
+_ORDER: Final = (
+    symbol(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress()
+    - suppress_literal("(")
+    - INTS
+    - suppress_literal(")")
+)
+_ONE: Final = symbol(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
+IOTA: Final = (_ONE + SIZES | SIZES - _ORDER).set_parse_action(_transform)
+"""`[8]` or `[2,4]T(1,0)`."""
+
+
+def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
+    axes = tuple(item for item in found if isinstance(item, MeshAxis))
+    names = [axis.name for axis in axes]
+    if len(set(names)) < len(names):
+        raise fail(text, at, f"the mesh has two axes {next(name for name in names if names.count(name) > 1)}")
+    ids = found[-1] if found and not isinstance(found[-1], MeshAxis) else None
+    mesh = Mesh(axes, ids)
+    if isinstance(ids, tuple):
+        if len(ids) != mesh.device_count or sorted(ids) != list(range(len(ids))):
+            raise fail(text, at, f"expected the {mesh.device_count} devices of the mesh in some order")
+        if list(ids) == sorted(ids):
+            raise fail(text, at, "devices in their own order are left out")
+    return mesh
+
+
+_MESH_AXIS: Final = ((STRING - suppress_literal("=") | ATTRIBUTE) - INT).set_parse_action(
+    lambda found: MeshAxis(found[0], found[1])
+)
+_DEVICE_IDS: Final = (
+    symbol(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress()
+    - suppress_literal("(")
+    - (IOTA | INTS)
+    - suppress_literal(")")
+)
+MESH: Final = (
+    (word("mesh").suppress() - suppress_literal("[") - listed(_MESH_AXIS) - suppress_literal("]") + pp.Opt(_DEVICE_IDS))
+    .set_parse_action(_mesh)
+    .set_name("a mesh")
+)
+_MAXIMAL_MESH: Final = (
+    word("maximal_mesh").suppress() - suppress_literal("[") - named("device_id") - INT - suppress_literal("]")
+).set_parse_action(lambda found: MaximalMesh(found[0]))
+
+_AXIS_NAME: Final = symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
+_AXIS: Final = (
+    (STRING | _AXIS_NAME)
+    + pp.Opt(suppress_literal(":"))
+    + pp.Opt(suppress_literal("(") - INT - suppress_literal(")") - INT)
+).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
+_AXES: Final = (suppress_literal("{") - listed(_AXIS) - suppress_literal("}", "} or an axis")).set_parse_action(
+    lambda found: [tuple(found)]
+)
+_DIMENSION: Final = (
+    suppress_literal("{") - listed(_AXIS | pp.Literal(_OPEN)) - suppress_literal("}", "} or an axis")
+).set_parse_action(lambda found: [tuple(found)])
+
+
+def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
+    """The axis of the mesh; one may also be named by its number."""
+    names = [whole.name for whole in mesh.axes]
+    name = axis.name
+    if name not in names and name.isdecimal() and len(name) < 10 and int(name) < len(names):
+        name = names[int(name)]
+    if name not in names:
+        raise fail(text, axis.at, f"the mesh has no axis {name}")
+    if not axis.part:
+        return AxisRef(name)
+    (pre, size), whole = axis.part, mesh.axes[names.index(name)].size
+    if pre < 1 or size < 2 or size >= whole or whole % (pre * size):
+        raise fail(text, axis.at, f"({pre}){size} is no part of an axis of {whole}")
+    return AxisRef(name, pre, size)
+
+
+def _dimension_sharding(text: str, items: tuple[_Axis | str, ...], mesh: Mesh, at: int) -> DimensionSharding:
+    axes = tuple(_resolved(text, item, mesh) for item in items if isinstance(item, _Axis))
+    if _OPEN in items[:-1]:
+        raise fail(text, at, "? stands last")
+    return DimensionSharding(axes, is_closed=_OPEN not in items)
+
+
+def _named_axes(found: pp.ParseResults) -> _Axes:
+    return _Axes(found[0], found[1] if len(found) > 2 else None, found[-1])
+
+
+_REDUCTION: Final = one_of(ReductionKind)
+_WITH_METADATA: Final = (named("metadata") - METADATA).set_parse_action(lambda found: [("metadata", found[0])])
+_WITH_AXES: Final = (
+    (symbol("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
+    | (symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
+).set_parse_action(lambda found: _named_axes(found))
+_REST: Final = pp.ZeroOrMore(
+    suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
+)
+_WHOLE: Final = symbol(r"unreduced=", "unreduced=") - _REDUCTION | word("(?:replicated|unreduced|manual)")
+_DIMENSIONS: Final = (
+    suppress_literal("[", "[ or one of replicated, unreduced, manual") - listed(_DIMENSION) - suppress_literal("]")
+).set_parse_action(lambda found: [list(found)])
+
+
+def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
+    mesh, *rest = found
+    metadata = next((item[1] for item in rest if isinstance(item, tuple) and item[0] == "metadata"), ())
+    if isinstance(mesh, MaximalMesh):
+        return NamedSharding(mesh, metadata=metadata)
+    if isinstance(rest[0], str):
+        reduction = rest[1] if len(rest) > 1 and isinstance(rest[1], ReductionKind) else None
+        return NamedSharding(mesh, whole=rest[0].removesuffix("="), reduction=reduction, metadata=metadata)
+    axes: dict[str, tuple[AxisRef, ...]] = {}
+    reduction = None
+    for item in rest:
+        if isinstance(item, _Axes):
+            axes[item.word[:-1]] = tuple(_resolved(text, axis, mesh) for axis in item.axes)
+            reduction = item.reduction or reduction
+    sharding = NamedSharding(
+        mesh,
+        tuple(_dimension_sharding(text, items, mesh, at) for items in rest[0]),
+        axes.get("replicated", ()),
+        axes.get("unreduced", ()),
+        axes.get("manual", ()),
+        reduction,
+        metadata=metadata,
+    )
+    if (problem := sharding.problem) is not None:
+        raise fail(text, at, problem)
+    return sharding
+
+
+NAMED_SHARDING: Final = (
+    MESH
+    + pp.Opt(suppress_literal(","))
+    - ((_WHOLE + pp.Opt(suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
+    | _MAXIMAL_MESH + pp.Opt(suppress_literal(",") - _WITH_METADATA)
+).set_parse_action(_sharding)
+"""What stands between the braces of a sharding that names a mesh."""
+
+
+def _mesh_groups(text: str, at: int, found: pp.ParseResults) -> MeshAxesReplicaGroupList:
+    mesh, axes = found
+    if not axes:
+        raise fail(text, at, "expected at least one axis")
+    groups = MeshAxesReplicaGroupList(mesh, tuple(_resolved(text, axis, mesh) for axis in axes))
+    if (problem := mesh.problem_with([groups.axes])) is not None:
+        raise fail(text, at, problem)
+    return groups
+
+
+def _iota_groups(text: str, at: int, found: pp.ParseResults) -> IotaReplicaGroupList:
+    (count, size), transform = found
+    return IotaReplicaGroupList(count, size, transform)
+
+
+_PAIR: Final = symbol(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + SIZES
+_GROUPS: Final = (MESH + pp.Opt(suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
+    _PAIR - suppress_literal("<=") - IOTA
+).set_parse_action(_iota_groups)
+read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = reader(
+    _GROUPS, "replica_groups"
+)
+"""`[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""

@@ -1,0 +1,249 @@
+"""The grammars of attribute values that XLA's operations share with nothing else: windows, slices, paddings, words.
+
+Mirrors the functions of the same names in xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.ir import words
+from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
+from hlo_cli.ir.attributes.devices import CollectiveDeviceList
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
+from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
+from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.syntax.scanning import tokens as tk
+from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
+from hlo_cli.syntax.scanning.tokens import Tokens
+from hlo_cli.syntax.scanning.values import (
+    fields,
+    one_of,
+    read_int,
+    read_int_lists,
+    read_list,
+    read_shape_index,
+)
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
+
+_WINDOW_FIELDS: Final = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
+ALGORITHM: Final = one_of(words.PrecisionAlgorithm, any_case=True)
+API_VERSION: Final = one_of(words.CustomCallApiVersion, any_case=True)
+CONVOLUTION_KIND: Final = one_of(words.ConvolutionKind)
+DIRECTION: Final = one_of(words.ComparisonDirection)
+DISTRIBUTION: Final = one_of(words.RandomDistribution, any_case=True)
+FFT_TYPE: Final = one_of(words.FftType)
+FUSION_KIND: Final = one_of(words.FusionKind)
+GROUP_MODE: Final = one_of(words.CollectiveOpGroupMode)
+ORDER: Final = one_of(words.ComparisonOrder)
+PADDING_TYPE: Final = one_of(words.PaddingType)
+RANDOM_ALGORITHM: Final = one_of(words.RandomAlgorithm, any_case=True)
+SCHEDULE: Final = one_of(words.CustomCallSchedule, any_case=True)
+TRANSPOSE: Final = one_of(words.Transpose)
+TYPE: Final = one_of(words.ComparisonType)
+_PRECISION: Final = one_of(words.Precision, any_case=True)
+
+
+def read_precisions(tokens: Tokens) -> tuple[words.Precision, ...]:
+    """`{high, default}`."""
+    return read_list(tokens, _PRECISION)
+
+
+def read_sizes(tokens: Tokens) -> tuple[int, ...]:
+    """`3` or `3x4`."""
+    if tokens.kind == tk.INT:
+        return (read_int(tokens),)
+    return _numbers(tokens, tokens.start, tokens.expect(tk.DXD, "or a whole number").split("x"))
+
+
+def read_padding(tokens: Tokens) -> PaddingConfig:
+    """`0_1` or `0_1x2_3`, with a third number for interior padding."""
+    return PaddingConfig(tuple(PaddingDimension(*numbers) for numbers in _read_pad(tokens)))
+
+
+def _read_pad(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple[int, ...], ...]:
+    start, end = tokens.start, tokens.end
+    padding = [_numbers(tokens, start, part.split("_")) for part in tokens.expect(tk.PAD, "here").split("x")]
+    if any(len(part) not in parts for part in padding):
+        tokens.fail("expected low_high for every dimension", start, end)
+    return tuple(padding)
+
+
+def read_window(tokens: Tokens) -> Window:
+    """`{size=3x3 stride=1x2 pad=0_0x1_1}`: each field at most once, all as long as `size`."""
+    start = tokens.start
+    tokens.expect("{", "before the window")
+    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    while tokens.kind != "}":
+        at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "of a field of the window"), tokens.previous_end
+        if name not in _WINDOW_FIELDS:
+            tokens.fail(f"there is no field {name}; there are {', '.join(_WINDOW_FIELDS)}", at, end)
+        if name in found:
+            tokens.fail(f"{name} stands here twice", at, end)
+        is_pad = name == "pad"
+        found[name] = _read_pad(tokens, parts=(2,)) if is_pad else tuple((size,) for size in read_sizes(tokens))
+    rank = len(found.get("size", ()))
+    for name, numbers in found.items():
+        if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
+            tokens.fail(f"{name} has {len(numbers)} dimensions, size has {rank}", start, tokens.end)
+    tokens.advance()
+    return _window(found, rank)
+
+
+def _window(found: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Window:
+    ones, none = ((1,),) * rank, ((0, 0),) * rank
+    columns = zip(
+        found.get("size", ()),
+        found.get("stride", ones),
+        found.get("pad", none),
+        found.get("lhs_dilate", ones),
+        found.get("rhs_dilate", ones),
+        found.get("rhs_reversal", none)[:rank],
+        strict=True,
+    )
+    return Window(
+        tuple(
+            WindowDimension(s[0], t[0], p[0], p[1], b[0], w[0], window_reversal=r[0] == 1)
+            for s, t, p, b, w, r in columns
+        )
+    )
+
+
+def read_dim_labels(tokens: Tokens) -> ConvolutionDimensionNumbers:
+    """`b01f_01io->b01f`: each dimension once, as many spatial ones in each part."""
+    if tokens.kind != tk.DIM_LABELS:
+        tokens.fail("expected dimension labels such as b0f_0io->b0f")
+    inputs, _, rest = tokens.text.partition("_")
+    kernel, _, output = rest.partition("->")
+    numbers = [_read_labels(tokens, *part) for part in ((inputs, "bf"), (kernel, "io"), (output, "bf"))]
+    if len({len(spatial) for *_, spatial in numbers}) > 1:
+        tokens.fail("inputs, kernel and output differ in spatial dimensions", tokens.start, tokens.end)
+    tokens.advance()
+    return ConvolutionDimensionNumbers(*numbers[0], *numbers[1], *numbers[2])
+
+
+def _read_labels(tokens: Tokens, part: str, letters: str) -> tuple[int, int, tuple[int, ...]]:
+    """Where the two letters stand, -1 if one is missing, and the spatial dimensions by their numbers."""
+    labels = part.replace("?", "")
+    if len(set(labels)) != len(labels):
+        tokens.fail(f"{part} names a dimension twice", tokens.start, tokens.end)
+    spatial = [label for label in labels if label not in letters]
+    if any(not label.isdecimal() or int(label) >= max(len(part), 1) for label in spatial):
+        message = f"{part} may have {letters[0]}, {letters[1]}, ? and 0 to {len(part) - 1}"
+        tokens.fail(message, tokens.start, tokens.end)
+    return part.find(letters[0]), part.find(letters[1]), tuple(part.index(label) for label in sorted(spatial))
+
+
+def read_slice(tokens: Tokens) -> Slice:
+    """`{[0:4], [1:9:2]}`."""
+    return Slice(read_list(tokens, _read_range))
+
+
+def _numbers(tokens: Tokens, start: int, parts: Sequence[str]) -> tuple[int, ...]:
+    """The whole numbers in parts of the token that began at `start` and was just read."""
+    numbers = []
+    for part in parts:
+        if (number := int64(part)) is None:
+            tokens.fail(beyond_64_bits(part), start, tokens.previous_end)
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _read_range(tokens: Tokens) -> SliceDimension:
+    start = tokens.start
+    numbers = read_list(tokens, read_int, "[]", ":")
+    if len(numbers) not in (2, 3):
+        tokens.fail("expected [start:limit] or [start:limit:stride]", start, tokens.previous_end)
+    return SliceDimension(*numbers)
+
+
+def read_device_list(tokens: Tokens) -> CollectiveDeviceList:
+    """`{{0,1},{2,3}}`."""
+    return CollectiveDeviceList(read_int_lists(tokens))
+
+
+def read_aliasing(tokens: Tokens) -> tuple[Alias, ...]:
+    """`{ {0}: (1, {}, may-alias) }`."""
+    return tuple(Alias(*entry) for entry in _read_entries(tokens, kinds=("may-alias", "must-alias")))
+
+
+def read_operand_aliasing(tokens: Tokens) -> tuple[OutputOperandAlias, ...]:
+    """`{{0}: (1, {})}`."""
+    return tuple(OutputOperandAlias(*entry[:3]) for entry in _read_entries(tokens, kinds=()))
+
+
+def read_buffer_donors(tokens: Tokens) -> tuple[BufferDonor, ...]:
+    """`{ (0, {1}) }`."""
+    tokens.expect("{", "before the buffer donors")
+    donors = []
+    while tokens.kind != "}":
+        number, index, _ = _read_place(tokens, ())
+        donors.append(BufferDonor(number, index))
+        if not tokens.accept(","):
+            break
+    tokens.expect("}", "after the buffer donors")
+    return tuple(donors)
+
+
+def _read_entries(tokens: Tokens, *, kinds: tuple[str, ...]) -> list[tuple[ShapeIndex, int, ShapeIndex, str]]:
+    tokens.expect("{", "before the aliases")
+    entries = []
+    while tokens.kind != "}":
+        output = read_shape_index(tokens)
+        tokens.expect(":", "after the index of the output")
+        entries.append((output, *_read_place(tokens, kinds)))
+        if not tokens.accept(","):
+            break
+    tokens.expect("}", "after the aliases")
+    return entries
+
+
+def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex, str]:
+    """The number of a parameter or operand, the index in it, and how it is shared: the first kind if it is not said."""
+    tokens.expect("(", "before a parameter's number and index")
+    number = read_int(tokens)
+    tokens.expect(",", "after the number")
+    index, kind = read_shape_index(tokens), kinds[0] if kinds else ""
+    if kinds and tokens.accept(","):
+        kind = tokens.text
+        if tokens.kind not in (tk.IDENT, tk.NAME) or kind not in kinds:
+            tokens.fail(f"expected {' or '.join(kinds)}")
+        tokens.advance()
+    tokens.expect(")", "after the index")
+    return number, index, kind
+
+
+def read_sparsity(tokens: Tokens) -> SparsityConfig:
+    """`{lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}`."""
+    from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity
+
+    sides = _SPARSITY(tokens)
+    return SparsityConfig(
+        *(side if isinstance(side := sides.get(name), TensorSparsity) else None for name in ("lhs", "rhs"))
+    )
+
+
+def _read_tensor_sparsity(tokens: Tokens) -> TensorSparsity:
+    from hlo_cli.ir.attributes.accuracy import TensorSparsity
+
+    found = _TENSOR_SPARSITY(tokens)
+    block = found.pop("sparsity", (0, 0))
+    numbers = {name: n for name, n in found.items() if isinstance(n, int)}
+    return TensorSparsity(*(block if isinstance(block, tuple) else ()), **numbers)
+
+
+def _read_block(tokens: Tokens) -> tuple[int, ...]:
+    start, end = tokens.start, tokens.end
+    sizes = read_sizes(tokens)
+    if len(sizes) != 2:
+        tokens.fail("expected two sizes, such as 2x4", start, end)
+    return sizes
+
+
+_TENSOR_SPARSITY: Final = fields(
+    {"sparsity": _read_block, "dimension": read_int, "stride": read_int, "idx": read_int}, loose=True
+)
+_SPARSITY: Final = fields({"lhs": _read_tensor_sparsity, "rhs": _read_tensor_sparsity}, loose=True)

@@ -1,0 +1,51 @@
+"""Reads what instructions say that carry their text themselves, and what any attribute says.
+
+Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction_text import NoText
+from hlo_cli.ir.literal import Literal
+from hlo_cli.source import Source, Span
+from hlo_cli.syntax.literals.read import literal_at
+from hlo_cli.syntax.values.metadata import parse_metadata
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.values import AttributeValue
+
+
+def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:
+    """What an attribute's value says; the grammars are loaded when the first value is asked for."""
+    from hlo_cli.syntax.values.attribute_values import read_attribute_value
+
+    return read_attribute_value(opcode, attribute, text)
+
+
+class WrittenReader(NoText[Instruction]):
+    """Reads the values and the metadata of instructions that carry their text themselves."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
+        """What the text of an attribute's value says."""
+        return typed_value(opcode, attribute, text)
+
+    def metadata(self, instruction: Instruction) -> Metadata:
+        """What the metadata attribute says."""
+        value = instruction.attribute("metadata")
+        return NO_METADATA if value is None else parse_metadata(value)
+
+    def literal(self, instruction: Instruction) -> Literal:
+        """The values of a constant."""
+        text = instruction.text
+        if text.argument_span is None:
+            return literal_at(Source("", text.argument), Span(0, len(text.argument)), instruction.shape)
+        return literal_at(self._source, text.argument_span, instruction.shape)

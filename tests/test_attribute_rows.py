@@ -1,0 +1,174 @@
+"""The table of attributes: one row is all that an attribute needs to be read, checked, explained and kept in protos."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hlo_cli
+from hlo_cli.commands.parse.explain import explain_text
+from hlo_cli.ir import attribute_traits
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
+from hlo_cli.ir.attributes.dimension_numbers import gather_dimension_numbers
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, OPCODE_ARITY
+from hlo_cli.report.anatomy import Anatomy
+from hlo_cli.source import HloError
+from hlo_cli.syntax.attributes import table
+from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
+from hlo_cli.syntax.proto import attributes as printed
+from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.write import module_to_bytes
+from hlo_cli.syntax.text import check
+from hlo_cli.syntax.text.parser import parse_module
+from protos import read
+
+LINE = "r = f32[2] negate(f32[2] a), made_up={1,2}"
+MADE_UP = AttributeRow(
+    "made_up", Kind.INTS, "negate", "what somebody made up", label="fiction", proto_field="fft_length"
+)
+CACHES = (
+    table.attributes_of,
+    table.attributes_at,
+    table.attribute_named,
+    table._by_opcode,
+    printed._printed,
+    printed._printed_at,
+    check._odd_names,
+)
+
+
+def forget() -> None:
+    """Ask the table anew."""
+    for cached in CACHES:
+        cached.cache_clear()
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[AttributeRow]:
+    """The table with one more row."""
+    monkeypatch.setattr(table, "ROWS", (*table.ROWS, MADE_UP))
+    forget()
+    yield MADE_UP
+    monkeypatch.undo()
+    forget()
+
+
+def explained(text: str) -> list[tuple[str, str, str]]:
+    """Label, value and meaning of what is explained of an instruction."""
+    anatomy = next(part for part in explain_text(text).parts if isinstance(part, Anatomy))
+    return [(row.label, row.value, str(row.meaning)) for row in anatomy.explanations]
+
+
+def strict_errors(text: str) -> list[str]:
+    """What strict reading says of a text."""
+    try:
+        module: Module = parse_module(text, strict=True)
+    except HloError as error:
+        return [each.message for each in error.diagnostics]
+    return [each.message for each in module.errors]
+
+
+@pytest.mark.usefixtures("made_up")
+def test_one_row_is_all_that_an_attribute_needs() -> None:
+    module = parse_module(LINE)
+    root = module.entry.root
+    assert root is not None
+    assert root.value("made_up") == (1, 2)
+    assert not module.notes
+    assert ", made_up={1,2}" in str(module)
+    assert not strict_errors(LINE)
+    assert strict_errors(LINE.replace("{1,2}", "x")) == ["expected { before a list, found x"]
+    assert ("fiction", "{1,2}", "what somebody made up") in explained(LINE)
+    again = read(module_to_bytes(module)).entry.root
+    assert again is not None
+    assert again.value("made_up") == (1, 2)
+
+
+def test_without_the_row_it_is_kept_as_text() -> None:
+    module = parse_module(LINE)
+    assert [note.message for note in module.notes] == ["attribute made_up of negate is not known; kept as text"]
+    assert ", made_up={1,2}" in str(module)
+    assert strict_errors(LINE) == ["negate has no attribute made_up"]
+    with pytest.raises(HloError, match="no proto can hold made_up"):
+        module_to_bytes(module)
+
+
+def test_what_nothing_computes_with_is_named_by_its_row_alone() -> None:
+    home = Path(table.__file__).parent
+    others = [path for path in Path(hlo_cli.__file__).parent.rglob("*.py") if path.parent != home]
+    naming = Counter(name for path in others for name in _NAMED_ONCE & _texts_of(path))
+    assert naming == {"is_composite": 1, "left_side": 1}, "one rule each looks at these"
+
+
+_NAMED_ONCE = frozenset(
+    """async_group_id all_gather_dimension split_dimension is_stable is_reverse indices_are_sorted unique_indices delta
+    epsilon unit_diagonal left_side is_composite sparsity_config conv_kind""".split()
+)
+
+
+def _texts_of(path: Path) -> set[str]:
+    """The strings of a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def test_rows_name_opcodes_that_there_are() -> None:
+    for row in table.ROWS:
+        assert set(row.opcodes.split()) <= OPCODE_ARITY.keys(), row.name
+    for opcode in OPCODE_ARITY:
+        names = [row.name for row in table.own_attributes(opcode)]
+        assert len(names) == len(set(names)), opcode
+
+
+def test_rows_and_the_ir_agree_on_what_calls_computations() -> None:
+    assert {row.name for row in table.ROWS if row.calls} == set(CALLING_ATTRIBUTES)
+
+
+def test_rows_and_the_ir_agree_on_what_names_things() -> None:
+    naming = {row.name for row in table.ROWS if row.calls or row.kind is Kind.INSTRUCTIONS}
+    assert naming == NAMING_ATTRIBUTES
+    assert attribute_traits._TRAITS.keys() <= set(table.ATTRIBUTE_NAMES)
+    assert attribute_traits._TRAITS_OF_HEADERS.keys() <= table.HEADER_ATTRIBUTES.keys()
+
+
+def test_what_annotates_may_stand_on_any_opcode() -> None:
+    anywhere = {row.name for row in table.ROWS if not row.opcodes}
+    assert set(attribute_traits.attributes_with("annotates")) <= anywhere
+
+
+def test_whatever_xla_prints_has_a_field() -> None:
+    """What a proto holds in more than one field is named for one, or for none."""
+    for row in table.ROWS:
+        if row.place is Place.ASIDE or row.is_old or row.is_forgotten or row.kind is Kind.DOMAIN:
+            continue
+        message = "HloInstructionProto"
+        for field in row.path:
+            assert field in fields_of(message), (row.name, row.path)
+            message = fields_of(message)[field].type
+
+
+def test_batch_dimensions_are_printed_each_where_it_is() -> None:
+    """XLA's printer asks for each by itself, and its parser takes one without the other."""
+    said = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, start_indices_batching_dims={0}"
+    said += ", index_vector_dim=1, slice_sizes={1,3}"
+    root = parse_module(f"r = f32[4,3] gather(f32[9,3] a, s32[4,1] i), {said}").entry.root
+    assert root is not None
+    assert said.startswith(str(gather_dimension_numbers(root)))
+    again = read(module_to_bytes(parse_module(f"r = f32[4,3] gather(f32[9,3] a, s32[4,1] i), {said}"))).entry.root
+    assert again is not None
+    assert again.raw[1] == f", {said}"
+
+
+def test_what_is_not_understood_is_in_no_proto() -> None:
+    for line in (
+        "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={x}, rhs_contracting_dims={0}",
+        "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), sparsity={lhs={sparsity=2x4}}, rhs_contracting_dims={0}",
+        "r = f32[3,3] triangular-solve(f32[3,3] a, f32[3,3] b), lower=perhaps",
+    ):
+        with pytest.raises(HloError, match="no proto can hold"):
+            module_to_bytes(parse_module(line))
