@@ -34,6 +34,7 @@ _HOMES = {
     "CustomCallBuffer": "analysis.custom_calls.calling_convention",
     "DecodedCall": "analysis.custom_calls.call",
     "Diagnostic": "source",
+    "Finding": "report.finding",
     "Fusion": "analysis.fusion.fusions",
     "FusionResult": "transform.fuse",
     "HloError": "source",
@@ -155,6 +156,7 @@ if TYPE_CHECKING:  # the same for type checkers, which know no other way; a test
     )
     from hlo_cli.lint.run import lint_module as lint_module
     from hlo_cli.lint.settings import LintSettings as LintSettings
+    from hlo_cli.report.finding import Finding as Finding
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan
     from hlo_cli.source import Diagnostic as Diagnostic, HloError as HloError, Source as Source, Span as Span
     from hlo_cli.syntax.scanning.shapes import parse_shape as parse_shape

@@ -8,12 +8,13 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order

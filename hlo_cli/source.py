@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple, Self
+
+from hlo_cli.dataclass import dataclass
 
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.library import parse_module
 from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.transform.extract import extract

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import Source
 from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto.write import unrepresentable_attributes

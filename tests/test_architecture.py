@@ -69,7 +69,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
         },
     },
-    "ir": {"attributes": set(), "compiler_files": {"attributes"}},
+    "ir": {"attributes": set(), "compiler_files": {"attributes"}, "operation_table": set()},
     "lint": {"rules": set()},
     "render": {"draw": set(), "web": {"draw"}, "formats": {"draw", "web"}},
     "syntax": {

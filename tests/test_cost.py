@@ -14,9 +14,9 @@ from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, CostOptions, Number
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, module_cost
 from hlo_cli.analysis.cost.dots_and_convs import valid_positions
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
+from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES
 from hlo_cli.ir.attributes.window import WindowDimension
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY, TRANSCENDENTAL
 from judge import ask_xla
 from odd_instructions import odd_text
 from random_instructions import Writer
@@ -266,7 +266,7 @@ CASES = [
         entry(f"f32[5] {opcode}({arguments[OPCODE_ARITY[opcode] or 1]}){more.get(opcode, '')}", "f32[5]")
         for arguments in [{1: "p0", 2: "p0, p0", 3: "p0, p0, p0"}]
         for more in [{"reduce-precision": ", exponent_bits=5, mantissa_bits=9", "compare": ", direction=LT"}]
-        for opcode in sorted(FLOP_OPCODES | TRANSCENDENTAL_OPCODES)
+        for opcode in sorted(FLOP_OPCODES | TRANSCENDENTAL)
     ),
     (
         "HloModule m\nbody { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }\nENTRY e { a = f32[9] parameter(0)\n"

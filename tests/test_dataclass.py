@@ -6,12 +6,15 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hlo_cli
 from hlo_cli.dataclass import dataclass
 
 Decorator = Callable[..., Any]
@@ -179,3 +182,14 @@ def test_what_holds_itself_can_be_shown() -> None:
     ring = Ring()
     ring.next = ring
     assert repr(ring).endswith("Ring(next=...)")
+
+
+def test_the_package_makes_its_values_with_it() -> None:
+    package = Path(hlo_cli.__file__).parent
+    others = [
+        str(path)
+        for path in package.rglob("*.py")
+        if path.name != "dataclass.py"
+        and re.search(r"from dataclasses import .*\bdataclass\b", path.read_text("utf-8"))
+    ]
+    assert not others, "from hlo_cli.dataclass import dataclass, which loads faster"

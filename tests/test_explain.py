@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hlo_cli import cli
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.parse.explain import explain_instruction, explain_text
-from hlo_cli.commands.parse.opcode_descriptions import OPCODES, describe_opcode
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
+from hlo_cli.ir.operations import OPCODE_ARITY, OPERATIONS
 from hlo_cli.library import load
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
@@ -142,13 +142,12 @@ def test_a_layout_that_does_not_fit_is_noted() -> None:
 
 
 def test_there_are_words_for_every_opcode() -> None:
-    assert OPCODES.keys() == OPCODE_ARITY.keys()
-    for does, about in OPCODES.values():
-        assert does[0].isupper()
-        assert about
-        assert not does.endswith(".")
-        assert not about.endswith(".")
-        assert len(does) <= 45
+    for operation in OPERATIONS.values():
+        assert operation.does[0].isupper()
+        assert operation.about
+        assert not operation.does.endswith(".")
+        assert not operation.about.endswith(".")
+        assert len(operation.does) <= 45
     assert describe_opcode("reduce-scatter-start").does == "Starts a reduce-scatter in the background"
     assert describe_opcode("slice-done").does == "Waits for a slice"
     assert "did not have" in describe_opcode("frob").does

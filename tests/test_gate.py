@@ -13,7 +13,7 @@ from fuzz import bytes_of
 from hlo_cli.ir.attributes.metadata import StackFrame, StackFrames
 from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPAQUE
+from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.library import module_from_bytes, parse_module
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings

@@ -48,12 +48,12 @@ def loaded(*arguments: str) -> set[str]:
     [
         (("layout", "f32[8,128]"), 70),
         (("tile-index", "f32[8,128]", "3,5"), 60),
-        (("parse", DUMP), 150),
-        (("layout", DUMP), 150),
-        (("memspace", DUMP), 210),
-        (("schedule", DUMP), 200),
-        (("fuse", DUMP), 190),
-        (("lint", DUMP), 285),
+        (("parse", DUMP), 160),
+        (("layout", DUMP), 160),
+        (("memspace", DUMP), 220),
+        (("schedule", DUMP), 210),
+        (("fuse", DUMP), 200),
+        (("lint", DUMP), 300),
     ],
     ids=lambda each: " ".join(each).replace(DUMP, "DUMP") if isinstance(each, tuple) else "",
 )

@@ -14,7 +14,7 @@ from hlo_cli.analysis.shapes.inference import GROUP_RULES, RULES, infer_shape
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.source import HloError
 from hlo_cli.syntax.strict.op_checks import NEEDS_SHAPE

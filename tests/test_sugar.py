@@ -12,7 +12,7 @@ from hlo_cli.analysis.dataflow.values import values_of
 from hlo_cli.cli import main
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.library import load
 from hlo_cli.syntax.text.parser import parse_module

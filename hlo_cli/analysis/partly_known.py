@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from hlo_cli.dataclass import dataclass
 
 ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     "==": operator.eq,

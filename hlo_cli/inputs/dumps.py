@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, nearest
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.directory import dump_subdirectories, dumps_in, no_dumps_error
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error, parse_dump_name, select_stages
 from hlo_cli.inputs.input import Input, glob_paths, read_inputs, skip_auxiliary

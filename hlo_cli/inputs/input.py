@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import BinaryIO
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.compression import MAXIMUM_BYTES
 from hlo_cli.inputs.directory import dumps_in, no_dumps_error
 from hlo_cli.inputs.dumps import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.where import Both, Condition, Field, Number, Where
 from hlo_cli.source import Source, Span
 

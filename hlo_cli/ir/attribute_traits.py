@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 
 Trait: TypeAlias = Literal[
     "annotates",  # any opcode may have it, and it does not say what is computed

@@ -9,12 +9,13 @@ when somebody asks. The types of values are many, and loaded then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction_text import NO_TEXT, Attribute, InstructionText, Pairs, TextReader
-from hlo_cli.ir.opcode import OPAQUE
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Span
@@ -70,7 +71,7 @@ class Instruction:
     @property
     def written_opcode(self) -> str:
         """The opcode as it stands in the text."""
-        return self.opcode.removesuffix(OPAQUE)
+        return self.opcode.removesuffix(opcodes.OPAQUE)
 
     @property
     def text(self) -> InstructionText:
@@ -211,7 +212,7 @@ class Instruction:
         >>> parse_module("ROOT c = s4[2]{0} constant({-8, 7})").entry.root.literal.array()
         array([-8,  7], dtype=int8)
         """
-        return self.computation.reader.literal(self) if self.opcode == "constant" else None
+        return self.computation.reader.literal(self) if self.opcode == opcodes.CONSTANT else None
 
     @property
     def span(self) -> Span | None:
@@ -226,7 +227,7 @@ class Instruction:
     @property
     def parameter_number(self) -> int | None:
         """Which parameter this is, or None for all other opcodes and for what is too long to be a number of one."""
-        argument = self.raw[0].strip() if self.opcode == "parameter" else ""
+        argument = self.raw[0].strip() if self.opcode == opcodes.PARAMETER else ""
         return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:

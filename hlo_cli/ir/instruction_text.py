@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError, Span

@@ -6,9 +6,10 @@ Mirrors xla/layout.h; the text is what `Layout::ToString` prints.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.ir.primitive import PrimitiveType

@@ -5,9 +5,9 @@ What holds the values, a text or bytes, reads them only when somebody asks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.source import HloError
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -5,8 +5,9 @@ Mirrors `PrimitiveType` of xla/xla_data.proto and xla/primitive_util.h.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from hlo_cli.dataclass import dataclass
 
 Kind = Literal["pred", "signed", "unsigned", "float", "complex"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape_text import UNBOUNDED, annotate_indices, array_text

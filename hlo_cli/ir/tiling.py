@@ -8,12 +8,12 @@ which XLA's own routines leave out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Layout, split_sizes
 
 Bounds = tuple[int, ...]

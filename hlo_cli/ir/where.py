@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, Source, Span
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in"]

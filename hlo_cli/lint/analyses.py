@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
@@ -12,9 +12,11 @@ from hlo_cli.analysis.fusion.kernels import is_launched, times_run_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import FUSION
 
 
 @dataclass(eq=False)
@@ -69,7 +71,7 @@ class Analyses:
         >>> Analyses(module).operations(module.entry.root)
         (<negate n>,)
         """
-        if kernel.opcode != "fusion" or not kernel.called_computations:
+        if kernel.opcode != FUSION or not kernel.called_computations:
             return (kernel,)
         if kernel not in self._operations:
             inner = all_fused(kernel.called_computations[0])

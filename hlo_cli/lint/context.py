@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
@@ -14,9 +13,11 @@ from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.settings import LintSettings, When
@@ -54,30 +55,34 @@ class LintContext:
     def finding(
         self,
         message: str,
-        at: Instruction | Computation | None = None,
+        at: Instruction | None = None,
         span: Span | None = None,
         *,
         hint: str | None = None,
         about: str = "",
         expectation: str | None = None,
     ) -> Finding:
-        """What a rule has to say of an instruction, of a computation, or of the module; the rule's code follows.
+        """What a rule has to say of an instruction or of the module; the rule adds its code and its severity.
 
         `span` is the part of the text that is meant, where that is not the whole instruction. `about` is what stays the
         same when names change, for findings about the module: an index, a channel.
         """
-        structure = "\n".join((about, *structure_of(self.module, at)))
-        place = span or _place_of(at)
-        finding = partial(Finding, "error", message, self.module.source, place, hint, structure=structure)
-        if not isinstance(at, Instruction):
-            return finding(computation=at.name if at is not None else None, expectation=expectation)
+        source = self.module.source
+        if at is None:
+            return Finding("error", message, source, span, hint, expectation=expectation, structure=about)
         location = self.module.location(at)
-        return finding(
+        return Finding(
+            "error",
+            message,
+            source,
+            span or at.span,
+            hint,
             instruction=at.name,
             computation=at.computation.name,
             op_name=at.metadata.op_name or None,
             location=str(location) if location is not None else None,
             expectation=expectation,
+            structure="\n".join((about, *structure_of(self.module, at))),
         )
 
     def told(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
@@ -127,7 +132,7 @@ class LintContext:
     @cached_property
     def fused(self) -> frozenset[Computation]:
         """The bodies of fusions."""
-        return frozenset(called for fusion in self.of("fusion") for called in fusion.called_computations)
+        return frozenset(called for fusion in self.of(FUSION) for called in fusion.called_computations)
 
     @cached_property
     def threads(self) -> Mapping[Computation, str]:
@@ -207,14 +212,6 @@ class LintContext:
     def num_partitions(self) -> int:
         """Over how many devices each copy is spread."""
         return self.settings.num_partitions or self.module.num_partitions
-
-
-def _place_of(at: Instruction | Computation | None) -> Span | None:
-    """Where it stands in the text: of a computation its name alone, for the whole of it is too much to underline."""
-    span = at.span if at is not None else None
-    if span is None or isinstance(at, Instruction) or at is None:
-        return span
-    return Span(span.start, span.start + len(at.name))
 
 
 def _has_buffer(shape: Shape) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import MOVES
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.dataflow import MOVES, origin_of
+from hlo_cli.lint.dataflow import origin_of
 
 
 class RoundTrip(NamedTuple):
@@ -41,11 +43,11 @@ def round_trips(subject: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
     >>> [(trip.first.name, trip.last.name) for trip in round_trips(LintContext(parse_module(text), LintSettings()), 16)]
     [('a', 'c')]
     """
-    for last in subject.of("convert"):
+    for last in subject.of(opcodes.CONVERT):
         if last.shape.padded_bytes < least_bytes or not last.operands:
             continue
         first = origin_of(subject, last.operands[0], MOVES)
-        if first.opcode != "convert" or not first.operands or first is last:
+        if first.opcode != opcodes.CONVERT or not first.operands or first is last:
             continue
         begun, inner, outer = element_type(first.operands[0]), element_type(first), element_type(last)
         if outer is not None and inner is not None and begun == outer:

@@ -8,13 +8,9 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
 from hlo_cli.analysis.fusion.heroes import roots_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext
-
-MOVES: Final = frozenset(
-    ("bitcast", "broadcast", "copy", "get-tuple-element", "opt-barrier", "reshape", "reverse", "slice", "transpose")
-)
-"""What computes no new value, but puts values elsewhere."""
 
 _MOST_STEPS: Final = 100
 
@@ -40,7 +36,7 @@ def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
     while waiting:
         made = waiting.pop()
         for user in uses_of(made, users):
-            if user.opcode != "fusion" or not user.called_computations:
+            if user.opcode != opcodes.FUSION or not user.called_computations:
                 yield from (
                     Use(user, operand) for operand in dict.fromkeys(user.operands) if derives_from(operand, made)
                 )
@@ -90,14 +86,14 @@ def origin_of(subject: LintContext, value: Instruction, through: Container[str] 
 def _before(subject: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
     called = value.called_computations
     match value.opcode:
-        case "fusion" if called and (root := called[0].root) is not None and root.opcode != "tuple":
+        case opcodes.FUSION if called and (root := called[0].root) is not None and root.opcode != opcodes.TUPLE:
             return root
-        case "get-tuple-element" if value.operands[0].opcode == "fusion":
+        case opcodes.GET_TUPLE_ELEMENT if value.operands and value.operands[0].opcode == opcodes.FUSION:
             fused = value.operands[0].called_computations
             results = roots_of(fused[0]) if fused else ()
             number = value.integer("index") or 0
             return results[number] if number < len(results) else None
-        case "parameter" if value.computation in subject.fused:
+        case opcodes.PARAMETER if value.computation in subject.fused:
             [*callers] = subject.contexts.callers.get(value.computation, ())
             given = callers[0].operands if len(callers) == 1 else ()
             taken = value.parameter_number

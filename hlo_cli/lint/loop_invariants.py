@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, HOST_FEEDS, RANDOM_STATE
 
-_CHANGING: Final = frozenset(
-    """after-all call conditional custom-call infeed outfeed parameter recv recv-done rng rng-bit-generator
-    rng-get-and-update-state send send-done while""".split()
+_CHANGING: Final = (
+    HOST_FEEDS
+    | CHANNEL_OPCODES
+    | RANDOM_STATE
+    | (CONTROL_FLOW - ASYNCHRONOUS)
+    | frozenset("after-all custom-call parameter rng-bit-generator".split())
 )
 """What may give something else each time, or does something else besides giving a value."""
 
@@ -26,7 +31,7 @@ def passes_through(body: Computation) -> frozenset[int]:
     [0]
     """
     root = body.root
-    if root is None or root.opcode != "tuple":
+    if root is None or root.opcode != opcodes.TUPLE:
         return frozenset()
     return frozenset(number for number, each in enumerate(root.operands) if carry_index(each) == number)
 
@@ -38,9 +43,9 @@ def carry_index(instruction: Instruction) -> int | None:
     >>> carry_index(parse_module("ROOT r = f32[2] get-tuple-element((s8[], f32[2]) p), index=1").entry.root)
     1
     """
-    if instruction.opcode != "get-tuple-element" or not instruction.operands:
+    if instruction.opcode != opcodes.GET_TUPLE_ELEMENT or not instruction.operands:
         return None
-    return instruction.integer("index") if instruction.operands[0].opcode == "parameter" else None
+    return instruction.integer("index") if instruction.operands[0].opcode == opcodes.PARAMETER else None
 
 
 def is_loop_invariant(body: Computation) -> frozenset[Instruction]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import Severity
 
@@ -51,9 +53,13 @@ class Rule:
         """The page, read from the docstring of the rule's function."""
         return read_page(self.check.__doc__ or "")
 
+    def severity_under(self, settings: LintSettings) -> Severity:
+        """How bad it is to break the rule where a user has a say in it."""
+        return settings.severity.get(self.code, self.severity)
+
     def findings(self, subject: LintContext) -> Iterator[Finding]:
-        """What the rule has to say of a module, under its code, and as severe as the settings want it."""
-        severity = subject.settings.severity.get(self.code, self.severity)
+        """What the rule has to say of a module, under its code."""
+        severity = self.severity_under(subject.settings)
         return (replace(each, code=self.code, severity=severity) for each in self.check(subject))
 
 

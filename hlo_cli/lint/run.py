@@ -41,8 +41,7 @@ def lint_module(
     with no_garbage_collection():
         judged = _judged(subject)
         for rule in chosen_rules(settings):
-            severity = settings.severity.get(rule.code, rule.severity)
-            if rule.needs in judged and _is_shown(severity, settings):
+            if rule.needs in judged and _is_shown(rule.severity_under(settings), settings):
                 found |= dict.fromkeys(rule.findings(subject))
     return tuple(sorted(found, key=_order))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Severity
 
 When = Literal["auto", "always", "never"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator
-from dataclasses import dataclass
 
 from hlo_cli.analysis.shapes.comparison import shape_difference, shape_question
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

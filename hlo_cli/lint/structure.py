@@ -9,32 +9,29 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 
-_GENERIC: Final = ("async-start", "async-update", "async-done")
 _LONGEST_CHAIN: Final = 100
 
 
-def structure_of(module: Module, at: Instruction | Computation | None) -> Iterator[str]:
-    """Opcode, shape and op_name of an instruction, and those of operands and callees; nothing for the module itself.
+def structure_of(module: Module, at: Instruction) -> Iterator[str]:
+    """Opcode, shape and op_name of an instruction, and those of operands and callees.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m.7  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
     >>> list(structure_of(module, module.entry.root))
     ['m', 'negate f32[2]{0}', '', 'parameter f32[2]{0}']
     """
-    match at:
-        case Instruction():
-            yield module.name.rstrip(".0123456789")
-            yield from _of_instruction(at)
-            yield (start_around(module, at) or at).metadata.op_name
-            yield from (line for operand in at.operands for line in _of_instruction(operand))
-            for called in _called(at):
-                yield from _of_computation(called)
-        case Computation():
-            yield from _of_computation(at)
+    yield module.name.rstrip(".0123456789")
+    yield from _of_instruction(at)
+    yield (start_around(module, at) or at).metadata.op_name
+    yield from (line for operand in at.operands for line in _of_instruction(operand))
+    for called in _called(at):
+        yield from _of_computation(called)
 
 
 def start_around(module: Module, instruction: Instruction) -> Instruction | None:
@@ -68,22 +65,22 @@ def _called(instruction: Instruction) -> tuple[Computation, ...]:
     """What an instruction runs, without a computation that is there for the generic spelling alone."""
     if (wrapped := _wrapped(instruction)) is None:
         return instruction.called_computations
-    return wrapped.called_computations if instruction.opcode == _GENERIC[0] else ()
+    return wrapped.called_computations if instruction.opcode == opcodes.ASYNC_START else ()
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
     """The only operation of what an async-start runs, for it and for what goes on with it; None of all others."""
-    if instruction.opcode not in _GENERIC:
+    if instruction.opcode not in ASYNCHRONOUS:
         return None
     start = instruction
     for _ in range(_LONGEST_CHAIN):
-        if start.opcode not in _GENERIC[1:] or not start.operands:
+        if start.opcode not in ASYNC_CONTINUATIONS or not start.operands:
             break
         start = start.operands[0]
-    called = start.called_computations[0] if start.opcode == _GENERIC[0] and start.called_computations else None
+    called = start.called_computations[0] if start.opcode == opcodes.ASYNC_START and start.called_computations else None
     if called is None or called.root is None or len(called.instructions) != len(called.parameters) + 1:
         return None
-    return called.root if called.root.opcode != "parameter" else None
+    return called.root if called.root.opcode != opcodes.PARAMETER else None
 
 
 def _of_computation(computation: Computation) -> Iterator[str]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.render.style import Style
 from hlo_cli.report.report import Report
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
-Render: TypeAlias = Callable[[Report, Style], Iterator[str]]
+if TYPE_CHECKING:
+    from hlo_cli.render.style import Style
+    from hlo_cli.report.report import Report
+
+Render: TypeAlias = "Callable[[Report, Style], Iterator[str]]"
 Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture"]
 
 

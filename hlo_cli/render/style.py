@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.render.glyphs import figure_to_ascii, to_ascii
 from hlo_cli.render.sanitize import sanitize
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table

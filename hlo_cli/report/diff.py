@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import ClassVar, Final, Literal
 
 from hlo_cli.alignment import aligned
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column, Unit
 from hlo_cli.report.table import Table

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.text import Line, Text, line_of
 

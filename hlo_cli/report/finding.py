@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from hashlib import sha256
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic
 
 _LENGTH: Final = 16

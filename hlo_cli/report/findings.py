@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.finding import Finding

@@ -6,9 +6,9 @@ A grid says what stands in each cell and what between the cells; this file gives
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.text import Line, Role, Run
 
 Joint = Literal["none", "part", "tile", "gap"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Unknown
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic, HloError
 

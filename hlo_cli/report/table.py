@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import ClassVar, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, is_missing, number_of, order_of
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.unknown_choice import unknown_choice_error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
+
+from hlo_cli.dataclass import dataclass
 
 Role = Literal["plain", "strong", "quiet", "name", "waste", "alarm", "saving", "even", "odd"]
 """Why a piece of text stands out: `name` can be typed back into a command, `alarm` is an error, a peak or

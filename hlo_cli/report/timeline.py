@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from itertools import accumulate, pairwise
 from typing import ClassVar, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.loop import Loop

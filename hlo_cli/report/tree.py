@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import ClassVar, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table

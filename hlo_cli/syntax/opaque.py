@@ -9,6 +9,8 @@ What a module promises that was read, from text or from a proto, leniently or no
 - no computation calls itself, directly or not
 - no array but a parameter or a constant has 2^63 or more elements or bytes
 
+A text that was printed without operands, as some logs are, keeps its opcodes: there an instruction may have none.
+
 An instruction that breaks one of these is kept, with its name, shape, operands and text, and prints back unchanged; but
 its opcode ends in `?`, which is that of no operation, so that whoever asks for an operation does not meet it. What
 XLA's own verifier checks beyond this, shapes above all, is for lint to say.
@@ -20,10 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import ANY, EXACT_COUNTS, OPAQUE, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.opcodes import OPAQUE
+from hlo_cli.ir.operation import ANY
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, EXACT_COUNTS, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 
 OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"
@@ -96,7 +101,7 @@ def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
     known: set[tuple[str, int, tuple[Computation, ...]]] = set()
     for caller in callers:
         opcode = caller.opcode
-        if opcode == "fusion":
+        if opcode == opcodes.FUSION:
             called = caller.called_computations
             if len(called) == 1 and len(called[0].parameters) <= len(caller.operands) and called[0].root is not None:
                 continue
@@ -143,7 +148,7 @@ def problem_with(instruction: Instruction) -> Problem | None:
         return Problem(TOO_FEW, "expected at least 1 operand, found 0")
     if any(operand.index >= instruction.index for operand in instruction.operands):
         return Problem("operand-order", "an operand does not stand above it")
-    if opcode not in ("parameter", "constant") and (size := oversized(instruction.shape)) is not None:
+    if opcode not in ARGUMENT_OPCODES and (size := oversized(instruction.shape)) is not None:
         return Problem("size", f"{size} has more than 2^63 - 1 elements or bytes")
     rule = _RULES.get(opcode)
     return _taken_elements(instruction) or (rule(instruction) if rule is not None else None)
@@ -194,7 +199,7 @@ _Counts = Callable[[Instruction], tuple[int, int | None]]
 
 def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
     def rule(instruction: Instruction) -> Problem | None:
-        least = 0 if instruction.written_opcode == "fusion" else ANY
+        least = 0 if instruction.written_opcode == opcodes.FUSION else ANY
         called, (calls, parameters) = instruction.called_computations, counts(instruction)
         if len(called) != calls:
             several = "1 computation" if calls == 1 else f"{calls} computations"
@@ -216,15 +221,17 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
 
 _one_for_each_operand = _calling(lambda i: (1, len(i.operands)))
 _RULES: Final[dict[str, Callable[[Instruction], Problem | None]]] = {
-    "get-tuple-element": _get_tuple_element,
-    "tuple": _tuple,
-    **dict.fromkeys(("call", "fusion", "map", "reduce", "reduce-window"), _one_for_each_operand),
-    **dict.fromkeys(("all-reduce", "all-reduce-start", "reduce-scatter"), _calling(lambda _: (1, 2))),
-    "conditional": _calling(lambda i: (len(i.operands) - 1, 1)),
-    "scatter": _calling(lambda i: (1, len(i.operands) - 1)),
-    "select-and-scatter": _calling(lambda _: (2, 2)),
-    "sort": _calling(lambda i: (1, 2 * len(i.operands))),
-    "while": _calling(lambda _: (2, 1)),
+    opcodes.GET_TUPLE_ELEMENT: _get_tuple_element,
+    opcodes.TUPLE: _tuple,
+    **dict.fromkeys(
+        (opcodes.CALL, opcodes.FUSION, opcodes.MAP, opcodes.REDUCE, opcodes.REDUCE_WINDOW), _one_for_each_operand
+    ),
+    **dict.fromkeys((opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START, opcodes.REDUCE_SCATTER), _calling(lambda _: (1, 2))),
+    opcodes.CONDITIONAL: _calling(lambda i: (len(i.operands) - 1, 1)),
+    opcodes.SCATTER: _calling(lambda i: (1, len(i.operands) - 1)),
+    opcodes.SELECT_AND_SCATTER: _calling(lambda _: (2, 2)),
+    opcodes.SORT: _calling(lambda i: (1, 2 * len(i.operands))),
+    opcodes.WHILE: _calling(lambda _: (2, 1)),
 }
 
 

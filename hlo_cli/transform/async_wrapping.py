@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached
+from hlo_cli.analysis.shapes.asynchronous import STARTED_LATE
 from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"
@@ -21,7 +22,6 @@ SHARED_ATTRIBUTES: Final = attributes_with("of what is wrapped")
 """Attributes that the wrapped operation shares; the last operation of the chain with one determines its value."""
 
 _EMPTY_TUPLE: Final = TupleShape(())
-_LATE_BOUND: Final = frozenset(("call", "custom-call", "fusion"))
 
 
 def is_start(opcode: str) -> bool:
@@ -42,7 +42,7 @@ def chain_of(start: Instruction, users: Users) -> list[Instruction]:
 def _continues(user: Instruction, start: Instruction) -> bool:
     wrapped = wrapped_opcode(start.opcode)
     if wrapped is None:
-        return user.opcode in ("async-update", "async-done")
+        return user.opcode in ASYNC_CONTINUATIONS
     return user.opcode in (f"{wrapped}-update", f"{wrapped}-done")
 
 
@@ -64,7 +64,7 @@ def wrapped_shapes(
     if not isinstance(start, TupleShape) or len(start.elements) < 2 or not isinstance(start.elements[0], TupleShape):
         return None
     bound, result = start.elements[0].elements, start.elements[1]
-    if opcode not in _LATE_BOUND or not called or called[0].root is None:
+    if opcode not in STARTED_LATE or not called or called[0].root is None:
         return bound, result
     later = called[0].parameters[len(bound) :]
     return (*bound, *(parameter.shape for parameter in later)), called[0].root.shape if later else result

@@ -6,9 +6,10 @@ Mirrors `HloModule::Clone` with a context that replaces instructions, of xla/hlo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs

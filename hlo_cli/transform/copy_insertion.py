@@ -7,20 +7,21 @@ extracted, copied, and put into a new tuple with the other elements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.source import HloError
 from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
 from hlo_cli.transform.fusing.names import Names
-
-_FORWARDING = frozenset(("bitcast", "opt-barrier", "add-dependency", "domain"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
         for ordinal, index in enumerate(places.parts(root).indices):
             if at[first + ordinal] == fix.value and (not fix.places or first + ordinal in fix.places):
                 own = first + ordinal if fix.places else -1
-                if root.opcode == "tuple" and index:
+                if root.opcode == opcodes.TUPLE and index:
                     _plan(plan, root, index[0], index[1:], fix.before, own)
                 else:
                     before = len(fix.computation.instructions) if fix.before is None else fix.before.index
@@ -111,7 +112,12 @@ def _plan(
     plan: _Plan, reader: Instruction, number: int, index: ShapeIndex, before: Instruction | None, for_place: int
 ) -> None:
     operand = reader.operands[number]
-    while index and operand.opcode == "tuple" and plan.users[operand] == (reader,) and index[0] < len(operand.operands):
+    while (
+        index
+        and operand.opcode == opcodes.TUPLE
+        and plan.users[operand] == (reader,)
+        and index[0] < len(operand.operands)
+    ):
         reader, number, index = operand, index[0], index[1:]
         operand = reader.operands[number]
     place = min(reader.index, reader.index if before is None else before.index)
@@ -125,11 +131,11 @@ def _planned(
 ) -> _Source:
     """Source of a copy; a value that is only forwarded later is copied from its definition."""
     while origin.index >= before:
-        if origin.opcode == "tuple" and index:
+        if origin.opcode == opcodes.TUPLE and index:
             origin, index = origin.operands[index[0]], index[1:]
-        elif origin.opcode == "get-tuple-element":
+        elif origin.opcode == opcodes.GET_TUPLE_ELEMENT:
             origin, index = origin.operands[0], (origin.integer("index") or 0, *index)
-        elif origin.opcode in _FORWARDING:
+        elif origin.opcode in FORWARDING:
             origin = origin.operands[0]
         else:
             raise HloError(f"{origin.name} is overwritten in place before its last read")
@@ -201,7 +207,7 @@ class _Rewriter:
             elements.append(self._with_parts(old, part, element, parts, here))
         text = InstructionText((), span=here.span)
         operands = [(element, ()) for element in elements]
-        return self._copy.add(self._names.new("tuple"), shape, "tuple", operands, source=here, text=text)
+        return self._copy.add(self._names.new(opcodes.TUPLE), shape, opcodes.TUPLE, operands, source=here, text=text)
 
     def _like(self, value: Instruction, shape: Shape | None, here: Instruction) -> Instruction:
         """Copy with the required shape: a bitcast follows if the source was before a bitcast."""
@@ -215,5 +221,5 @@ class _Rewriter:
         if shape is None:
             raise HloError(f"{value.name} has no element {number}")
         text = InstructionText((Attribute("index", str(number)),), span=here.span)
-        name = self._names.new("get-tuple-element")
-        return self._copy.add(name, shape, "get-tuple-element", [(value, ())], source=here, text=text)
+        name = self._names.new(opcodes.GET_TUPLE_ELEMENT)
+        return self._copy.add(name, shape, opcodes.GET_TUPLE_ELEMENT, [(value, ())], source=here, text=text)

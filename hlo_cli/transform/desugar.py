@@ -6,14 +6,17 @@ Mirrors `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.analysis.schedule.async_aliasing import ALIASING_THEMSELVES
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.transform.async_wrapping import (
     SHARED_ATTRIBUTES,
@@ -28,7 +31,6 @@ from hlo_cli.transform.async_wrapping import (
 from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
 _ALIASING = "output_to_operand_aliasing"
-_ALIASES_ITSELF = ("custom-call", "fusion")
 
 
 def desugar(module: Module) -> Module:
@@ -105,7 +107,7 @@ class _Desugarer:
         assert computation.root is not None
         computation.root.called_computations = called
         attributes = _start_attributes(start, wrapped, Attribute("calls", f"%{computation.name}"))
-        copy.copy(start, operands, (computation,), opcode="async-start", attributes=attributes)
+        copy.copy(start, operands, (computation,), opcode=opcodes.ASYNC_START, attributes=attributes)
 
     def _wrapped(
         self, start: Instruction, opcode: str, shapes: tuple[tuple[Shape, ...], Shape], chain: list[Instruction]
@@ -119,7 +121,7 @@ class _Desugarer:
         for number, shape in enumerate(parameters):
             text = InstructionText((), str(number), start.span)
             wanted = "async_param" + (f".{number}" if number else "")
-            operands.append((body.add(wanted, shape, "parameter", (), source=start, text=text), ()))
+            operands.append((body.add(wanted, shape, opcodes.PARAMETER, (), source=start, text=text), ()))
         shared = shared_attributes(chain)
         source = shared["metadata"][1] if "metadata" in shared else start
         own = [
@@ -136,7 +138,7 @@ class _Desugarer:
 
 def _is_start_attribute(attribute: str, wrapped: str) -> bool:
     """Whether an attribute of a sugared start belongs to the start, not to the wrapped operation."""
-    return attribute in START_ATTRIBUTES or (attribute == _ALIASING and wrapped not in _ALIASES_ITSELF)
+    return attribute in START_ATTRIBUTES or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
 
 
 def _start_attributes(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import attributes_with, header_attributes_with
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText, NoText, TextReader
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CHANNEL_STARTS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
@@ -107,7 +110,7 @@ def _async_partners(instruction: Instruction, users: Users) -> Iterator[Instruct
     """Yields the start of a done or update, and the dones and updates of a start."""
     if instruction.opcode.endswith(_ENDS):
         yield from instruction.operands[:1]
-    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in ("send", "recv"):
+    if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in CHANNEL_STARTS:
         yield from (user for user in users[instruction] if user.opcode.endswith(_ENDS))
 
 
@@ -170,7 +173,7 @@ class _Copy:
         """Copies all instructions and returns the computation."""
         taken = dict.fromkeys(operand for instruction in self.kept for operand in instruction.operands)
         for instruction in self.original.instructions:
-            if instruction in self.kept and instruction.opcode != "parameter":
+            if instruction in self.kept and instruction.opcode != opcodes.PARAMETER:
                 self._copy(instruction)
             elif instruction in self.kept or instruction in taken:
                 self._parameter(instruction)
@@ -192,11 +195,11 @@ class _Copy:
 
     def _parameter(self, instruction: Instruction) -> None:
         """Appends a parameter: one of the computation, or a replacement of an operand that is not kept."""
-        if instruction.opcode == "parameter":
+        if instruction.opcode == opcodes.PARAMETER:
             attributes = tuple(self._attributes(instruction))
         else:
             attributes = tuple(a for a in instruction.attributes if a.name in KEPT_OF_OPERANDS)
-        self.parameters.append(self._add(instruction, "parameter", (), attributes, str(len(self.parameters))))
+        self.parameters.append(self._add(instruction, opcodes.PARAMETER, (), attributes, str(len(self.parameters))))
 
     def _add(
         self,
@@ -227,4 +230,6 @@ class _Copy:
         names = {copy.name for copy in self.copies.values()}
         name = next(name for n in range(len(names) + 1) if (name := f"slice.{n}") not in names)
         shape = TupleShape(tuple(copy.shape for copy in unused))
-        return Instruction(name, shape, "tuple", tuple(unused), self.computation, len(self.copies), InstructionText(()))
+        return Instruction(
+            name, shape, opcodes.TUPLE, tuple(unused), self.computation, len(self.copies), InstructionText(())
+        )

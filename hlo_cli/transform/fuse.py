@@ -6,11 +6,11 @@ Mirrors xla/service/cpu/cpu_instruction_fusion.cc and xla/service/cpu/fusion_wra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.fusion.graph import Graph, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

@@ -13,6 +13,7 @@ from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.graph import Graph, Node, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
@@ -130,7 +131,7 @@ def _merge(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> No
     body = producer.body
     assert body is not None
     outside = dict(zip(body.parameters, producer.operands, strict=False))
-    order = [node for node in users_first(body) if node.opcode != "parameter"]
+    order = [node for node in users_first(body) if node.opcode != opcodes.PARAMETER]
     for node in reversed(order):
         copy = Node(node.instruction, [outside[operand] for operand in node.operands], opcode=node.opcode)
         copy.name, copy.shape, copy.body, copy.kind = node.name, node.shape, node.body, node.kind

@@ -7,12 +7,13 @@ module depends on this.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.alias_sets import aliased_places
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
 from hlo_cli.analysis.memory.overwritten import Access, Overwritten, Walk, overwritten_values
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -176,7 +177,7 @@ def _copy_bindings(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
                 continue
             holder, user = places.instructions[places.owner[place]], places.instructions[places.owner[other]]
             computation = roots.get(holder)
-            if computation is not None and (user.computation is not computation or user.opcode == "parameter"):
+            if computation is not None and (user.computation is not computation or user.opcode == opcodes.PARAMETER):
                 yield Fix(computation, None, value, None, frozenset((place,)))
             elif holder in user.operands:
                 yield Fix(user.computation, user, value, user, frozenset((place,)))
@@ -218,7 +219,7 @@ def _holds(facts: OrderIndependentFacts, user: Instruction, number: int, value: 
 def _carried_positions(facts: OrderIndependentFacts, caller: Instruction, value: int) -> frozenset[int]:
     """Positions of a while loop's operand with a value that is loop invariant."""
     places, at = facts.places, facts.dataflow.value
-    if caller.opcode != "while":
+    if caller.opcode != opcodes.WHILE:
         return frozenset()
     given, parameter = places.operand_place(caller, 0), caller.called_computations[0].parameters[0]
     first = places.first_of(parameter)

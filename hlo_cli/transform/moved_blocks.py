@@ -6,12 +6,13 @@ No counterpart in XLA. The longest common subsequence stays; parameters and cons
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hlo_cli.alignment import longest_increasing
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
 
 
 def _executed(computation: Computation) -> tuple[Instruction, ...]:
-    return tuple(each for each in computation.instructions if each.opcode not in ("parameter", "constant"))
+    return tuple(each for each in computation.instructions if each.opcode not in ARGUMENT_OPCODES)
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 from typing import Final
 
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.matching.content import content_of, renamed_value
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -27,7 +29,12 @@ from hlo_cli.transform.clone import ComputationCopy
 NAME: Final = "normalized"
 _VOLATILE: Final = attributes_with("of one run")
 _VOLATILE_HEADER: Final = header_attributes_with("of one run")
-_ROLES: Final = {"fusion": ("fused",), "while": ("body", "condition"), "conditional": ("branch",), "call": ("called",)}
+_ROLES: Final = {
+    opcodes.FUSION: ("fused",),
+    opcodes.WHILE: ("body", "condition"),
+    opcodes.CONDITIONAL: ("branch",),
+    opcodes.CALL: ("called",),
+}
 
 
 def normalize(module: Module, ignored: Collection[str] = ()) -> Module:
@@ -93,7 +100,7 @@ class _Normalizer:
     def _ends(computation: Computation) -> list[Instruction]:
         """Instructions without users, except for parameters."""
         used = {operand for i in computation.instructions for operand in i.operands}
-        return [i for i in computation.instructions if i not in used and i.opcode != "parameter"]
+        return [i for i in computation.instructions if i not in used and i.opcode != opcodes.PARAMETER]
 
     def _order(self, computation: Computation) -> tuple[Instruction, ...]:
         """Parameters, dependencies of the root, and other instructions, each after its operands."""
@@ -150,10 +157,10 @@ class _Normalizer:
         for i in order:
             opcode = i.written_opcode
             numbers[opcode] += 1
-            names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == 'parameter' else numbers[opcode]}"
+            names[i.name] = f"{opcode}.{i.raw[0].strip() if opcode == opcodes.PARAMETER else numbers[opcode]}"
         for i in order:
             text = InstructionText(
-                self._attributes(i, names), i.raw[0].strip() if i.written_opcode == "parameter" else i.raw[0]
+                self._attributes(i, names), i.raw[0].strip() if i.written_opcode == opcodes.PARAMETER else i.raw[0]
             )
             added = copy.add(names[i.name], self._shape(i.shape), i.opcode, copy.operands(i), source=i, text=text)
             added.called_computations = tuple(

@@ -6,12 +6,13 @@ Mirrors the edges that `HloScheduleGraph` of xla/service/latency_hiding_schedule
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.overwritten import Access, Walk
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

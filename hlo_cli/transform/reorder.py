@@ -8,12 +8,13 @@ applied computations are not reordered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

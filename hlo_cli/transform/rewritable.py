@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import Diagnostic, HloError, Span
 
-_NEEDS_COMPUTATION = frozenset(("call", "conditional", "fusion", "while"))
+_NEEDS_COMPUTATION = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.WHILE))
 _MIN_OPERANDS: dict[str, int] = {
-    "concatenate": 1, "conditional": 1, "dynamic-slice": 1, "dynamic-update-slice": 2, "reduce": 2,
-    "reduce-window": 2, "scatter": 3,
-}  # fmt: skip
+    **dict.fromkeys((opcodes.CONCATENATE, opcodes.CONDITIONAL, opcodes.DYNAMIC_SLICE), 1),
+    **dict.fromkeys((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.REDUCE, opcodes.REDUCE_WINDOW), 2),
+    opcodes.SCATTER: 3,
+}
 """Minimum number of operands that rewrites require for opcodes of variable arity."""
 
 
@@ -79,19 +81,19 @@ def _instruction_problems(
     ) > len(operands):
         count = _format_count(len(operands), "operand")
         yield f"{name} has {count}, and a {instruction.written_opcode} needs {minimum}"
-    if instruction.written_opcode == "tuple" and _elements(instruction) != len(operands):
+    if instruction.written_opcode == opcodes.TUPLE and _elements(instruction) != len(operands):
         elements = _format_count(_elements(instruction), "element")
         yield f"{name} has {_format_count(len(operands), 'operand')}, but {elements}"
-    if instruction.written_opcode == "get-tuple-element" and operands:
+    if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and operands:
         index = instruction.integer("index") or 0
         if index >= _elements(operands[0]):
             yield f"{name} takes element {index} of {_format_count(_elements(operands[0]), 'element')}"
-    root = called[0].root if instruction.written_opcode == "fusion" and called else None
+    root = called[0].root if instruction.written_opcode == opcodes.FUSION and called else None
     if root is not None and _elements(root) != _elements(instruction):
         yield f"{name} does not have the result of {called[0].name}"
     if instruction.written_opcode in _NEEDS_COMPUTATION and not called:
         yield f"{name} calls no computation"
-    if instruction.written_opcode == "fusion" and called and len(called[0].parameters) != len(operands):
+    if instruction.written_opcode == opcodes.FUSION and called and len(called[0].parameters) != len(operands):
         counts = _format_count(len(operands), "operand"), _format_count(len(called[0].parameters), "parameter")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"
 

@@ -7,15 +7,16 @@ xla/hlo/ir/hlo_instruction.cc. Unlike XLA, it keeps what would not parse to the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.transform.async_wrapping import (
     SHARED_ATTRIBUTES,
     START_ATTRIBUTES,

@@ -6,10 +6,11 @@ Mirrors `HloInstruction::Defuse` of xla/hlo/ir/hlo_instruction.cc.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
@@ -20,8 +21,6 @@ from hlo_cli.transform.fusing.names import ModuleNames, Names
 from hlo_cli.transform.fusing.rebuild import rebuild
 from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
 from hlo_cli.transform.rewritable import check_rewritable
-
-_IN_PLACE: Final = frozenset(("dynamic-update-slice", "scatter"))
 
 
 def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
@@ -77,7 +76,7 @@ def _known(name: str, fusions: Collection[str], module: Module) -> str:
     if name in fusions:
         return name
     found = module.instruction(name)
-    if found.opcode == "fusion":
+    if found.opcode == opcodes.FUSION:
         raise HloError(f"{name} is inside of another fusion", hint=f"open the one that calls {found.computation.name}")
     raise HloError(f"{name} is no fusion but a {found.opcode}")
 
@@ -96,7 +95,7 @@ def _inline(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
     assert body is not None
     made: dict[Node, Node] = dict(zip(body.parameters, fusion.operands, strict=False))
     new: list[Node] = []
-    is_split = body.root.opcode == "tuple" and fusion is not graph.root and all(map(_takes_element, fusion.users))
+    is_split = body.root.opcode == opcodes.TUPLE and fusion is not graph.root and all(map(_takes_element, fusion.users))
     for node in _order(body):
         if node is body.root and is_split:
             continue
@@ -121,7 +120,7 @@ def _inline(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
 
 
 def _takes_element(user: Node) -> bool:
-    return user.opcode == "get-tuple-element"
+    return user.opcode == opcodes.GET_TUPLE_ELEMENT
 
 
 def _redirect(graph: Graph, old: Node, new: Node) -> None:
@@ -145,14 +144,14 @@ def _insert(graph: Graph, inlined: dict[Node, list[Node]]) -> None:
 
 def _wrap_scatters(graph: Graph, inlined: dict[Node, list[Node]], names: ModuleNames) -> None:
     """Wraps scatters in fusions, as the CPU compiler runs no others."""
-    for node in [node for nodes in inlined.values() for node in nodes if node.opcode == "scatter"]:
+    for node in [node for nodes in inlined.values() for node in nodes if node.opcode == opcodes.SCATTER]:
         create_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
 
 
 def _order(body: FusionBody) -> Iterator[Node]:
     """Yields the operations, each after its operands, with in-place updates after other reads where possible."""
     operations = list(body.operations)
-    writers = [node for node in operations if node.opcode in _IN_PLACE]
+    writers = [node for node in operations if node.opcode in UPDATE_AT]
     if not writers:
         yield from operations
         return

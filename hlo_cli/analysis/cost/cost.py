@@ -6,11 +6,12 @@ Mirrors `HloCostAnalysis::Properties` and `HloCostAnalysis::Options` of xla/serv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 
 Number = int | float

@@ -18,24 +18,29 @@ from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, tra
 from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
 from hlo_cli.analysis.cost.elementwise import (
     FLOP_OPCODES,
-    TRANSCENDENTAL_OPCODES,
     one_flop_an_element,
     one_transcendental_an_element,
 )
 from hlo_cli.analysis.cost.fusions import fusion
 from hlo_cli.analysis.cost.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
 from hlo_cli.analysis.cost.traversal import callees_first, post_order
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import TRANSCENDENTAL, wrapped_opcode
 from hlo_cli.ir.shape import TupleShape
 
-_FREE: Final = frozenset("add-dependency after-all bitcast constant domain get-tuple-element parameter".split())
+_FREE: Final = frozenset(
+    (
+        *(opcodes.ADD_DEPENDENCY, opcodes.AFTER_ALL, opcodes.BITCAST, opcodes.CONSTANT, opcodes.DOMAIN),
+        *(opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER),
+    )
+)
 _HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
-    **dict.fromkeys((*TRANSCENDENTAL_OPCODES, "rng", "rng-bit-generator"), one_transcendental_an_element),
+    **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), one_transcendental_an_element),
     "all-reduce": all_reduce,
     "all-reduce-start": all_reduce,
     "async-start": async_start,

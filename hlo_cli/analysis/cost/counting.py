@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import Final
 
@@ -22,6 +22,8 @@ from hlo_cli.analysis.cost.cost import (
     operand_key,
     utilization_key,
 )
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Tile
@@ -112,7 +114,7 @@ class CostCounter:
         """
         shape = instruction.shape
         # XLA's parser drops `E(n)` from the shape of a constant.
-        if instruction.opcode == "constant" and not self.rules.packed_constants:
+        if instruction.opcode == opcodes.CONSTANT and not self.rules.packed_constants:
             shape = _unpacked(shape)
         return self.measure(shape)
 

@@ -73,7 +73,7 @@ def all_reduce(instruction: Instruction, properties: Properties, counter: CostCo
 
 def _is_bitcast(transpose: Instruction) -> bool:
     """Whether every dimension, including those of size 1, keeps its position in memory."""
-    shape, taken = array_of(transpose.shape), array_of(transpose.operand_shape(0))
+    shape, taken = array_of(transpose.shape), array_of(transpose.operand_shape(0)) if transpose.operands else None
     if shape is None or taken is None:
         return False
     permutation, order = transpose.integers("dimensions"), shape.layout.minor_to_major

@@ -9,18 +9,11 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Properties
 from hlo_cli.analysis.cost.counting import CostCounter
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ELEMENTWISE, TRANSCENDENTAL
 
-FLOP_OPCODES: Final = frozenset(
-    """abs add and bitcast-convert ceil clamp compare complex convert count-leading-zeros divide floor imag is-finite
-    maximum minimum mulhi multiply negate not or popcnt real reduce-precision remainder round-nearest-afz
-    round-nearest-even select shift-left shift-right-arithmetic shift-right-logical sign stochastic-convert subtract
-    xor""".split()
-)
-TRANSCENDENTAL_OPCODES: Final = frozenset(
-    """acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one
-    logistic power rsqrt sine sinh sqrt tan tanh""".split()
-)
+FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {opcodes.COPY}
 
 
 def one_flop_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:

@@ -21,11 +21,14 @@ from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.slices import gather, scatter
 from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles
 from hlo_cli.analysis.dataflow.users import Users, users_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
-_SLICING_HANDLERS: Final = {"gather": (gather, gather_in_tiles), "scatter": (scatter, scatter_in_tiles)}
+_SLICING: Final = BLOCK_MOVES - {opcodes.COPY}
+_SLICING_HANDLERS: Final = {opcodes.GATHER: (gather, gather_in_tiles), opcodes.SCATTER: (scatter, scatter_in_tiles)}
 
 
 def fusion(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
@@ -48,7 +51,7 @@ def fusion(instruction: Instruction, properties: Properties, counter: CostCounte
     properties |= counter.totals.get(body, {})
     properties[OPTIMAL_SECONDS] = 0
     terms = _written(instruction.shape, body, properties, counter)
-    constants = (counter.value(i) for i in body.instructions if i.opcode == "constant")
+    constants = (counter.value(i) for i in body.instructions if i.opcode == opcodes.CONSTANT)
     terms += [constant.bytes for constant in constants if constant.elements > 1]
     terms += _read(body, properties, counter)
     properties[BYTES] = counter.sum(terms)
@@ -72,7 +75,7 @@ def _written(shape: Shape, body: Computation, properties: Properties, counter: C
     for index, leaf in shape.leaves:
         if isinstance(leaf, ArrayShape):
             made = _producer(body, index)
-            in_place = made is not None and made.opcode == "dynamic-update-slice"
+            in_place = made is not None and made.opcode == opcodes.DYNAMIC_UPDATE_SLICE
             size = counter.operand(made, 1).bytes if in_place and made is not None else counter.measure(leaf).bytes
             properties[output_key(index)] = size
             written.append(size)
@@ -85,7 +88,7 @@ def _written(shape: Shape, body: Computation, properties: Properties, counter: C
 def _producer(body: Computation, index: ShapeIndex) -> Instruction | None:
     """Instruction that computes a result: the root, or an operand of a root tuple."""
     root = body.root
-    if root is not None and len(index) == 1 and root.opcode == "tuple" and index[0] < len(root.operands):
+    if root is not None and len(index) == 1 and root.opcode == opcodes.TUPLE and index[0] < len(root.operands):
         return root.operands[index[0]]
     return root
 
@@ -129,7 +132,7 @@ def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruc
     """get-tuple-element for a tuple element; if there is none, its closest existing parent."""
     found = parameter
     for step in index:
-        taking = (u for u in users[found] if u.opcode == "get-tuple-element" and u.integer("index") == step)
+        taking = (u for u in users[found] if u.opcode == opcodes.GET_TUPLE_ELEMENT and u.integer("index") == step)
         found = next(taking, found)
     return found
 
@@ -140,13 +143,13 @@ def _bytes_read(value: Instruction, users: Users, counter: CostCounter) -> int:
     size, shared = 0, False
     for user in users[value]:
         match user.opcode:
-            case "fusion":
+            case opcodes.FUSION:
                 size += sum(
                     _bytes_read_inside(user, number, users, counter)
                     for number, operand in enumerate(user.operands)
                     if operand is value
                 )
-            case "broadcast" | "reshape":
+            case opcodes.BROADCAST | opcodes.RESHAPE:
                 size += whole
             case _:
                 taken = _bytes_taken(value, user, counter)
@@ -169,7 +172,7 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, counter: C
     is_simple = not root.operands or root.operands[0] is parameter
     size, shared = 0, False
     for user in users[inner]:
-        slices = is_simple and user.opcode in ("slice", "dynamic-slice", "dynamic-update-slice")
+        slices = is_simple and user.opcode in _SLICING
         taken = _bytes_taken(inner, user, counter) if slices else None
         if taken is not None:
             size += taken
@@ -181,8 +184,8 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, counter: C
 
 def _bytes_taken(value: Instruction, user: Instruction, counter: CostCounter) -> int | None:
     """Bytes that `user` reads from a part of `value`; None if it reads all of it."""
-    if user.opcode == "slice":
+    if user.opcode == opcodes.SLICE:
         return counter.measure(user.shape).bytes
-    if user.opcode in ("dynamic-slice", "dynamic-update-slice") and user.operands[0] is value:
-        return counter.measure(user.shape).bytes if user.opcode == "dynamic-slice" else 0
+    if user.opcode in (opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE) and user.operands[0] is value:
+        return counter.measure(user.shape).bytes if user.opcode == opcodes.DYNAMIC_SLICE else 0
     return None

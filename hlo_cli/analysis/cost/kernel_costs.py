@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
@@ -11,13 +11,12 @@ from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-NO_KERNELS: Final = CONTROL_FLOW | {
-    *("add-dependency", "after-all", "bitcast", "constant", "domain", "get-tuple-element", "opt-barrier", "parameter"),
-    *("partition-id", "replica-id", "tuple"),
-}
+NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
 """Opcodes that launch no kernel of their own; computations that control flow runs are in the schedule themselves."""
 _MAX_EXECUTIONS: Final = 10**18
 """Execution count from which on it is not plausible, even at a nanosecond per iteration."""
@@ -114,7 +113,7 @@ def execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
             times[run.computation] = 1
             continue
         around = times.get(run.caller.computation)
-        own = trip_count(run.caller) if run.caller.opcode == "while" else 1
+        own = trip_count(run.caller) if run.caller.opcode == opcodes.WHILE else 1
         product = None if around is None or own is None else around * own
         times[run.computation] = product if product is not None and product <= _MAX_EXECUTIONS else None
     return times
@@ -132,6 +131,6 @@ def assumed_execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int]:
     times: dict[Computation, int] = {}
     for run in runs:
         around = times.get(run.caller.computation, 1) if run.caller is not None else 1
-        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == "while" else 1
+        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == opcodes.WHILE else 1
         times[run.computation] = around if own is None or around * own > _MAX_EXECUTIONS else around * own
     return times

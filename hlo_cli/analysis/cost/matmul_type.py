@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import Matmul
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lazy_regex import lazy_regex
@@ -55,7 +56,7 @@ def _by_algorithm(name: str) -> str:
 
 
 def _algorithm(instruction: Instruction) -> str:
-    if instruction.opcode != "custom-call":
+    if instruction.opcode != opcodes.CUSTOM_CALL:
         return instruction.string("algorithm") or ""
     config = instruction.backend_config
     return str(config.get(*_CONFIG, "algorithm") or "") if config is not None else ""

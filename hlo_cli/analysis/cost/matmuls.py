@@ -7,12 +7,13 @@ xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
 from hlo_cli.analysis.cost.counting import measure
 from hlo_cli.analysis.cost.dots_and_convs import FMA_FLOPS, convolution_flops
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.dimension_numbers import (
     ConvolutionDimensionNumbers,
@@ -23,6 +24,7 @@ from hlo_cli.ir.attributes.dimension_numbers import (
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDNN"]
@@ -33,8 +35,6 @@ LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
 """Prefixes of custom-call targets that implement a dot on GPU and CPU."""
 LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
 """Prefixes of custom-call targets that implement a convolution."""
-MATMUL_OPCODES: Final = frozenset(("dot", "scaled-dot", "ragged-dot", "convolution"))
-"""Opcodes of matmuls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ def is_matmul(instruction: Instruction) -> bool:
     >>> is_matmul(parse_module('r = f32[2,2] custom-call(), custom_call_target="__onednn$matmul"').entry.root)
     True
     """
-    if instruction.opcode != "custom-call":
-        return instruction.opcode in MATMUL_OPCODES
+    if instruction.opcode != opcodes.CUSTOM_CALL:
+        return instruction.opcode in MATMULS
     target = instruction.string("custom_call_target") or ""
     return target.startswith((*LIBRARY_DOTS, *LIBRARY_CONVOLUTIONS))
 
@@ -103,12 +103,12 @@ def matmul_of(instruction: Instruction, fusion: Instruction | None = None) -> Ma
     (9, 4, 6, 400)
     """
     match instruction.opcode:
-        case "dot" | "scaled-dot" | "ragged-dot" as opcode:
+        case opcodes.DOT | "scaled-dot" | "ragged-dot" as opcode:
             numbers = dot_dimension_numbers(instruction)
             return _dot(instruction, opcode, numbers, fusion) if numbers is not None else None
-        case "convolution":
+        case opcodes.CONVOLUTION:
             return _convolution(instruction, fusion)
-        case "custom-call":
+        case opcodes.CUSTOM_CALL:
             return _library_call(instruction, fusion)
         case _:
             return None
@@ -158,14 +158,14 @@ def _convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul
     taps = prod(kernel.size(d) for d in numbers.kernel_spatial_dimensions)
     k = kernel.size(numbers.kernel_input_feature_dimension) * taps
     flops = convolution_flops(instruction, inputs, kernel, outputs)
-    kind: Kind = "convolution" if instruction.opcode == "convolution" else "cuDNN"
+    kind: Kind = "convolution" if instruction.opcode == opcodes.CONVOLUTION else "cuDNN"
     return Matmul(instruction, kind, groups, m, n, k, lhs, rhs, result, numbers, flops, fusion)
 
 
 def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | None, ArrayShape | None]:
     """Input, kernel, and output by dim_labels: a gradient call returns the input or the kernel."""
     first, second, result = _array(instruction, 0), _array(instruction, 1), _first(instruction.shape)
-    target = instruction.string("custom_call_target") or "" if instruction.opcode == "custom-call" else ""
+    target = instruction.string("custom_call_target") or "" if instruction.opcode == opcodes.CUSTOM_CALL else ""
     if target.startswith(f"{_CUDNN}BackwardInput"):
         return result, second, first
     if target.startswith(f"{_CUDNN}BackwardFilter"):
@@ -175,7 +175,7 @@ def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | No
 
 def _outermost_fusions(module: Module) -> dict[Computation, Instruction]:
     """Outermost fusion around each fused computation."""
-    callers = {c: i for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
+    callers = {c: i for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     outermost = {}
     for computation, caller in callers.items():
         seen = {computation}

@@ -6,7 +6,6 @@ bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hlo_cli.analysis.cost.cost import Cost
@@ -14,6 +13,7 @@ from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 

@@ -29,7 +29,7 @@ def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCou
     >>> cost_of(root).operand_bytes(0), cost_of(root, rules=tpu_rules("v5e")).operand_bytes(0) == 128 * 4096
     (32, True)
     """
-    sizes, source = inner.integers("slice_sizes"), inner.operand_shape(0)
+    sizes, source = inner.integers("slice_sizes"), inner.operand_shape(0) if inner.operands else None
     read = _slice_count(inner.shape, inner.integers("offset_dims")) * _slice_bytes(source, sizes)
     properties[BYTES] = counter.sum((properties[BYTES], read - properties[operand_key(0)]))
     properties |= {operand_key(0): read, utilization_key(0): 1}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
 from hlo_cli.analysis.custom_calls.mlir_bytecode import MAGIC, MlirBytecode, read_bytecode
+from hlo_cli.dataclass import dataclass
 
 _MAX_INFLATED: Final = 1 << 24
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*+")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer, call_buffers, has_nested_tuples
 from hlo_cli.analysis.custom_calls.config import CustomCallConfig, read_config
@@ -11,6 +10,8 @@ from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
 from hlo_cli.ir.index_text import index_suffix
@@ -132,7 +133,7 @@ def _decoded(
     bytes_of: Callable[[Shape], int],
 ) -> DecodedCall:
     operands = tuple(instruction.operand_shape(n) for n in range(len(instruction.operands)))
-    is_start = instruction.opcode != "custom-call"
+    is_start = instruction.opcode != opcodes.CUSTOM_CALL
     result = _result(instruction.shape) if is_start else instruction.shape
     unread = () if is_start else unused_elements(instruction, users, [index for index, _ in result.leaves])
     aliasing = tuple(_each_leaf(spec.output_to_operand_aliasing, result))
@@ -185,7 +186,7 @@ def _read_parts(made: Instruction, users: Users) -> Iterable[ShapeIndex]:
             yield index
         for user in users.get(value, ()):
             for taken in _taken(user, value):
-                part = user.integer("index") if user.opcode == "get-tuple-element" else None
+                part = user.integer("index") if user.opcode == opcodes.GET_TUPLE_ELEMENT else None
                 if part is None:
                     yield (*index, *taken)
                 else:

@@ -9,9 +9,9 @@ a table of operands and the result. Tuples were tables of pointers there; with t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.shape import Leaf, OpaqueShape, Shape, ShapeIndex, TokenShape, TupleShape
 

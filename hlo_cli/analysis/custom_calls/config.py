@@ -7,7 +7,6 @@ dictionary of MLIR attributes for typed calls, or as opaque bytes for the functi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -20,6 +19,7 @@ from hlo_cli.analysis.custom_calls.mlir_text import (
     MlirText,
     read_dictionary,
 )
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.annotations import BackendConfig, Json
 
 ConfigKind = Literal["none", "JSON", "MLIR dictionary", "program", "text", "bytes"]

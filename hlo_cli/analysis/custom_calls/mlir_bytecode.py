@@ -5,8 +5,9 @@ Mirrors mlir/lib/Bytecode/Reader/BytecodeReader.cpp: a header and sections, of w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from hlo_cli.dataclass import dataclass
 
 MAGIC: Final = b"ML\xefR"
 

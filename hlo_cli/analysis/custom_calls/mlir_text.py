@@ -6,8 +6,9 @@ Mirrors the attribute grammar of mlir/lib/AsmParser/AttributeParser.cpp as far a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from hlo_cli.dataclass import dataclass
 
 _MAX_DEPTH: Final = 64
 _SPACE: Final = re.compile(r"\s*+")

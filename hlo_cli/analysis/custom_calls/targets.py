@@ -6,8 +6,9 @@ jaxlib's kernels, and TPU dumps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from hlo_cli.dataclass import dataclass
 
 Category = Literal["library", "kernel", "handler", "compiler", "annotation", "unknown"]
 

@@ -6,17 +6,14 @@ Mirrors xla/hlo/analysis/hlo_alias_analysis.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.in_place import InPlace, async_pairs
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-
-IN_PLACE = frozenset(
-    """all-reduce-start collective-permute collective-permute-start custom-call dynamic-update-slice fusion
-    ragged-all-to-all scatter set-dimension-size""".split()
-)
+from hlo_cli.ir.operations import IN_PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +69,9 @@ def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Ite
             yield places.first_of(root) + output, places.first_of(parameter) + given
     for instruction in places.instructions:
         opcode = instruction.opcode
-        if opcode == "while":
+        if opcode == opcodes.WHILE:
             yield from _loop(dataflow, instruction)
-        elif opcode == "conditional":
+        elif opcode == opcodes.CONDITIONAL:
             for called in instruction.called_computations:
                 if called.root is not None and called in places.base:
                     yield from _side_by_side(dataflow, instruction, called.root)

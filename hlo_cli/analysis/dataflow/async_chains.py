@@ -7,13 +7,14 @@ start. A sugared chain (`slice-start`) leaves its computation out of the text; o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 
 Given: TypeAlias = tuple[Instruction, int]
@@ -72,7 +73,7 @@ def async_chains(instructions: Iterable[Instruction]) -> Mapping[Instruction, As
 @lru_cache(maxsize=1024)
 def is_async_start(opcode: str) -> bool:
     """Whether an opcode begins a chain: `async-start`, or a sugared one such as `slice-start`."""
-    return opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None)
+    return opcode == opcodes.ASYNC_START or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None)
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +81,7 @@ def is_async_end(opcode: str) -> bool:
     """Whether an opcode goes on with a chain or ends it: updates and dones, sugared ones included."""
     if not opcode.endswith(("-done", "-update")):
         return False
-    return opcode in ("async-done", "async-update") or wrapped_opcode(opcode) is not None
+    return opcode in ASYNC_CONTINUATIONS or wrapped_opcode(opcode) is not None
 
 
 def is_done(instruction: Instruction) -> bool:
@@ -90,7 +91,7 @@ def is_done(instruction: Instruction) -> bool:
 
 def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
     computation = None
-    if members[0].opcode in ("async-start", "call-start"):
+    if members[0].opcode in (opcodes.ASYNC_START, "call-start"):
         computation = next((called for member in members for called in member.called_computations), None)
     operands: list[Given] = []
     buffers: list[Given] = []

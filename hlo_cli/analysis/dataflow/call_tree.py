@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 
 Kind = Literal["entry", "fused", "body", "condition", "branch", "called", "asynchronous", "applied", "unused"]
 
 _KIND_OF_CALLER: Final[dict[str, Kind]] = {
-    "fusion": "fused",
-    "conditional": "branch",
-    "call": "called",
-    "async-start": "asynchronous",
-    "async-update": "asynchronous",
-    "async-done": "asynchronous",
+    opcodes.FUSION: "fused",
+    opcodes.CONDITIONAL: "branch",
+    opcodes.CALL: "called",
+    opcodes.ASYNC_START: "asynchronous",
+    opcodes.ASYNC_UPDATE: "asynchronous",
+    opcodes.ASYNC_DONE: "asynchronous",
 }
 _MOST_NODES: Final = 100_000
 
@@ -57,7 +58,9 @@ def loop_computations(module: Module) -> frozenset[Computation]:
     >>> loop_computations(parse_module("r = f32[2] negate(f32[2] p)"))
     frozenset()
     """
-    waiting = [called for loop in module.instructions if loop.opcode == "while" for called in loop.called_computations]
+    waiting = [
+        called for loop in module.instructions if loop.opcode == opcodes.WHILE for called in loop.called_computations
+    ]
     found = set(waiting)
     while waiting:
         called = {each for instruction in waiting.pop().instructions for each in instruction.called_computations}
@@ -74,9 +77,9 @@ def call_tree(module: Module) -> CallTreeNode:
 
 def _kind(caller: Instruction, position: int) -> Kind:
     opcode = wrapped_opcode(caller.opcode) or caller.opcode
-    if opcode == "while":
+    if opcode == opcodes.WHILE:
         return "body" if position == 0 else "condition"
-    if opcode == "call" != caller.opcode:
+    if opcode == opcodes.CALL != caller.opcode:
         return "asynchronous"
     return _KIND_OF_CALLER.get(opcode, "applied")
 
@@ -89,7 +92,7 @@ def _children(
         called = instruction.called_computations
         if not called or (kind := _kind(instruction, 0)) in ("fused", "applied"):
             continue
-        if instruction.opcode in ("async-update", "async-done") or next(budget, None) is None:
+        if instruction.opcode in ASYNC_CONTINUATIONS or next(budget, None) is None:
             continue
         if kind == "branch":
             branches = (CallTreeNode(c, None, i, None, _below(c, budget, path)) for i, c in enumerate(called))

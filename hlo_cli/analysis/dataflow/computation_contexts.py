@@ -6,19 +6,18 @@ Mirrors xla/service/call_graph.cc and `GatherComputationsByAllocationType` of xl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 Context = Literal["global", "embedded", "fused"]
 
-CONTROL_FLOW: Final = frozenset(
-    "call while conditional async-start async-update async-done call-start call-update call-done".split()
-)
+CONTROL_FLOW: Final = operations.CONTROL_FLOW | {"call-start", "call-update", "call-done"}
 """Opcodes that run the computations they call as they stand."""
 
 
@@ -66,6 +65,6 @@ def _contexts(module: Module) -> ComputationContexts:
 
 
 def _context(caller: Instruction, around: Context) -> Context:
-    if caller.opcode == "fusion":
+    if caller.opcode == opcodes.FUSION:
         return "fused"
     return around if caller.opcode in CONTROL_FLOW and around != "fused" else "embedded"

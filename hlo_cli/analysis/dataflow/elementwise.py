@@ -8,18 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import users_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape
 
-UNARY: Final = frozenset(
-    """abs acos acosh asin asinh atanh cbrt ceil convert copy cosine cosh count-leading-zeros erf exponential
-    exponential-minus-one floor imag is-finite log log-plus-one logistic negate not popcnt real reduce-precision
-    round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
-)
-_ELEMENTWISE: Final = UNARY | frozenset(
-    """add and atan2 clamp compare complex divide map maximum minimum multiply or power remainder rng select
-    shift-left shift-right-arithmetic shift-right-logical stochastic-convert subtract xor""".split()
-)
+_ELEMENTWISE: Final = ELEMENTWISE - {opcodes.BITCAST_CONVERT} | {opcodes.MAP, opcodes.RNG}
 
 
 def is_elementwise_on(instruction: Instruction, position: int) -> bool:
@@ -33,7 +27,7 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
     if instruction.opcode in _ELEMENTWISE:
         return True
     match instruction.opcode:
-        case "dynamic-update-slice":
+        case opcodes.DYNAMIC_UPDATE_SLICE:
             return position == 0
         case "bitcast-convert":
             given = instruction.operand_shape(position)
@@ -42,7 +36,7 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
                 and isinstance(given, ArrayShape)
                 and (instruction.shape.element_type.bits == given.element_type.bits)
             )
-        case "fusion":
+        case opcodes.FUSION:
             return _is_fused_elementwise(instruction, position)
     return False
 
@@ -57,7 +51,7 @@ def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
     while waiting:
         instruction = waiting.pop()
         for user in users.get(instruction, ()):
-            if user.opcode == "fusion" or not is_elementwise_on(user, user.operands.index(instruction)):
+            if user.opcode == opcodes.FUSION or not is_elementwise_on(user, user.operands.index(instruction)):
                 return False
             if user not in seen:
                 seen.add(user)

@@ -6,14 +6,15 @@ Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.dataflow.positions import Positions
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,9 @@ def flat_schedule(
 def _runs(caller: Instruction, chains: Mapping[Instruction, AsyncChain]) -> tuple[Computation, ...]:
     """The computations that run just before an instruction."""
     match caller.opcode:
-        case "while":
+        case opcodes.WHILE:
             return caller.called_computations[::-1]
-        case "call" | "conditional":
+        case opcodes.CALL | opcodes.CONDITIONAL:
             return caller.called_computations
     chain = chains.get(caller)
     return (chain.computation,) if chain and chain.computation and chain.binding is caller else ()

@@ -12,8 +12,10 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain, has_same_arrays, is_async_end, is_async_start
 from hlo_cli.analysis.dataflow.positions import Positions
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
 _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
@@ -61,6 +63,8 @@ class Sources:
 
     def element(self, instruction: Instruction) -> None:
         """An element of a tuple."""
+        if not instruction.operands:
+            return
         match = _INDEX.match(instruction.raw[1])
         taken = int(match[1]) if match else instruction.integer("index") or 0
         origin = self._places.operand_place(instruction, 0)
@@ -99,7 +103,7 @@ class Sources:
     def operands_at(self, instruction: Instruction, index: ShapeIndex) -> None:
         """The operand, or the operands one by one, stand at this index of the result."""
         operands = [(instruction, n) for n in range(len(instruction.operands))]
-        if len(operands) == 1 or instruction.opcode == "send":
+        if len(operands) == 1 or instruction.opcode == opcodes.SEND:
             self._elements(instruction, index[:-1], operands[:1], index[-1])
         else:
             self._elements(instruction, index, operands)
@@ -151,7 +155,7 @@ class Sources:
                 if caller.computation not in self._places.base:
                     continue  # it is fused, and may call nothing that runs
                 ways.extend(self._handed(caller, computation, number))
-                if caller.opcode == "while" and caller.called_computations[0].root not in (None, parameter):
+                if caller.opcode == opcodes.WHILE and caller.called_computations[0].root not in (None, parameter):
                     ways.append(self._places.first_of(caller.called_computations[0].root))
                     is_loop = True
             first, count = self._places.first_of(parameter), len(self._places.parts(parameter))
@@ -163,7 +167,7 @@ class Sources:
     def _handed(self, caller: Instruction, computation: Computation, number: int) -> Iterable[int]:
         """The places of what one caller hands to the parameter of this number."""
         operands = [(caller, n) for n in range(len(caller.operands))]
-        if caller.opcode == "conditional":
+        if caller.opcode == opcodes.CONDITIONAL:
             branches = enumerate(caller.called_computations, 1)
             operands = [operands[n] for n, called in branches if called is computation and n < len(operands)]
             return [self._places.operand_place(*operand) for operand in operands] if number == 0 else []
@@ -196,7 +200,7 @@ class Sources:
                     return
         elif has_same_arrays(places.parts(instruction).shapes[below.start], root.shape):
             origin = places.first_of(root)
-            if instruction is chain.start and root.opcode == "dynamic-update-slice":
+            if instruction is chain.start and root.opcode == opcodes.DYNAMIC_UPDATE_SLICE:
                 origin = places.operand_place(instruction, 0)
             self.forward(first + below.start, origin, len(below))
 
@@ -207,19 +211,19 @@ class Sources:
 
 
 _RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
-    **dict.fromkeys(("bitcast", "domain", "opt-barrier", "add-dependency", "all-reduce-done"), Sources.whole),
-    "get-tuple-element": Sources.element,
-    "tuple": Sources.elements,
-    "copy": Sources.below_top,
-    "while": Sources.loop,
-    "conditional": Sources.branches,
-    "call": Sources.called_root,
-    "copy-start": lambda sources, i: sources.operands_at(i, (1,)),
-    "all-gather-start": lambda sources, i: sources.operands_at(i, (0,)),
-    "collective-permute-start": lambda sources, i: sources.operands_at(i, (0,)),
-    "send": lambda sources, i: sources.operands_at(i, (0,)),
-    "copy-done": lambda sources, i: sources.from_operand(i, (0,), ()),
-    "all-gather-done": lambda sources, i: sources.from_operand(i, (1,), ()),
-    "collective-permute-done": lambda sources, i: sources.from_operand(i, (1,), ()),
-    "recv-done": lambda sources, i: sources.from_operand(i, (0,), (0,)),
+    **dict.fromkeys((*FORWARDING, opcodes.ALL_REDUCE_DONE), Sources.whole),
+    opcodes.GET_TUPLE_ELEMENT: Sources.element,
+    opcodes.TUPLE: Sources.elements,
+    opcodes.COPY: Sources.below_top,
+    opcodes.WHILE: Sources.loop,
+    opcodes.CONDITIONAL: Sources.branches,
+    opcodes.CALL: Sources.called_root,
+    opcodes.COPY_START: lambda sources, i: sources.operands_at(i, (1,)),
+    opcodes.ALL_GATHER_START: lambda sources, i: sources.operands_at(i, (0,)),
+    opcodes.COLLECTIVE_PERMUTE_START: lambda sources, i: sources.operands_at(i, (0,)),
+    opcodes.SEND: lambda sources, i: sources.operands_at(i, (0,)),
+    opcodes.COPY_DONE: lambda sources, i: sources.from_operand(i, (0,), ()),
+    opcodes.ALL_GATHER_DONE: lambda sources, i: sources.from_operand(i, (1,), ()),
+    opcodes.COLLECTIVE_PERMUTE_DONE: lambda sources, i: sources.from_operand(i, (1,), ()),
+    opcodes.RECV_DONE: lambda sources, i: sources.from_operand(i, (0,), (0,)),
 }

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
-_PLAIN = {"dynamic-update-slice": 0, "set-dimension-size": 0, "ragged-all-to-all": 1}
+_PLAIN = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
 _ALIASING = "output_to_operand_aliasing"
 
 
@@ -33,7 +34,7 @@ class InPlace:
 
     __slots__ = ("_fused", "_through")
 
-    def __init__(self, through: frozenset[str] = frozenset(("bitcast",))) -> None:
+    def __init__(self, through: frozenset[str] = frozenset((opcodes.BITCAST,))) -> None:
         self._through = through
         self._fused: dict[Computation, tuple[InPlacePair, ...]] = {}
 
@@ -46,17 +47,17 @@ class InPlace:
         (InPlacePair(operand_number=0, operand_index=(), output_index=()),)
         """
         match instruction.opcode:
-            case "dynamic-update-slice" | "set-dimension-size" | "ragged-all-to-all":
+            case opcodes.DYNAMIC_UPDATE_SLICE | "set-dimension-size" | "ragged-all-to-all":
                 return (InPlacePair(_PLAIN[instruction.opcode], (), ()),)
-            case "scatter":
+            case opcodes.SCATTER:
                 return _one_by_one(len(instruction.operands) // 2)
-            case "all-reduce-start":
+            case opcodes.ALL_REDUCE_START:
                 return _one_by_one(len(instruction.operands))
-            case "collective-permute" | "collective-permute-start":
+            case opcodes.COLLECTIVE_PERMUTE | opcodes.COLLECTIVE_PERMUTE_START:
                 return tuple(_permuted(instruction))
-            case "custom-call":
+            case opcodes.CUSTOM_CALL:
                 return tuple(_declared(instruction))
-            case "fusion":
+            case opcodes.FUSION:
                 return (*_declared(instruction), *self.of_body(instruction))
         return ()
 
@@ -75,24 +76,24 @@ class InPlace:
             return
         for output_index, _ in computation.root.shape.leaves:
             found, index = self._origin(computation.root, output_index)
-            pairs = self.of_body(found) if found.opcode == "fusion" else self.pairs(found)
+            pairs = self.of_body(found) if found.opcode == opcodes.FUSION else self.pairs(found)
             pair = next((pair for pair in pairs if pair.output_index == index), None)
             if pair is None or pair.operand_number >= len(found.operands):
                 continue
             found, index = self._origin(found.operands[pair.operand_number], pair.operand_index)
-            crossed = self.pairs(found) if found.opcode == "fusion" else ()
+            crossed = self.pairs(found) if found.opcode == opcodes.FUSION else ()
             for nested in crossed:
                 if nested.output_index == index:
                     found, index = self._origin(found.operands[nested.operand_number], nested.operand_index)
                     break
-            if found.opcode == "parameter" and found in computation.parameters:
+            if found.opcode == opcodes.PARAMETER and found in computation.parameters:
                 yield InPlacePair(computation.parameters.index(found), index, output_index)
 
     def _origin(self, instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
         """Where an element comes from, through tuples, then elements of tuples, then bitcasts."""
-        while instruction.opcode == "tuple" and index and index[0] < len(instruction.operands):
+        while instruction.opcode == opcodes.TUPLE and index and index[0] < len(instruction.operands):
             instruction, index = instruction.operands[index[0]], index[1:]
-        while instruction.opcode == "get-tuple-element":
+        while instruction.opcode == opcodes.GET_TUPLE_ELEMENT and instruction.operands:
             index = (instruction.integer("index") or 0, *index)
             instruction = instruction.operands[0]
         while instruction.opcode in self._through and instruction.operands and not index:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
 from hlo_cli.analysis.dataflow.subshapes import Subshapes, subshapes_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.lazy_regex import lazy_regex
 
 _KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
-_PASSED_ON: Final = frozenset(("copy", "bitcast", "copy-start", "copy-done", "convert", "reshape"))
+_PASSED_ON: Final = frozenset(
+    (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
+)
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 _MOST_STEPS: Final = 100
 
@@ -45,7 +48,7 @@ def trip_count(loop: Instruction) -> int | None:
     """
     if (known := _KNOWN.search(loop.attribute("backend_config") or "")) is not None:
         return int(known[1])
-    if len(loop.called_computations) != 2:
+    if len(loop.called_computations) != 2 or len(loop.operands) != 1:
         return None
     body, condition = loop.called_computations
     test = _test_of(condition)
@@ -70,9 +73,9 @@ def _count(start: int, step: int, test: _Test) -> int | None:
 def _test_of(condition: Computation) -> _Test | None:
     root = condition.root
     outer: Instruction | None = None
-    if root is not None and root.opcode == "fusion" and root.called_computations:
+    if root is not None and root.opcode == opcodes.FUSION and root.called_computations:
         outer, root = root, root.called_computations[0].root
-    if root is None or root.opcode != "compare":
+    if root is None or root.opcode != opcodes.COMPARE or len(root.operands) != 2:
         return None
     direction = root.attribute("direction") or ""
     left, right = (_outside(_operand(root, position), outer) for position in (0, 1))
@@ -89,9 +92,9 @@ def _step_of(body: Computation, index: int) -> int | None:
         return None
     added, rest = _origin((body.root, (index,)))
     outer: Instruction | None = None
-    if added.opcode == "fusion" and added.called_computations and added.called_computations[0].root is not None:
+    if added.opcode == opcodes.FUSION and added.called_computations and added.called_computations[0].root is not None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
-    if rest or added.opcode not in ("add", "subtract"):
+    if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
         return None
     left, right = (_outside(_operand(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:
@@ -114,12 +117,12 @@ def _outside(place: Place, outer: Instruction | None) -> Place:
 def _carried_index(place: Place) -> int | None:
     """Which element of the computation's parameter this is, if it is one."""
     instruction, index = _origin(place)
-    return index[0] if instruction.opcode == "parameter" and len(index) == 1 else None
+    return index[0] if instruction.opcode == opcodes.PARAMETER and len(index) == 1 else None
 
 
 def _integer(place: Place) -> int | None:
     instruction, index = _origin(place)
-    if instruction.opcode != "constant" or index:
+    if instruction.opcode != opcodes.CONSTANT or index:
         return None
     argument = instruction.text.argument
     return int(argument) if argument.removeprefix("-").isdecimal() and len(argument) < 20 else None
@@ -135,12 +138,12 @@ def _origin(place: Place) -> Place:
         instruction, index = place
         if not instruction.operands:
             break
-        if instruction.opcode == "get-tuple-element":
+        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
             number = instruction.attribute("index") or ""
             if not number.isdecimal() or len(number) > 9:
                 break
             place = (instruction.operands[0], (*instruction.operand_index(0), int(number), *index))
-        elif instruction.opcode == "tuple" and index and index[0] < len(instruction.operands):
+        elif instruction.opcode == opcodes.TUPLE and index and index[0] < len(instruction.operands):
             place = (instruction.operands[index[0]], (*instruction.operand_index(index[0]), *index[1:]))
         elif instruction.opcode in _PASSED_ON:
             place = (instruction.operands[0], (*instruction.operand_index(0), *index))

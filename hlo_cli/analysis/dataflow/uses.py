@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
-HANDS_ON: Final = frozenset(("bitcast", "get-tuple-element", "copy-done", "async-done", "opt-barrier"))
+HANDS_ON: Final = frozenset(
+    (opcodes.BITCAST, opcodes.GET_TUPLE_ELEMENT, opcodes.COPY_DONE, opcodes.ASYNC_DONE, opcodes.OPT_BARRIER)
+)
 """Opcodes that give what they are given, or an element of it."""
 
 
 def producer_of(instruction: Instruction) -> Instruction:
     """The instruction that made a value, which others only hand on."""
-    while instruction.opcode in HANDS_ON:
+    while instruction.opcode in HANDS_ON and instruction.operands:
         instruction = instruction.operands[0]
     return instruction
 

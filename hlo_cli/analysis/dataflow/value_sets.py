@@ -7,13 +7,13 @@ that defines it; a phi, which comes from several, by the place where they meet.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.forwarding import Sources
 from hlo_cli.analysis.dataflow.phi_graph import simplified
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 
 

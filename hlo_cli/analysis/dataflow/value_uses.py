@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
-NO_USE: Final = frozenset(("tuple", "domain"))
+NO_USE: Final = frozenset((opcodes.TUPLE, opcodes.DOMAIN))
 """Opcodes that look at nothing of what they take, unless they return it."""
 
-TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
+TOP_ONLY: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.COPY))
 """Opcodes that look at the table of a tuple alone."""
 
 

@@ -7,22 +7,22 @@ stands inside a fusion or a reducer is never in memory and does not count.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
-_FORWARD: Final = frozenset(
-    """add-dependency after-all all-gather-done all-reduce-done async-done async-update bitcast call
-    collective-permute-done conditional copy-done domain get-tuple-element opt-barrier partition-id-done recv-done
-    send-done tuple while""".split()
+_FORWARD: Final = (
+    FORWARDING
+    | DONES
+    | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
-_CONTROL_FLOW: Final = frozenset(("while", "conditional", "call", "async-start"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Value:
     def is_context(self) -> bool:
         """Whether it is a semaphore or the like, which an asynchronous operation keeps behind its data."""
         opcode = self.instruction.opcode
-        first = 1 if opcode in ("send", "recv") else 2
+        first = 1 if opcode in CHANNEL_STARTS else 2
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ def values_made_by(instruction: Instruction) -> Iterator[Value]:
     opcode = instruction.opcode
     if opcode in _FORWARD or _is_sugared_end(opcode):
         return
-    if opcode == "parameter" and not instruction.computation.is_entry:
+    if opcode == opcodes.PARAMETER and not instruction.computation.is_entry:
         return
     for index, leaf in instruction.shape.leaves:
         array = leaf.array if isinstance(leaf, BufferShape) else leaf
@@ -87,18 +87,20 @@ def sequentially_executed(module: Module) -> tuple[Computation, ...]:
 def executes_callees(instruction: Instruction) -> bool:
     """Whether the called computations are run as they stand, not fused into a kernel or applied element by element."""
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
-    return opcode in _CONTROL_FLOW and bool(instruction.called_computations)
+    return opcode in RUNNERS and bool(instruction.called_computations)
 
 
 def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
     match instruction.opcode:
-        case "copy-start":
+        case opcodes.COPY_START:
             return index == (1,)
-        case "all-gather-start" | "collective-permute-start":
+        case opcodes.ALL_GATHER_START | opcodes.COLLECTIVE_PERMUTE_START:
             return index[:1] == (0,)
-        case "send":
+        case opcodes.SEND:
             return index == (0,)
-        case opcode if opcode == "async-start" or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None):
+        case opcode if opcode == opcodes.ASYNC_START or (
+            opcode.endswith("-start") and wrapped_opcode(opcode) is not None
+        ):
             return index[:1] == (0,) or (index[:1] == (1,) and executes_callees(instruction))
         case _:
             return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 MAX_EMISSIONS: Final = 15
@@ -38,7 +39,7 @@ class EmissionCounter:
         self._indexing_users: dict[Node, set[Node]] = {fusion.body.root: {fusion}}
         self._count: dict[Node, int] = {fusion: 1}
         for node in users_first(fusion.body):
-            if node.opcode != "parameter":
+            if node.opcode != opcodes.PARAMETER:
                 self._add(node)
 
     def of(self, producer: Node) -> int:
@@ -49,7 +50,7 @@ class EmissionCounter:
         """Whether fusing `producer` duplicates too much code."""
         # CodeDuplicationTooHigh allows broadcasts: else they would be materialized; their operand is tested in its
         # turn.
-        if producer.opcode == "broadcast":
+        if producer.opcode == opcodes.BROADCAST:
             return False
         emissions = self.of(producer)
         if emissions > MAX_EMISSIONS:
@@ -69,11 +70,11 @@ class EmissionCounter:
         indexing_users = self._indexing_users.get(node, set())
         self._count[node] = sum(self._count[user] for user in indexing_users)
         for operand in node.operands:
-            outside = self._fusion.operands[operand.number] if operand.opcode == "parameter" else operand
+            outside = self._fusion.operands[operand.number] if operand.opcode == opcodes.PARAMETER else operand
             known = self._indexing_users.setdefault(outside, set())
             # A user of the same shape, and a transpose by permutation, reuse the index; every other operation computes
             # a new one.
-            if node.opcode == "transpose" or _same_but_type(operand.shape, node.shape):
+            if node.opcode == opcodes.TRANSPOSE or _same_but_type(operand.shape, node.shape):
                 known |= indexing_users
             else:
                 known.add(node)

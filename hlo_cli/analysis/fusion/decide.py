@@ -15,12 +15,16 @@ from hlo_cli.analysis.fusion.expensive_ops import is_expensive
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.analysis.fusion.in_place import in_place_rule
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 
-_LOOP_OPCODES: Final = ELEMENTWISE | frozenset(
-    """bitcast broadcast concatenate dynamic-slice dynamic-update-slice gather iota pad reduce reshape reverse slice
-    transpose""".split()
+_LOOP_OPCODES: Final = (
+    ELEMENTWISE
+    | BLOCK_MOVES
+    | frozenset("bitcast broadcast concatenate gather iota pad reduce reshape reverse transpose".split())
 )
+_PERHAPS_ELEMENTWISE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT))
 # The fused loop selects the operand of a concatenate by a tree of branches (`kMaxConcatenateArguments`).
 _MAX_CONCATENATED: Final = 8
 _LARGE_MINOR_DIMENSION: Final = 128
@@ -78,7 +82,7 @@ class FusionDecider:
         """Rule that follows from the two operations alone, if any."""
         if consumer.kind == "kCustom":
             return by.LIBRARY
-        if producer.opcode == "constant" and not is_effective_scalar(producer.shape):
+        if producer.opcode == opcodes.CONSTANT and not is_effective_scalar(producer.shape):
             return by.CONSTANT_ARRAY
         if _is_output_fusion(producer, consumer):
             return by.OUTPUT
@@ -105,20 +109,20 @@ class FusionDecider:
     def _limit_rule(self, producer: Node, consumer: Node) -> Rule:
         """Rule that follows from the resulting fusion or, finally, from the consumer."""
         body = consumer.body
-        if body is not None and producer.opcode == "reduce" and _reduces_in(body) > _MAX_REDUCES:
+        if body is not None and producer.opcode == opcodes.REDUCE and _reduces_in(body) > _MAX_REDUCES:
             return by.REDUCES
         # A fusion of a constant and one other operation is not worth a kernel of its own, so XLA waits for a third.
-        if producer.opcode == "constant" and body is None:
+        if producer.opcode == opcodes.CONSTANT and body is None:
             return by.CONSTANT
         # CpuInstructionFusion has no output fusion of a fusion into its user.
-        if producer.opcode == "fusion":
+        if producer.opcode == opcodes.FUSION:
             return by.FUSION_PRODUCER
         if body is not None and self._rules.may_duplicate and self._emission_counter(consumer).exceeds_limit(producer):
             return by.CODE_SIZE
-        if consumer.opcode == "dot" and _is_small_matrix_vector(producer, consumer):
+        if consumer.opcode == opcodes.DOT and _is_small_matrix_vector(producer, consumer):
             return by.VECTOR_DOT
         is_taking = is_loop(consumer) or (
-            body is not None and consumer.kind == "kLoop" and body.root.opcode != "scatter"
+            body is not None and consumer.kind == "kLoop" and body.root.opcode != opcodes.SCATTER
         )
         return by.LOOP if is_taking else by.NO_LOOP_FUSION
 
@@ -145,18 +149,16 @@ class FusionDecider:
 
 def is_loop(node: Node) -> bool:
     """Whether the CPU compiler computes the operation element by element (`CanBeLoopFused`)."""
-    return node.opcode in _LOOP_OPCODES or (
-        node.opcode in ("fusion", "map", "bitcast-convert") and is_elementwise(node)
-    )
+    return node.opcode in _LOOP_OPCODES or (node.opcode in _PERHAPS_ELEMENTWISE and is_elementwise(node))
 
 
 def _reduces_in(body: FusionBody) -> int:
-    return sum(node.opcode == "reduce" for node in body.nodes)
+    return sum(node.opcode == opcodes.REDUCE for node in body.nodes)
 
 
 def _is_output_fusion(product: Node, add: Node) -> bool:
     """Whether `product` is a matrix–vector dot whose only use is `add` (`CanBeOutputFused`)."""
-    if add.opcode != "add" or product.opcode != "dot" or not isinstance(product.shape, ArrayShape):
+    if add.opcode != "add" or product.opcode != opcodes.DOT or not isinstance(product.shape, ArrayShape):
         return False
     return (
         product.shape.element_type.kind != "complex"
@@ -185,9 +187,9 @@ def _is_large_concatenate(node: Node) -> bool:
 
 def _is_cheap_to_duplicate(producer: Node) -> bool:
     """Whether the producer is a broadcast or a widening convert: its operand is smaller than its result."""
-    if producer.opcode == "convert":
+    if producer.opcode == opcodes.CONVERT:
         return producer.operands[0].shape.logical_bytes < producer.shape.logical_bytes
-    return producer.opcode == "broadcast"
+    return producer.opcode == opcodes.BROADCAST
 
 
 def _is_small_matrix_vector(producer: Node, product: Node) -> bool:

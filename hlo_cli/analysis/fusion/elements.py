@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
+from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-ELEMENTWISE: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES | {"copy", "constant", "rng"}) - {"bitcast-convert"}
+ELEMENTWISE: Final = (operations.ELEMENTWISE | {opcodes.CONSTANT, opcodes.RNG}) - {opcodes.BITCAST_CONVERT}
 """Opcodes that compute each element of the result from the operand elements at the same index."""
 
 _SINGLE_USE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
-_ALWAYS_FUSIBLE: Final = frozenset("fusion map reduce reduce-window".split())
-_LAYOUT_CONSTRAINED: Final = frozenset("all-gather all-reduce all-to-all reduce-scatter".split())
-_NEVER_FUSIBLE: Final = frozenset(
-    """domain parameter while conditional call send send-done recv recv-done infeed outfeed rng-get-and-update-state
-    all-reduce-start all-reduce-done all-gather-start all-gather-done collective-permute-start collective-permute-done
-    collective-broadcast""".split()
+_ALWAYS_FUSIBLE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.REDUCE, opcodes.REDUCE_WINDOW))
+_LAYOUT_CONSTRAINED: Final = operations.taking("constrain_layout") & operations.COLLECTIVES
+_NEVER_FUSIBLE: Final = (
+    (operations.SIDE_EFFECTS - {"rng"})
+    | (operations.CONTROL_FLOW - operations.ASYNCHRONOUS)
+    | {opcodes.DOMAIN, opcodes.PARAMETER}
 )
 
 
@@ -51,9 +51,9 @@ def is_elementwise(node: Node) -> bool:
                 and isinstance(result_shape, ArrayShape)
                 and operand_shape.element_type.bits == result_shape.element_type.bits
             )
-        case "map":
+        case opcodes.MAP:
             return node.instruction.integers("dimensions") == tuple(range(len(sizes_of(node.shape))))
-        case "fusion":
+        case opcodes.FUSION:
             return node.body is not None and all(is_elementwise(inner) for inner in node.body.operations)
     return node.opcode in ELEMENTWISE
 
@@ -61,23 +61,23 @@ def is_elementwise(node: Node) -> bool:
 def reuses_operand(node: Node, position: int) -> bool:
     """Whether an element of the operand can be used for more than one element of the result."""
     match node.opcode:
-        case "pad":
+        case opcodes.PAD:
             return position > 0
-        case "reduce":
+        case opcodes.REDUCE:
             return position >= len(node.operands) // 2
-        case "dynamic-update-slice":
+        case opcodes.DYNAMIC_UPDATE_SLICE:
             return position > 1
-        case "dot":
+        case opcodes.DOT:
             partner = node.operands[1 - position] if position < 2 else node
             return len(sizes_of(node.shape)) > 1 or len(sizes_of(partner.shape)) > 1
-        case "fusion":
+        case opcodes.FUSION:
             return node.body is None or position in _reused_parameters(node.body)
     return node.opcode not in _SINGLE_USE and not is_elementwise(node)
 
 
 def reused_operands(node: Node) -> set[Node]:
     """Operands whose elements can be used for more than one element of the result."""
-    if node.opcode == "fusion" and node.body is not None:
+    if node.opcode == opcodes.FUSION and node.body is not None:
         reused = _reused_parameters(node.body)
         return {operand for position, operand in enumerate(node.operands) if position in reused}
     return {operand for position, operand in enumerate(node.operands) if reuses_operand(node, position)}
@@ -94,7 +94,7 @@ def _reused_parameters(body: FusionBody) -> set[int]:
             if operand not in reused or (again and not reused[operand]):
                 reused[operand] = again
                 waiting.append(operand)
-    return {node.number for node, again in reused.items() if again and node.opcode == "parameter"}
+    return {node.number for node, again in reused.items() if again and node.opcode == opcodes.PARAMETER}
 
 
 def is_fusible(node: Node) -> bool:
@@ -110,7 +110,7 @@ def is_fusible(node: Node) -> bool:
     match node.opcode:
         case "rng":
             return len(node.users) <= 1
-        case "custom-call":
+        case opcodes.CUSTOM_CALL:
             return not node.instruction.flag("custom_call_has_side_effect")
     if node.opcode in _LAYOUT_CONSTRAINED:
         return not node.instruction.flag("constrain_layout")

@@ -10,17 +10,20 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.elements import is_effective_scalar
 from hlo_cli.analysis.fusion.graph import Node
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.operations import BLOCK_MOVES, CONTROL_FLOW, ELEMENTWISE, HOST_FEEDS, NO_KERNELS, TRANSCENDENTAL
 from hlo_cli.ir.shape import ArrayShape
 
-_CHEAP: Final = frozenset(
-    """add and bitcast bitcast-convert broadcast ceil clamp count-leading-zeros compare complex concatenate constant
-    copy copy-start copy-done dynamic-reshape dynamic-slice dynamic-update-slice floor get-tuple-element imag infeed
-    iota is-finite maximum minimum multiply mulhi negate not opt-barrier or outfeed pad partition-id popcnt real
-    reduce-precision replica-id reshape reverse round-nearest-afz round-nearest-even select shift-left
-    shift-right-arithmetic shift-right-logical slice stochastic-convert subtract transpose tuple xor""".split()
-)
 _CHEAP_UNLESS_COMPLEX: Final = frozenset("abs sign cosine sine tan".split())
 _CHEAP_WITH_SCALAR: Final = frozenset("divide remainder".split())
+_CHEAP_AT_TIMES: Final = _CHEAP_UNLESS_COMPLEX | _CHEAP_WITH_SCALAR | {opcodes.CONVERT}
+_CHEAP: Final = (
+    (ELEMENTWISE - TRANSCENDENTAL - _CHEAP_AT_TIMES)
+    | NO_KERNELS - {opcodes.ADD_DEPENDENCY, opcodes.AFTER_ALL, opcodes.DOMAIN, opcodes.PARAMETER} - CONTROL_FLOW
+    | HOST_FEEDS
+    | BLOCK_MOVES
+    | frozenset("broadcast concatenate copy-done copy-start dynamic-reshape iota pad reshape reverse transpose".split())
+)
 
 
 def is_expensive(node: Node) -> bool:
@@ -39,7 +42,7 @@ def is_expensive(node: Node) -> bool:
         return False
     if node.opcode in _CHEAP_UNLESS_COMPLEX:
         return _type_of(node)[0] == "c"
-    if node.opcode == "convert":
+    if node.opcode == opcodes.CONVERT:
         # Rounding to bf16 checks for NaN; the other direction is a shift (CpuInstructionFusion::IsExpensive).
         return _type_of(node.operands[0]) == "f32" and _type_of(node) == "bf16"
     if node.opcode in _CHEAP_WITH_SCALAR:
@@ -53,6 +56,6 @@ def _type_of(node: Node) -> str:
 
 
 def _is_scalar_constant(node: Node) -> bool:
-    if node.opcode == "broadcast":
+    if node.opcode == opcodes.BROADCAST:
         node = node.operands[0]
-    return node.opcode == "constant" and is_effective_scalar(node.shape)
+    return node.opcode == opcodes.CONSTANT and is_effective_scalar(node.shape)

@@ -11,9 +11,10 @@ from typing import Final
 from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_effective_scalar, is_fusible, sizes_of
 from hlo_cli.analysis.fusion.graph import Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-_FREE_OPERANDS: Final = frozenset(("broadcast", "iota"))
+_FREE_OPERANDS: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA))
 
 
 def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], decider: FusionDecider) -> set[Node]:
@@ -113,7 +114,7 @@ def _reads_more_than_it_writes(node: Node) -> bool:
         _true_rank(operand.shape) >= rank
         for operand in node.operands
         if operand.opcode not in _FREE_OPERANDS
-        and not (operand.opcode == "constant" and is_effective_scalar(operand.shape))
+        and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
     )
     if sum(large) <= 1:
         return False

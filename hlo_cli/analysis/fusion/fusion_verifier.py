@@ -8,35 +8,41 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.fusion.heroes import all_fused, roots_of
 from hlo_cli.analysis.problem import Problem
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS, MATMULS, OPCODE_ARITY, OWN_KERNELS, RUNNERS
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic
 
 FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")
 
-_NOT_FUSIBLE: Final = frozenset(
-    "conditional domain infeed outfeed recv recv-done rng-get-and-update-state send send-done while".split()
+_NOT_FUSIBLE: Final = (
+    HOST_FEEDS
+    | CHANNEL_OPCODES
+    | {opcodes.CONDITIONAL, opcodes.DOMAIN, opcodes.RNG_GET_AND_UPDATE_STATE, opcodes.WHILE}
 )
 """Opcodes that cannot be part of a kernel: control flow and communication."""
 
-_OWN_KERNEL: Final = frozenset("cholesky fft sort triangular-solve".split())
-"""Opcodes that always require a kernel or library call of their own."""
 
-_ALLOWED_UNUSED: Final = _NOT_FUSIBLE | {"custom-call", "parameter", "rng"}
+_ALLOWED_UNUSED: Final = _NOT_FUSIBLE | {opcodes.CUSTOM_CALL, opcodes.PARAMETER, opcodes.RNG}
 """Opcodes that are allowed in a body without a user."""
 
 _KIND_OPCODES: Final = {
     "kInput": frozenset("concatenate dynamic-update-slice reduce reduce-window scatter sort transpose".split()),
-    "kOutput": frozenset("convolution dot ragged-dot reduce reduce-window scaled-dot".split()),
+    "kOutput": MATMULS | {opcodes.REDUCE, opcodes.REDUCE_WINDOW},
 }
 """Opcodes of which a fusion of a kind contains at least one."""
 
-_TUPLE_USERS: Final = frozenset("async-done call conditional fusion get-tuple-element tuple while".split())
+_TUPLE_USERS: Final = (RUNNERS - {opcodes.ASYNC_START}) | {
+    opcodes.ASYNC_DONE,
+    opcodes.FUSION,
+    opcodes.GET_TUPLE_ELEMENT,
+    opcodes.TUPLE,
+}
 """Opcodes that are allowed to use a tuple as a whole."""
 
 _OMITTED_OPERANDS: Final = "...(+"
@@ -74,7 +80,7 @@ def fusion_problems(module: Module) -> Iterator[Problem]:
         for called in instruction.called_computations:
             callers.setdefault(called, []).append(instruction)
     for computation in module.computations:
-        fusions = [each for each in computation.instructions if each.written_opcode == "fusion"]
+        fusions = [each for each in computation.instructions if each.written_opcode == opcodes.FUSION]
         several = any(isinstance(fusion.shape, TupleShape) for fusion in fusions)
         users = users_of(computation) if several else {}
         for fusion in fusions:
@@ -155,7 +161,7 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
             yield Problem(
                 each, f"{each.name} waits for others by a control edge inside of {fusion.name}", code="fusion-control"
             )
-    kernels = [each for each in all_fused(body) if each.opcode in _OWN_KERNEL]
+    kernels = [each for each in all_fused(body) if each.opcode in OWN_KERNELS]
     if len(kernels) > 1:
         names = ", ".join(each.name for each in kernels)
         message = f"{fusion.name} is one kernel, and holds {len(kernels)} operations that take one each: {names}"
@@ -183,7 +189,7 @@ def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
     """Yields users of a multi-output fusion other than get-tuple-element, and nested tuples."""
     if not isinstance(fusion.shape, TupleShape):
         return
-    if any(root.opcode == "tuple" for root in roots_of(fusion.called_computations[0])):
+    if any(root.opcode == opcodes.TUPLE for root in roots_of(fusion.called_computations[0])):
         yield Problem(fusion, f"a result of {fusion.name} is itself a tuple", "warning", code="fusion-outputs")
     for user in users.get(fusion, ()):
         if user.opcode not in _TUPLE_USERS:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.cost.cost import EXACT, Cost, CostOptions
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -75,8 +76,8 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
     (['negate', 'tanh'], 400, 400, 800)
     """
     known = cost_analysis(module) if costs is None else costs
-    bodies = {c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
-    outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == "fusion")
+    bodies = {c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
+    outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == opcodes.FUSION)
     return tuple(_fusion(fusion, known) for fusion in outer if fusion.called_computations)
 
 

@@ -7,19 +7,21 @@ is not modified; each node refers to its instruction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors, instruction_post_order
 from hlo_cli.analysis.fusion.users import Users
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import RUNNERS
 from hlo_cli.ir.shape import Shape
 
 _ALIASING_ATTRIBUTE: Final = "output_to_operand_aliasing"
-_EXECUTING: Final = frozenset(("call", "while", "conditional", "async-start"))
 
 
 class Node:
@@ -49,7 +51,7 @@ class Node:
     @property
     def has_several_results(self) -> bool:
         """Whether the node is a multi-output fusion."""
-        return self.body is not None and self.body.root.opcode == "tuple"
+        return self.body is not None and self.body.root.opcode == opcodes.TUPLE
 
     @property
     def element(self) -> int:
@@ -97,7 +99,7 @@ class FusionBody:
     @property
     def operations(self) -> Iterator[Node]:
         """Nodes other than parameters."""
-        return (node for node in self.nodes if node.opcode != "parameter")
+        return (node for node in self.nodes if node.opcode != opcodes.PARAMETER)
 
 
 @dataclass(slots=True, eq=False)
@@ -248,7 +250,7 @@ def _nodes_of(computation: Computation, around: frozenset[Computation] = frozens
     for instruction in computation.instructions:
         nodes[instruction] = node = Node(instruction, ())
         called = instruction.called_computations
-        if instruction.opcode == "fusion" and called and len(called[0].parameters) == len(instruction.operands):
+        if instruction.opcode == opcodes.FUSION and called and len(called[0].parameters) == len(instruction.operands):
             node.body = body_of(called[0], inside)
             node.kind = instruction.attribute("kind") or ""
             node.aliasing = _aliasing_of(instruction)
@@ -294,5 +296,5 @@ def fusible_computations(module: Module) -> Iterator[Computation]:
             callers.setdefault(called, instruction)
     for computation in module.computations:
         is_whole = computation.root is not None  # a text may end before it
-        if is_whole and (computation not in callers or callers[computation].opcode in _EXECUTING):
+        if is_whole and (computation not in callers or callers[computation].opcode in RUNNERS):
             yield computation

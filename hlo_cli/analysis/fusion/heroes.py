@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.analysis.fusion.tiled_transpose import is_tiled_transpose
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES, ELEMENTWISE, OWN_KERNELS
 
-_ELEMENTWISE: Final = frozenset((*FLOP_OPCODES, *TRANSCENDENTAL_OPCODES, "bitcast", "copy"))
-_ALWAYS_HEROES: Final = frozenset(
-    """all-gather all-reduce all-to-all cholesky collective-broadcast collective-permute custom-call fft
-    ragged-all-to-all reduce-scatter sort triangular-solve""".split()
-)
+_ELEMENTWISE: Final = ELEMENTWISE | {opcodes.BITCAST}
+_ALWAYS_HEROES: Final = COLLECTIVES | OWN_KERNELS | {opcodes.CUSTOM_CALL}
 """Opcodes that determine the kernel wherever they are in the fusion."""
 
 
@@ -53,7 +51,7 @@ def roots_of(body: Computation) -> tuple[Instruction, ...]:
     root = body.root
     if root is None:
         return ()
-    return root.operands if root.opcode == "tuple" else (root,)
+    return root.operands if root.opcode == opcodes.TUPLE else (root,)
 
 
 def all_fused(body: Computation) -> Iterator[Instruction]:
@@ -66,7 +64,7 @@ def all_fused(body: Computation) -> Iterator[Instruction]:
             waiting.pop()
             continue
         called = instruction.called_computations
-        if instruction.opcode == "fusion" and called and called[0] not in seen:
+        if instruction.opcode == opcodes.FUSION and called and called[0] not in seen:
             seen.add(called[0])
             waiting.append(iter(called[0].instructions))
         else:
@@ -107,9 +105,9 @@ def _sources(body: Computation) -> dict[Instruction, _Sources]:
     """Sources of each instruction of a body; operands precede their users."""
     found: dict[Instruction, _Sources] = {}
     for each in body.instructions:
-        if each.opcode == "reduce":
+        if each.opcode == opcodes.REDUCE:
             found[each] = _Sources(each, ())
-        elif each.opcode == "concatenate" or (each.opcode == "transpose" and is_tiled_transpose(each)):
+        elif each.opcode == "concatenate" or (each.opcode == opcodes.TRANSPOSE and is_tiled_transpose(each)):
             found[each] = _Sources(None, (each,))
         elif each.opcode in _ELEMENTWISE:
             before = [found.get(operand, _NO_SOURCES) for operand in each.operands]
@@ -129,14 +127,14 @@ def _without_copies(root: Instruction) -> Instruction:
 
 def _forwarded(made: Instruction) -> Instruction | None:
     """Operand or nested root that an instruction forwards unchanged; None if it computes a value."""
-    if made.opcode == "fusion" and made.called_computations:
+    if made.opcode == opcodes.FUSION and made.called_computations:
         inner = made.called_computations[0].root
-        return inner if inner is not None and inner.opcode not in ("parameter", "tuple") else None
+        return inner if inner is not None and inner.opcode not in (opcodes.PARAMETER, opcodes.TUPLE) else None
     if not made.operands:
         return None
-    if made.opcode == "get-tuple-element" and made.operands[0].opcode == "fusion":
+    if made.opcode == opcodes.GET_TUPLE_ELEMENT and made.operands[0].opcode == opcodes.FUSION:
         results = tuple(root for body in made.operands[0].called_computations[:1] for root in roots_of(body))
         number = made.integer("index") or 0
-        return results[number] if number < len(results) and results[number].opcode != "parameter" else None
-    is_same = made.opcode == "bitcast" or (made.opcode == "copy" and made.shape == made.operand_shape(0))
-    return made.operands[0] if is_same and made.operands[0].opcode != "parameter" else None
+        return results[number] if number < len(results) and results[number].opcode != opcodes.PARAMETER else None
+    is_same = made.opcode == opcodes.BITCAST or (made.opcode == opcodes.COPY and made.shape == made.operand_shape(0))
+    return made.operands[0] if is_same and made.operands[0].opcode != opcodes.PARAMETER else None

@@ -12,9 +12,10 @@ from typing import Final
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.fusion.rules import IN_PLACE, IN_PLACE_TWICE, Rule
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 
-_TRANSPARENT: Final = frozenset(("bitcast", "parameter"))
+_TRANSPARENT: Final = frozenset((opcodes.BITCAST, opcodes.PARAMETER))
 
 
 def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
@@ -40,13 +41,13 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
 def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
     """Yields the numbers of operands that are updated in place, each with the node that computes the result."""
     match node.opcode:
-        case "dynamic-update-slice":
+        case opcodes.DYNAMIC_UPDATE_SLICE:
             yield 0, node
-        case "scatter":
+        case opcodes.SCATTER:
             yield from ((number, node) for number in range(len(node.operands) // 2))
-        case "all-reduce-start":
+        case opcodes.ALL_REDUCE_START:
             yield from ((number, node) for number in range(len(node.operands)))
-        case "fusion" if node.body is not None:
+        case opcodes.FUSION if node.body is not None:
             for index, leaf in node.shape.leaves:
                 if isinstance(leaf, ArrayShape):
                     result, inner = _producer_of_leaf(node.body.root, index)
@@ -58,9 +59,9 @@ def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
 def _producer_of_leaf(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
     """Node that computes the element `index` of a value, through tuples and get-tuple-elements."""
     while True:
-        if node.opcode == "tuple" and index:
+        if node.opcode == opcodes.TUPLE and index:
             node, index = node.operands[index[0]], index[1:]
-        elif node.opcode == "get-tuple-element":
+        elif node.opcode == opcodes.GET_TUPLE_ELEMENT:
             node, index = node.operands[0], (node.element, *index)
         else:
             return node, index
@@ -69,14 +70,14 @@ def _producer_of_leaf(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
 def _overwritten_parameter(node: Node, index: ShapeIndex) -> int | None:
     """Number of the parameter that an operation updates in place, through bitcasts before and after it."""
     node = _without_bitcasts(node)
-    if node.opcode not in ("dynamic-update-slice", "scatter") or len(index) > 1:
+    if node.opcode not in (opcodes.DYNAMIC_UPDATE_SLICE, opcodes.SCATTER) or len(index) > 1:
         return None
     taken = _without_bitcasts(node.operands[index[0] if index else 0])
-    return taken.number if taken.opcode == "parameter" else None
+    return taken.number if taken.opcode == opcodes.PARAMETER else None
 
 
 def _without_bitcasts(node: Node) -> Node:
-    while node.opcode == "bitcast":
+    while node.opcode == opcodes.BITCAST:
         node = node.operands[0]
     return node
 
@@ -90,7 +91,7 @@ def _reads_before_write(producer: Node, consumer: Node, result: Node) -> bool:
     if not moving:
         return consumer.body is None or not _is_moved_by_others(producer, consumer, result)
     within = [consumer] if consumer.body is None else list(consumer.body.operations)
-    updates = [node for node in within if node.opcode == "dynamic-update-slice"]
+    updates = [node for node in within if node.opcode == opcodes.DYNAMIC_UPDATE_SLICE]
     if not updates:
         return True
     return (
@@ -119,10 +120,10 @@ def _slices_update_region(slice_node: Node, producer: Node, update: Node, consum
     if slice_node.shape != update.operands[1].shape:
         return False
     starts = [_outer_value(node, consumer) for node in update.operands[2:]]
-    if slice_node.opcode == "dynamic-slice":
+    if slice_node.opcode == opcodes.DYNAMIC_SLICE:
         own = [_outer_value(node, producer) for node in slice_node.operands[1:]]
         return len(own) == len(starts) and all(map(_are_equal, own, starts))
-    if slice_node.opcode == "slice":
+    if slice_node.opcode == opcodes.SLICE:
         bounds = _slice_bounds(slice_node)
         return len(bounds) == len(starts) and all(
             stride == 1 and _constant_value(start) == first
@@ -133,7 +134,7 @@ def _slices_update_region(slice_node: Node, producer: Node, update: Node, consum
 
 def _outer_value(node: Node, around: Node) -> Node:
     """Operand of a fusion for one of its parameters; other nodes unchanged."""
-    is_inner = node.opcode == "parameter" and around.body is not None and node in around.body.nodes
+    is_inner = node.opcode == opcodes.PARAMETER and around.body is not None and node in around.body.nodes
     return around.operands[node.number] if is_inner else node
 
 
@@ -142,7 +143,7 @@ def _are_equal(one: Node, other: Node) -> bool:
 
 
 def _constant_value(node: Node) -> int | None:
-    text = node.instruction.raw[0].strip() if node.opcode == "constant" else ""
+    text = node.instruction.raw[0].strip() if node.opcode == opcodes.CONSTANT else ""
     return int(text) if text.removeprefix("-").isdecimal() else None
 
 

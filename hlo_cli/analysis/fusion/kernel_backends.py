@@ -6,7 +6,6 @@ xla/backends/cpu and xla/backends/gpu, and the configurations of xla/service/gpu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.fusion.kernel_details import (
@@ -16,15 +15,14 @@ from hlo_cli.analysis.fusion.kernel_details import (
     gpu_fusion_path,
 )
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
 
 Kind = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
-_TRANSFERS: Final = frozenset("copy-start infeed outfeed recv send".split())
-_ASYNC_COPIES: Final = frozenset("copy dynamic-slice dynamic-update-slice slice".split())
-_MATMULS: Final = frozenset("convolution dot ragged-dot scaled-dot".split())
+_TRANSFERS: Final = HOST_FEEDS | CHANNEL_STARTS | {opcodes.COPY_START}
 _GPU_LIBRARIES: Final = (
     ("__cublas$lt", "cuBLASLt"),
     ("__cublas$", "cuBLAS"),
@@ -43,8 +41,13 @@ _CPU_LIBRARIES: Final = (
 )
 _CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
 _OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
-    "gpu": {"fft": "cuFFT", "triangular-solve": "cuBLAS", "cholesky": "cuSOLVER", "copy": "memcpy"},
-    "cpu": {"fft": "DUCC", "sort": "the XLA runtime", **dict.fromkeys(_MATMULS, "Eigen")},
+    "gpu": {
+        opcodes.FFT: "cuFFT",
+        opcodes.TRIANGULAR_SOLVE: "cuBLAS",
+        opcodes.CHOLESKY: "cuSOLVER",
+        opcodes.COPY: "memcpy",
+    },
+    "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "the XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
 _COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
@@ -77,15 +80,15 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if target is None:
         return KernelBackend("unknown", "?")
-    is_moved = opcode in _ASYNC_COPIES and (is_asynchronous or instruction.opcode != opcode)
+    is_moved = opcode in BLOCK_MOVES and (is_asynchronous or instruction.opcode != opcode)
     if is_moved or instruction.opcode in _TRANSFERS:
         return KernelBackend("transfer", "DMA" if target == "tpu" else "memcpy")
     if opcode in COLLECTIVES:
         return _collective(instruction, target)
     match opcode:
-        case "fusion":
+        case opcodes.FUSION:
             return _fusion(instruction, target)
-        case "custom-call":
+        case opcodes.CUSTOM_CALL:
             return _custom_call(instruction, target)
     library = _OPCODE_LIBRARIES.get(target, {}).get(opcode)
     return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_cycles(instruction))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
@@ -12,18 +11,17 @@ from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, context
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import NATIVE_ENDS, wrapped_opcode
 
 _NO_KERNEL_TARGETS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
 )
-_EXECUTING: Final = CONTROL_FLOW - {"async-update", "async-done"}
-_DONES: Final = frozenset(
-    "all-gather-done all-reduce-done collective-permute-done copy-done recv-done send-done".split()
-)
+_EXECUTING: Final = CONTROL_FLOW - {opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
     """
     times, target = times_run_of(module), target_of(module)
     async_bodies = {
-        called for i in module.instructions if i.opcode == "async-start" for called in i.called_computations
+        called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations
     }
     return tuple(
         Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in async_bodies), often)
@@ -63,11 +61,11 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
 def is_launched(instruction: Instruction) -> bool:
     """Whether an operation of a sequentially executed computation launches a kernel or a transfer."""
     opcode = instruction.opcode
-    if opcode in NO_KERNELS or opcode in _DONES:
+    if opcode in NO_KERNELS or opcode in NATIVE_ENDS:
         return False
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False
-    return opcode != "custom-call" or instruction.string("custom_call_target") not in _NO_KERNEL_TARGETS
+    return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in _NO_KERNEL_TARGETS
 
 
 def times_run_of(module: Module) -> Mapping[Computation, int | None]:
@@ -96,9 +94,9 @@ def _calls(caller: Instruction) -> Iterator[tuple[Computation, int | None]]:
     """Yields the computations that `caller` runs, with the number of runs; a loop condition runs once more than the
     body.
     """
-    trips = trip_count(caller) if caller.opcode == "while" else 1
+    trips = trip_count(caller) if caller.opcode == opcodes.WHILE else 1
     for number, called in enumerate(caller.called_computations):
-        yield called, trips if trips is None or not (number and caller.opcode == "while") else trips + 1
+        yield called, trips if trips is None or not (number and caller.opcode == opcodes.WHILE) else trips + 1
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

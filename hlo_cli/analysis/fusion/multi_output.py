@@ -10,16 +10,24 @@ from typing import Final
 from hlo_cli.analysis.fusion.elements import is_effective_scalar
 from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.analysis.fusion.in_place import in_place_operands
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.operations import COLLECTIVES, CONTROL_FLOW, DONES, HOST_FEEDS, NATIVE_DONES, OWN_KERNELS, RANDOM_STATE
 from hlo_cli.ir.shape import Shape
 
-_NO_LOOP_OVER_ELEMENTS: Final = frozenset(
-    """add-dependency after-all all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-
-    start all-to-all async-done async-start async-update batch-norm-grad batch-norm-inference batch-norm-training
-    call cholesky collective-permute collective-permute-done collective-permute-start conditional constant copy-
-    done copy-start custom-call domain dot dynamic-reshape fft fusion get-dimension-size infeed opt-barrier
-    outfeed partition-id recv recv-done reduce-scatter replica-id rng rng-bit-generator rng-get-and-update-state
-    scatter select-and-scatter send send-done set-dimension-size sort stochastic-convert topk triangular-solve
-    while""".split()
+_NO_LOOP_OVER_ELEMENTS: Final = (
+    CONTROL_FLOW
+    | COLLECTIVES
+    | NATIVE_DONES.keys()
+    | DONES
+    | HOST_FEEDS
+    | OWN_KERNELS
+    | RANDOM_STATE
+    | {opcodes.FUSION}
+    | frozenset(
+        """add-dependency after-all batch-norm-grad batch-norm-inference batch-norm-training constant custom-call domain
+        dot dynamic-reshape get-dimension-size opt-barrier partition-id replica-id rng-bit-generator scatter
+        select-and-scatter set-dimension-size stochastic-convert topk""".split()
+    )
 )
 _MAX_OPERANDS: Final = 20
 """Number of operands, exclusive, up to which the compiler makes multi-output fusions."""
@@ -37,7 +45,7 @@ def gives_elements(node: Node) -> bool:
     [True, True, False]
     """
     if node.body is not None:
-        return node.kind == "kLoop" and node.body.root.opcode != "dot"
+        return node.kind == "kLoop" and node.body.root.opcode != opcodes.DOT
     return node.opcode not in _NO_LOOP_OVER_ELEMENTS
 
 
@@ -62,7 +70,7 @@ def shared_bytes(one: Node, other: Node) -> int:
 
 def is_worth_sharing(operand: Node) -> bool:
     """Whether an operand has several users and is not a scalar constant."""
-    return len(operand.users) > 1 and not (operand.opcode == "constant" and is_effective_scalar(operand.shape))
+    return len(operand.users) > 1 and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
 
 
 def share_in_place_operand(one: Node, other: Node) -> bool:
@@ -73,13 +81,13 @@ def share_in_place_operand(one: Node, other: Node) -> bool:
 
 def are_elements_used(node: Node) -> bool:
     """Whether all users of a multi-output fusion are get-tuple-elements; true for other nodes."""
-    return not node.has_several_results or all(user.opcode == "get-tuple-element" for user in node.users)
+    return not node.has_several_results or all(user.opcode == opcodes.GET_TUPLE_ELEMENT for user in node.users)
 
 
 def can_fuse_siblings(fusion: Node, other: Node) -> bool:
     """Whether the CPU compiler fuses the two if neither depends on the other."""
     return (
-        fusion.opcode == "fusion"
+        fusion.opcode == opcodes.FUSION
         and max(len(fusion.operands), len(other.operands)) < _MAX_OPERANDS
         and are_elements_used(fusion)
         and are_elements_used(other)

@@ -6,8 +6,9 @@ xla/service/instruction_fusion.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from hlo_cli.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

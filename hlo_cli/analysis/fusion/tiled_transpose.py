@@ -32,7 +32,7 @@ def is_tiled_transpose(transpose: Instruction) -> bool:
     >>> asked("r = f32[64,32,3] transpose(f32[32,64,3] a), dimensions={1,0,2}")
     False
     """
-    given, result = transpose.operand_shape(0), transpose.shape
+    given, result = transpose.operand_shape(0) if transpose.operands else None, transpose.shape
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return False
     sizes, order = _physical_transpose(given, result, transpose.integers("dimensions"))

@@ -6,7 +6,6 @@ Mirrors the decisions of `ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis
@@ -16,6 +15,8 @@ from hlo_cli.analysis.fusion.decide import FusionDecider
 from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.graph import Graph, Node, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -101,7 +102,7 @@ def _root_outside(fusion: Node) -> Node:
     if fusion.body is None:
         return fusion
     root = fusion.body.root
-    outside = [fusion.operands[node.number] if node.opcode == "parameter" else node for node in root.operands]
+    outside = [fusion.operands[node.number] if node.opcode == opcodes.PARAMETER else node for node in root.operands]
     alone = Node(root.instruction, (), opcode=root.opcode)
     alone.operands, alone.users = outside, fusion.users
     return alone

@@ -7,11 +7,12 @@ chip. Nominal is what the vendor states; usable is what XLA takes for itself to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.rates import ChipSpec, Published, Rate, part_of, spec_from
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import GpuMemorySpace, MemorySpace, TpuMemorySpace
 
 if TYPE_CHECKING:

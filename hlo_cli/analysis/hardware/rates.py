@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
+
+from hlo_cli.dataclass import dataclass
 
 Published: TypeAlias = tuple[str, float]
 """Where a rate is published, and the rate in units of 10¹² a second."""

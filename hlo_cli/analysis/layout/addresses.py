@@ -7,10 +7,10 @@ Single elements need no numpy. Mirrors `LayoutUtil::LinearIndexForNestedTiling` 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from hlo_cli.analysis.layout.indices import OneIndex, addressable, checked_index, checked_slot
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Bounds, Index, Split, ravel, unravel
 from hlo_cli.source import HloError

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from operator import itemgetter
@@ -17,6 +17,7 @@ import numpy as np
 from hlo_cli.analysis.layout.address_map import INT64, address_blocks
 from hlo_cli.analysis.layout.index_functions import IndexFunctions, IntArray, all_sums, index_functions_of, values
 from hlo_cli.analysis.layout.inverse_coordinates import Digit, digits_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape
 
 Kind: TypeAlias = Literal["identity", "reshape", "transpose", "reshape and transpose", "transpose and reshape"]

@@ -7,7 +7,7 @@ most eight rows even where it then uses taller ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 from typing import Final
@@ -22,6 +22,7 @@ from hlo_cli.analysis.hardware.default_tiles import (
     power_of_two,
     width_of,
 )
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED

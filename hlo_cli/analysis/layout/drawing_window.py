@@ -7,11 +7,11 @@ XLA's docs/tiled_layout.md: corners of the first tile, the next tile, the last e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal
 
 from hlo_cli.analysis.layout.steps import physical_dimensions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Tile, split_sizes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Index, Split, Tiling

@@ -8,11 +8,11 @@ Only dimensions that a `*` combines before they are tiled have a common function
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
 
 IntArray: TypeAlias = "np.ndarray[Any, np.dtype[np.integer[Any]]]"
@@ -69,7 +69,7 @@ def index_functions_of(tiling: Tiling) -> IndexFunctions | None:
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> index_functions_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling).single[0]
-    Tiled(size=2, over_tiles=Linear(step=12), within_tile=Linear(step=2))
+    Tiled(size=2, over_tiles=Linear(stride=12), within_tile=Linear(stride=2))
     """
     steps: list[int] = [1]
     for size in reversed(tiling.physical[1:]):

@@ -7,11 +7,11 @@ tile does not divide, or 1 for a dimension that a tile adds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
 

@@ -7,10 +7,10 @@ steps of one kind merged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split
 

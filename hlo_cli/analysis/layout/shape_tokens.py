@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import Span

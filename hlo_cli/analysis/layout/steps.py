@@ -6,10 +6,11 @@ The steps are those of `hlo_cli.ir.tiling`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split, tiling_of

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hlo_cli.alignment import aligned
 from hlo_cli.analysis.matching.graph import ESSENTIAL, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -110,5 +111,5 @@ def pair_results(pairs: Pairs, one: Computation, two: Computation) -> None:
     if one in pairs.one.bodies or two in pairs.two.bodies or one.root is None or two.root is None:
         return
     a, b = pairs.one.node(one.root), pairs.two.node(two.root)
-    if pairs.are_free(a, b) and one.root.opcode == two.root.opcode == "tuple":
+    if pairs.are_free(a, b) and one.root.opcode == two.root.opcode == opcodes.TUPLE:
         pairs.add(a, b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hlo_cli.analysis.matching.content import content_of, essential_attributes, op_name_in
 from hlo_cli.analysis.matching.graph import FULL, Graph, Key, Keys, Node, Text, Unit
 from hlo_cli.analysis.matching.identical_computations import IdenticalComputations
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -53,7 +54,7 @@ def _set_comparable(graph: Graph, unit: Unit) -> None:
         return
     for node in unit.nodes:
         is_closed = all(graph.comparable[operand] >= 0 for operand in graph.operands[node])
-        if is_closed and graph.nodes[node].opcode != "parameter":
+        if is_closed and graph.nodes[node].opcode != opcodes.PARAMETER:
             graph.comparable[node] = graph.expression[node]
 
 
@@ -85,13 +86,13 @@ class _KeyBuilder:
         indices = element_indices.get(instruction.index) if element_indices else None
         units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
         content = tuple([unit.content for unit in units]) if units else ()
-        number = argument.strip() if opcode == "parameter" else argument
+        number = argument.strip() if opcode == opcodes.PARAMETER else argument
         numbers, (full_key, content_key, essential_key, shapeless_key) = graph.numbers, graph.keys
         key = content_key[node] = numbers.of((opcode, shape, attributes_key, number, indices, content))
         if (reduced := numbers.reduced.get(key)) is None:
             reduced = numbers.reduced[key] = (
                 numbers.of((opcode, bare_shape, essential, number, indices)),
-                numbers.of((opcode, essential, number if opcode == "parameter" else "")),
+                numbers.of((opcode, essential, number if opcode == opcodes.PARAMETER else "")),
             )
         essential_key[node], shapeless_key[node] = reduced
         if origin or units:

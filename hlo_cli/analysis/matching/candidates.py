@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.matching.graph import ESSENTIAL, Graph, Node
 from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 _MAX_USERS: Final = 16
@@ -77,7 +78,7 @@ class CandidatePairs:
             and not _have_same_shape(one.nodes[a], two.nodes[b])
         ):
             return False
-        if one.nodes[a].opcode != "parameter" or (
+        if one.nodes[a].opcode != opcodes.PARAMETER or (
             is_inlined_parameter(one, a) and (b < 0 or is_inlined_parameter(two, b))
         ):
             return True

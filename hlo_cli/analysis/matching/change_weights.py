@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.dataclass import dataclass
 
 PER_INSTRUCTION: Final = 1 << 20
 """Weight of an instruction that is added, removed, or changed."""

@@ -6,9 +6,11 @@ The kinds are finer than those of xla/hlo/tools/hlo_diff/hlo_diff_summary.h, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final, Literal, get_args
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.attributes.annotations import Json
 from hlo_cli.ir.attributes.metadata import Metadata
@@ -134,7 +136,7 @@ def content_changes(before: Instruction, after: Instruction) -> Iterator[Change]
 
 def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     one, two = before.raw[0], after.raw[0]
-    if one.strip() == two.strip() or "constant" not in (before.opcode, after.opcode):
+    if one.strip() == two.strip() or opcodes.CONSTANT not in (before.opcode, after.opcode):
         return
     yield Change("constants", "value", one.strip(), two.strip())
 

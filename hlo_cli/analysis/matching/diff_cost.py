@@ -12,6 +12,7 @@ from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.instruction_diff import InstructionDiff
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 
 _MAX_AFFECTED: Final = 100
@@ -260,7 +261,7 @@ def _with_users(graphs: Iterable[Graph], other: list[Node], nodes: list[Node]) -
             continue
         for graph in graphs:
             new = [user for user, _ in graph.users[node] if user not in found]
-            if graph.nodes[node].opcode == "parameter":
+            if graph.nodes[node].opcode == opcodes.PARAMETER:
                 caller = graph.bodies.get(graph.nodes[node].computation)
                 new += [graph.node(caller)] if caller is not None and graph.node(caller) not in found else []
             found.update(new)

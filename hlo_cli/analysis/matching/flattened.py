@@ -9,6 +9,7 @@ import re
 from copy import copy
 
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -54,7 +55,7 @@ def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
             _add(graph, body, unit)
             assert body.root is not None
             value[node] = value[graph.node(body.root)]
-        elif instruction.opcode == "get-tuple-element":
+        elif instruction.opcode == opcodes.GET_TUPLE_ELEMENT and instruction.operands:
             value[node] = _element(graph, instruction, node)
         if value[node] == node:
             unit.nodes.append(node)
@@ -67,7 +68,7 @@ def _element(graph: Graph, instruction: Instruction, node: Node) -> Node:
     """Node of a tuple element of an inlined computation; `node` itself for elements of other tuples."""
     operand = graph.node(instruction.operands[0])
     made = graph.value[operand]
-    if made == operand or graph.nodes[made].opcode != "tuple":
+    if made == operand or graph.nodes[made].opcode != opcodes.TUPLE:
         return node
     elements, index = graph.operands[made], _INDEX.match(instruction.raw[1])
     return elements[int(index[1])] if index is not None and int(index[1]) < len(elements) else node

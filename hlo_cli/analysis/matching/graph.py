@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.cost.traversal import callees_first
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -29,7 +31,7 @@ FULL, CONTENT, ESSENTIAL, SHAPELESS = range(LEVELS)
 FULL covers content and origin, CONTENT all but the origin. ESSENTIAL omits layouts and attributes that do not define
 the computed value. SHAPELESS omits the shape as well.
 """
-_INLINED_OPCODES: Final = frozenset(("fusion", "call"))
+_INLINED_OPCODES: Final = frozenset((opcodes.FUSION, opcodes.CALL))
 _MAX_INLINE_DEPTH: Final = 50
 
 

@@ -8,6 +8,7 @@ from hlo_cli.analysis.matching.changes import Change, MetadataDiff, content_chan
 from hlo_cli.analysis.matching.graph import CONTENT, FULL, Graph, Node
 from hlo_cli.analysis.matching.operand_changes import OperandDiff
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -88,9 +89,9 @@ def is_inlined_parameter(graph: Graph, node: Node) -> bool:
     operand.
     """
     instruction = graph.nodes[node]
-    return instruction.opcode == "parameter" and instruction.computation in graph.bodies
+    return instruction.opcode == opcodes.PARAMETER and instruction.computation in graph.bodies
 
 
 def _is_fused(graph: Graph, computation: Computation) -> bool:
     caller = graph.bodies.get(computation)
-    return caller is not None and caller.opcode == "fusion"
+    return caller is not None and caller.opcode == opcodes.FUSION

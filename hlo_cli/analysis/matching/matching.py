@@ -7,7 +7,6 @@ graphs in place of trees: certain pairs first, then their neighbors. What is the
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -20,6 +19,7 @@ from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_orig
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.propagation import MatchPropagation
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module

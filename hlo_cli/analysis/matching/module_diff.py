@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
@@ -13,10 +13,12 @@ from hlo_cli.analysis.matching.graph import Node
 from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
 from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def _moved(matching: Matching) -> Iterator[Moved]:
         both = []
         for instruction in new.instructions:
             a = pairs.before[first + instruction.index]
-            if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ("parameter", "constant"):
+            if a >= 0 and pairs.one.nodes[a].computation is old and instruction.opcode not in ARGUMENT_OPCODES:
                 both.append((a - start, instruction))
         positions = [position for position, _ in both]
         if all(x < y for x, y in pairwise(positions)):

@@ -6,12 +6,13 @@ A user of a removed instruction now uses its operand, and a user of a copied val
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.graph import Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

@@ -9,16 +9,17 @@ from typing import Final, TypeVar
 from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import ESSENTIAL, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.ir import opcodes
 
 _T = TypeVar("_T")
 
 _LOGICAL_OPCODE: Final = {
-    "convolution": "dot",
-    "bitcast": "reshape",
-    "transpose": "reshape",
-    "all-reduce-start": "all-reduce",
-    "all-gather-start": "all-gather",
-    "collective-permute-start": "collective-permute",
+    opcodes.CONVOLUTION: opcodes.DOT,
+    opcodes.BITCAST: opcodes.RESHAPE,
+    opcodes.TRANSPOSE: opcodes.RESHAPE,
+    opcodes.ALL_REDUCE_START: opcodes.ALL_REDUCE,
+    opcodes.ALL_GATHER_START: opcodes.ALL_GATHER,
+    opcodes.COLLECTIVE_PERMUTE_START: opcodes.COLLECTIVE_PERMUTE,
 }
 """Opcodes that compilers emit for others."""
 

@@ -7,13 +7,14 @@ number of paired neighbors; each new pair adds its own neighbors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
 from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import CONTENT, LEVELS, Node
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
 _MAX_USERS: Final = 32
@@ -23,7 +24,9 @@ _MAX_EAGER_OPERANDS: Final = 64
 """Maximum number of operands for which a candidate is scored again whenever one more of them is paired."""
 _SAME_OP_NAME: Final = 1.0
 _SAME_NAME: Final = 0.01
-_DATA_MOVEMENT: Final = frozenset(("bitcast", "broadcast", "copy", "reshape", "transpose"))
+_DATA_MOVEMENT: Final = frozenset(
+    (opcodes.BITCAST, opcodes.BROADCAST, opcodes.COPY, opcodes.RESHAPE, opcodes.TRANSPOSE)
+)
 """Opcodes that only move data; they are not paired with opcodes that compute."""
 _ALL_AGREE: Final = 4
 """Score of nodes that agree in all operands and users, but not in content."""

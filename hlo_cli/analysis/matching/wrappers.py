@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.matching.graph import Graph
 from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
@@ -71,10 +72,10 @@ class _Wrappers:
         elements = {
             (pairs.two.node(two.operands[0]), two.attribute("index")): two
             for b, two in enumerate(pairs.two.nodes)
-            if two.opcode == "get-tuple-element" and pairs.before[b] < 0 and pairs.two.value[b] != b
+            if two.opcode == opcodes.GET_TUPLE_ELEMENT and pairs.before[b] < 0 and pairs.two.value[b] != b
         }
         for a, one in enumerate(pairs.one.nodes) if elements else ():
-            if one.opcode == "get-tuple-element" and pairs.after[a] < 0 and pairs.one.value[a] != a:
+            if one.opcode == opcodes.GET_TUPLE_ELEMENT and pairs.after[a] < 0 and pairs.one.value[a] != a:
                 operand = pairs.after[pairs.one.node(one.operands[0])]
                 if (found := elements.get((operand, one.attribute("index")))) is not None:
                     self._pair(one, found)

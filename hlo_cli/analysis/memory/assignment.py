@@ -7,7 +7,6 @@ needed while the program runs is put into one temporary allocation for each memo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.hardware.buffer_sizes import prefetched_space
@@ -22,6 +21,7 @@ from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.reuse import Reuse
 from hlo_cli.analysis.memory.sparse_core import SparseCore
 from hlo_cli.analysis.memory.strategies import OF_TPUS, USUAL, Strategy, StrategyName
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 
 

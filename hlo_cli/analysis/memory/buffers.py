@@ -7,17 +7,18 @@ place a buffer where the layout of one of its arrays says; tuples and CPUs know 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, TupleShape
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def buffers_of(
             elif isinstance(shape, ArrayShape | BufferShape) and target != "cpu":
                 space = shape.layout.memory_space or space
             maker = places.instructions[places.owner[value]]
-            if maker.opcode == "constant":
+            if maker.opcode == opcodes.CONSTANT:
                 is_constant = True
-            elif maker.opcode == "parameter" and maker.computation is module.entry and parameter is None:
+            elif maker.opcode == opcodes.PARAMETER and maker.computation is module.entry and parameter is None:
                 parameter = value
         maker = places.instructions[places.owner[name]]
         is_local = places.contexts.of[maker.computation] != "global"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chip import TpuGeneration
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
 from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

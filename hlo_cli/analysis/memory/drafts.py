@@ -5,11 +5,12 @@ Mirrors `BufferAllocation` and `BufferAssignment::CombineTempAllocations` of xla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.interference import AllocationValues
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import MemorySpace, memory_space
 
 Role = Literal["parameter", "constant", "output", "thread-local", "temporary"]

@@ -6,13 +6,14 @@ Mirrors `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.heap import HeapGroup
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -124,7 +125,7 @@ class _Replay:
         if aliases.buffer[value] in aliases.members:
             return None
         instruction = places.instructions[places.owner[value]]
-        if instruction.opcode == "copy":
+        if instruction.opcode == opcodes.COPY:
             return None
         index, dying = places.index(value), self._dying(instruction, leaving)
         for n, operand in enumerate(dying):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Literal
 
@@ -13,6 +13,8 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.placing.free_intervals import Gaps
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 
 _START, _END = itemgetter(0), itemgetter(1)
 
@@ -76,7 +78,7 @@ class Interference:
                 at += 1
             maker = places.instructions[places.owner[value]]
             if (
-                maker.opcode == "copy"
+                maker.opcode == opcodes.COPY
                 and maker.operands
                 and self.dataflow.value[places.operand_place(maker, 0)] in tenants.values
             ):
@@ -102,7 +104,7 @@ class Interference:
         """Whether the later value may be written where the earlier one is read last; copies never are."""
         places = self.dataflow.places
         user, index = places.instructions[places.owner[later]], places.index(later)
-        return user.opcode != "copy" and any(
+        return user.opcode != opcodes.COPY and any(
             self.sharing.first_at(user, places.instructions[places.owner[place]]) is not None
             and self.sharing.may_share(place, user, index)
             for place in self._asked(earlier)

@@ -6,7 +6,6 @@ Mirrors xla/hlo/utils/hlo_live_range.cc, and gives what its dump `-live-range.tx
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -14,14 +13,16 @@ from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.flat_schedule import FlatSchedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import logical_bytes
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
-_NO_USE: Final = frozenset(("tuple", "domain", "call"))
-_TOP_ONLY: Final = frozenset(("get-tuple-element", "copy"))
+_NO_USE: Final = NO_USE | {opcodes.CALL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
         tick = schedule.ticks[number]
         if tick >= 0:
             instruction = places.instructions[number]
-            start[value] = spans[instruction.computation] if instruction.opcode == "parameter" else tick
+            start[value] = spans[instruction.computation] if instruction.opcode == opcodes.PARAMETER else tick
     for member, chain in dataflow.chains.items():
         tick = schedule.ticks[places.number(member)]
         if member is not chain.start or tick < 0:
@@ -88,7 +89,7 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
 
 def _binds(member: Instruction, chain: AsyncChain) -> bool:
     """Whether a start has all that the wrapped computation needs; what a sugared call names is called by that one."""
-    return chain.binding is member and member.opcode == "async-start"
+    return chain.binding is member and member.opcode == opcodes.ASYNC_START
 
 
 def _positions(
@@ -127,10 +128,10 @@ def _uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> No
             opcode = instruction.opcode
             if opcode in _NO_USE:
                 continue
-            tick = schedule.ticks[number] if opcode != "while" else _loop_begin(dataflow, schedule, instruction)
+            tick = schedule.ticks[number] if opcode != opcodes.WHILE else _loop_begin(dataflow, schedule, instruction)
             for position, operand in enumerate(instruction.operands):
                 place = places.operand_place(instruction, position)
-                behind = place + 1 if opcode in _TOP_ONLY else first[places.number(operand) + 1]
+                behind = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
                 for used in range(place, behind):
                     value = at[used]
                     if value in end and end[value] < tick:

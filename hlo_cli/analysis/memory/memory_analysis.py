@@ -7,7 +7,7 @@ xla/pjrt/pjrt_executable.h.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
@@ -30,6 +30,7 @@ from hlo_cli.analysis.memory.memory_model import (
 )
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.turns import timeline
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module

@@ -7,17 +7,15 @@ the next.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.live_ranges import live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
-
-_GIVEN: Final = frozenset(("constant", "parameter"))
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ def growth_of(facts: OrderIndependentFacts) -> MemoryDelta:
     change = [0] * (schedule.end + 1)
     known: dict[int, int] = {}
     for value, start in ranges.start.items():
-        if facts.places.instructions[facts.places.owner[value]].opcode in _GIVEN:
+        if facts.places.instructions[facts.places.owner[value]].opcode in ARGUMENT_OPCODES:
             continue
         shape = facts.places.shape(value)
         size = known.get(id(shape))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, Offsets, SpaceUsage
+from hlo_cli.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ schedule: computations that run are laid out where they are called, and every in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module

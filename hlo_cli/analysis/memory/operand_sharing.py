@@ -16,11 +16,12 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf, result_leaf
 from hlo_cli.analysis.memory.operand_sharing_gpu import gpu_fusion_shares
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
-_AS_LISTED: Final = frozenset(("all-reduce", "fusion"))
+_AS_LISTED: Final = frozenset((opcodes.ALL_REDUCE, opcodes.FUSION))
 """Where compilers for TPUs share all that they list; of others, such as sorts, they share less."""
 
 
@@ -43,7 +44,7 @@ class OperandSharing:
         """Whether `user`, which uses the instruction of a place directly, may put its result there."""
         places = self._dataflow.places
         operand = places.instructions[places.owner[operand_place]]
-        if operand.opcode == "constant":
+        if operand.opcode == opcodes.CONSTANT:
             return False
         user_place = places.first_of(user) + places.parts(user).ordinals[user_index]
         equal = places.shape(operand_place) == places.shape(user_place)
@@ -51,7 +52,7 @@ class OperandSharing:
             return True
         position = self.first_at(user, operand)
         assert position is not None
-        if user.opcode == "fusion" and self._target == "gpu":
+        if user.opcode == opcodes.FUSION and self._target == "gpu":
             return self._gpu_fusion(user, position, operand_place, user_place, user_index)
         listed = self._is_listed(operand_place, user, user_index, position) if self._target == "tpu" else None
         if listed is not None and (not listed or user.opcode in _AS_LISTED):
@@ -109,19 +110,19 @@ class OperandSharing:
         self, operand: Instruction, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int
     ) -> bool:
         match user.opcode:
-            case "fusion":
+            case opcodes.FUSION:
                 return self._fusion(user, position)
-            case "while" | "conditional":
+            case opcodes.WHILE | opcodes.CONDITIONAL:
                 return True
-            case "dynamic-update-slice" | "scatter" | "set-dimension-size":
+            case opcodes.DYNAMIC_UPDATE_SLICE | opcodes.SCATTER | "set-dimension-size":
                 return _only_at(user, operand) == 0
             case "triangular-solve":
                 return _only_at(user, operand) == 1
-            case "sort":
+            case opcodes.SORT:
                 if len(self.users(operand.computation)[operand]) != 1:
                     return False
                 return len(user.operands) == 1 or user_index[:1] == (_only_at(user, operand),)
-            case "call":
+            case opcodes.CALL:
                 return self._call(user, operand_place)
         return is_elementwise_on(user, position)
 
@@ -140,7 +141,7 @@ class OperandSharing:
         if kind in ("kLoop", "kInput"):
             return _all_elementwise(users, parameter)
         if kind == "kOutput" and root is not None and root.opcode == "add":
-            product = next((o for o in root.operands if o.opcode in ("dot", "convolution")), None)
+            product = next((o for o in root.operands if o.opcode in (opcodes.DOT, opcodes.CONVOLUTION)), None)
             if product is None:
                 return False
             other = root.operands[1] if product is root.operands[0] else root.operands[0]
@@ -161,7 +162,7 @@ class OperandSharing:
             self._uses = {}
             places, at = self._dataflow.places, self._dataflow.value
             for user in places.instructions:
-                for n in range(len(user.operands)) if user.opcode != "tuple" else ():
+                for n in range(len(user.operands)) if user.opcode != opcodes.TUPLE else ():
                     self._uses.setdefault(at[places.operand_place(user, n)], []).append((user, n))
         return self._uses.get(value, [])
 
@@ -183,7 +184,7 @@ def _all_elementwise(users: Users, parameter: Instruction) -> bool:
     while waiting:
         instruction = waiting.pop()
         for user in users.get(instruction, ()):
-            if user.opcode != "tuple":
+            if user.opcode != opcodes.TUPLE:
                 positions = [n for n, operand in enumerate(user.operands) if operand is instruction]
                 if not all(is_elementwise_on(user, n) for n in positions):
                     return False

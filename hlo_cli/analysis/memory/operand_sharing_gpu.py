@@ -6,10 +6,12 @@ in rare cases and is approximated.
 
 from __future__ import annotations
 
-from hlo_cli.analysis.dataflow.elementwise import UNARY, is_elementwise_on
+from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.opcodes import COPY, PARAMETER, REDUCE, TRANSPOSE, TUPLE
+from hlo_cli.ir.operations import UNARY
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 
 
@@ -21,7 +23,7 @@ def gpu_fusion_shares(
     if called.root is None or position >= len(called.parameters) or not _fits(given, made):
         return False
     output, index = called.root, output_index
-    while output.opcode == "tuple" and index:
+    while output.opcode == TUPLE and index:
         output, index = output.operands[index[0]], index[1:]
     hero = _reduction(called) if fusion.attribute("kind") != "kCustom" else None
     roots = set(_roots(called))
@@ -40,8 +42,8 @@ def gpu_fusion_shares(
         return False
     if len(reached) == 1:
         return True
-    elementwise = output.opcode == "parameter" or all(is_elementwise_on(output, n) for n in range(len(output.operands)))
-    return elementwise and not any(_hero(root, ("transpose", "copy")) for root in reached)
+    elementwise = output.opcode == PARAMETER or all(is_elementwise_on(output, n) for n in range(len(output.operands)))
+    return elementwise and not any(_hero(root, (TRANSPOSE, COPY)) for root in reached)
 
 
 def _fits(given: Shape, made: Shape) -> bool:
@@ -58,7 +60,7 @@ def _keeps_order(user: Instruction, operand: Instruction, output: Instruction, i
     if last.opcode == "dynamic-update-slice" and _is_same_slice(user, last):
         return True
     at = user.operands.index(operand)
-    if user.opcode in ("bitcast", "tuple") or (user.opcode != "copy" and is_elementwise_on(user, at)):
+    if user.opcode in ("bitcast", TUPLE) or (user.opcode != COPY and is_elementwise_on(user, at)):
         return True
     if user is not last:
         return False
@@ -85,18 +87,18 @@ def _is_same_slice(slice_: Instruction, update: Instruction) -> bool:
 def _roots(called: Computation) -> tuple[Instruction, ...]:
     root = called.root
     assert root is not None
-    return root.operands if root.opcode == "tuple" else (root,)
+    return root.operands if root.opcode == TUPLE else (root,)
 
 
 def _reduction(called: Computation) -> Instruction | None:
     """The reduction that is computed before all else."""
-    return next((found for root in _roots(called) if (found := _hero(root, ("reduce",)))), None)
+    return next((found for root in _roots(called) if (found := _hero(root, (REDUCE,)))), None)
 
 
 def _hero(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
     """The operation of one of these kinds that a root comes from, through unary operations and bitcasts."""
     while root.opcode not in opcodes:
-        if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode not in ("bitcast", "bitcast-convert")):
+        if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode != "bitcast"):
             return None
         root = root.operands[0]
     return root

@@ -6,7 +6,6 @@ Mirrors what `HloAliasAnalysis` of xla/hlo/analysis/hlo_alias_analysis.cc finds 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets, alias_sets
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain, async_chains
@@ -17,12 +16,14 @@ from hlo_cli.analysis.hardware.buffer_sizes import generation_of, prefetched_spa
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generation
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 
-_THROUGH_ON_GPU = frozenset(("bitcast", "reshape"))
-_THROUGH = frozenset(("bitcast",))
+_THROUGH_ON_GPU = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
+_THROUGH = frozenset((opcodes.BITCAST,))
 
 
 @dataclass(frozen=True, slots=True)

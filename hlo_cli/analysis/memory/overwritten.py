@@ -10,23 +10,24 @@ holds at the moment.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.async_chains import is_async_start
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING
 
 Path = tuple[Instruction, ...]
 """An instruction of the entry, one of what that calls, and so on, down to the instruction that is meant."""
 
-_FORWARDS: Final = frozenset(
-    "add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter tuple".split()
-)
-_SHIFTS: Final = frozenset(("dynamic-update-slice", "fusion", "scatter"))
+_FORWARDS: Final = FORWARDING | ARGUMENT_OPCODES | {opcodes.AFTER_ALL, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE}
+_SHIFTS: Final = frozenset((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.FUSION, opcodes.SCATTER))
 """Operations in place that read what they put in while they write."""
 _MIXED: Final = -1
 
@@ -134,18 +135,18 @@ class _Walker:
     def _step(self, instruction: Instruction, path: Path) -> None:
         opcode = instruction.opcode
         match opcode:
-            case "while":
+            case opcodes.WHILE:
                 self._loop(instruction, path)
                 return
-            case "conditional":
+            case opcodes.CONDITIONAL:
                 self._branches(instruction, path)
                 return
-            case "call":
+            case opcodes.CALL:
                 self._call(instruction, instruction.called_computations[:1], path)
                 return
         own = [place for place in self._shared.leaves(instruction) if self._shared.is_own(place)]
         if opcode in _FORWARDS:
-            if opcode != "parameter" or instruction.computation.is_entry:
+            if opcode != opcodes.PARAMETER or instruction.computation.is_entry:
                 for place in own:
                     self._put(place, path, is_write=False)
             return
@@ -179,7 +180,7 @@ class _Walker:
         is_end = instruction.opcode.endswith(("-done", "-update"))
         for position in range(len(instruction.operands)):
             leaves = self._shared.operand_leaves(instruction, position)
-            if instruction.opcode == "copy":
+            if instruction.opcode == opcodes.COPY:
                 leaves = [each for each in leaves if each == self.facts.places.operand_place(instruction, position)]
             for each in leaves:
                 is_gone = is_end and self._shared.buffer(each) in gone

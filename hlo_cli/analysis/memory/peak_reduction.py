@@ -6,12 +6,13 @@ Every number is computed anew with the buffers that the change makes smaller: an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import KnownOrders
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
 _WORTH = 0.05
@@ -102,7 +103,7 @@ def _is_fixed(value: LiveValue) -> bool:
     if value.kind == "constant":
         return True
     instruction = value.instruction
-    return instruction.opcode == "custom-call" and instruction.string("custom_call_target") not in _NO_KERNELS
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") not in _NO_KERNELS
 
 
 def _saving(option: Reordered) -> int:

@@ -9,7 +9,7 @@ constants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
@@ -19,6 +19,7 @@ from hlo_cli.analysis.memory.drafts import Assigned
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.turns import Life, timeline
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction

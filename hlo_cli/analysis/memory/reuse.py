@@ -5,12 +5,13 @@ Mirrors `BufferAssigner::MaybeAssignBuffer` of xla/service/buffer_assignment.cc 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Draft
 from hlo_cli.analysis.memory.interference import AllocationValues, Interference
 from hlo_cli.analysis.placing.free_intervals import Gaps
+from hlo_cli.dataclass import dataclass
 
 
 @dataclass(slots=True)

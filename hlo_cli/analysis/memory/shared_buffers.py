@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape
@@ -40,7 +41,7 @@ class SharedBuffers:
             for value in facts.aliases.members[buffer]:
                 owner = places.instructions[places.owner[value]]
                 is_kept = owner in numbers and (numbers[owner], places.index(value)) not in donated
-                if owner.opcode == "constant" or is_kept:
+                if owner.opcode == opcodes.CONSTANT or is_kept:
                     self.fixed.setdefault(buffer, []).append(value)
 
     def buffer(self, place: int) -> int:
@@ -80,7 +81,7 @@ class SharedBuffers:
         """Buffers that fusions say they pass on, as those of TPUs do that begin and end collectives."""
         places, found = self._facts.places, set[int]()
         for instruction in places.instructions:
-            if instruction.opcode == "fusion" and _ALIASING in instruction.raw[1]:
+            if instruction.opcode == opcodes.FUSION and _ALIASING in instruction.raw[1]:
                 for alias in instruction.items_of(_ALIASING, OutputOperandAlias):
                     output = places.parts(instruction).ordinals.get(alias.output_index)
                     if output is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import Final
 
@@ -15,6 +15,7 @@ from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.drafts import Draft
 from hlo_cli.analysis.memory.interference import Interference
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 

@@ -6,11 +6,11 @@ Follows `BufferAssignmentAlgorithmProto` of xla/service/buffer_assignment.proto 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
 from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place, place_largest, place_longest
+from hlo_cli.dataclass import dataclass
 
 Placing = Callable[[Sequence[HeapGroup], int], Heap]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import merge
 from typing import Final
+
+from hlo_cli.dataclass import dataclass
 
 _ALWAYS: Final = 1 << 62
 

@@ -7,11 +7,11 @@ and the choice of the better one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.placing.heap_layout_runs import PART_BITS, PlacedRuns
+from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.placing.heap_layout import Placed

@@ -6,7 +6,7 @@ The assertion language is specific to this tool; `logical_operations.py` defines
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from math import inf
@@ -19,6 +19,7 @@ from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_
 from hlo_cli.analysis.query.lowered_forms import LoweredForm, lowered_forms
 from hlo_cli.analysis.query.patterns import name_matcher
 from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.assertion import Expectation, Quantity
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction

@@ -7,7 +7,7 @@ all one operation with opcode all-gather, the position of the start, and the sha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -15,10 +15,13 @@ from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
 from hlo_cli.analysis.query.where_fields import fields_of
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair, async_pairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 
 _FIELDS_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
 """Fields read from `performed`; all others are read from `instruction`."""
@@ -112,7 +115,7 @@ def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOpera
 
 def _updates_and_dones(pair: AsyncPair) -> Iterator[Instruction]:
     """Updates and dones of a pair, without fusions, which also compute."""
-    yield from (update for update in pair.updates if update.opcode != "fusion")
+    yield from (update for update in pair.updates if update.opcode != opcodes.FUSION)
     yield from pair.dones
 
 
@@ -126,7 +129,7 @@ def _wrappers(pair: AsyncPair) -> tuple[Computation, ...]:
 
 def _fused_collectives(pair: AsyncPair) -> Iterator[Instruction]:
     """Collectives in the fusions of an async fused collective: its start, updates, and done."""
-    for member in pair.members if pair.spelling == "fusion" else ():
+    for member in pair.members if pair.is_fused else ():
         for computation in member.called_computations:
             yield from (each for each in computation.instructions if each.opcode in COLLECTIVES)
 
@@ -142,7 +145,7 @@ def _op_name(instruction: Instruction) -> str | None:
 def _names_of_fusion(operation: LogicalOperation) -> FieldValue:
     """Names by which a fusion can be found: its name and op_name, and those of its fused instructions."""
     fusion = operation.instruction
-    if operation.opcode != "fusion":
+    if operation.opcode != opcodes.FUSION:
         return None
     names = [fusion.name, fusion.metadata.op_name]
     for called in fusion.called_computations:

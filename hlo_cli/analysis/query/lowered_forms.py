@@ -6,29 +6,31 @@ xla/service/gpu/transforms, and onednn_contraction_rewriter.cc of xla/service/cp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS, MATMUL_OPCODES
+from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.query.where_opcodes import comparisons_in
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.where import Text, Where
 
 _LIBRARY_TARGETS: Final = {
-    "dot": LIBRARY_DOTS,
-    "scaled-dot": LIBRARY_DOTS,
-    "ragged-dot": LIBRARY_DOTS,
-    "convolution": LIBRARY_CONVOLUTIONS,
-    "cholesky": ("__cusolver$cholesky", "cusolver_potrf"),
-    "triangular-solve": ("__cublas$triangularSolve",),
-    "sort": ("__cub$DeviceRadixSort",),
-    "topk": ("__gpu$TopK", "TopK"),
+    opcodes.DOT: LIBRARY_DOTS,
+    opcodes.SCALED_DOT: LIBRARY_DOTS,
+    opcodes.RAGGED_DOT: LIBRARY_DOTS,
+    opcodes.CONVOLUTION: LIBRARY_CONVOLUTIONS,
+    opcodes.CHOLESKY: ("__cusolver$cholesky", "cusolver_potrf"),
+    opcodes.TRIANGULAR_SOLVE: ("__cublas$triangularSolve",),
+    opcodes.SORT: ("__cub$DeviceRadixSort",),
+    opcodes.TOPK: ("__gpu$TopK", "TopK"),
 }
 """Opcodes that libraries implement, with prefixes of the custom-call targets."""
-_DOTS: Final = ("dot", "scaled-dot", "ragged-dot")
-_CALL: Final = "custom-call"
+_DOTS: Final = (opcodes.DOT, opcodes.SCALED_DOT, opcodes.RAGGED_DOT)
+_CALL: Final = opcodes.CUSTOM_CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def _lowered_form(module: Module, opcode: str, named: list[str]) -> LoweredForm 
     if target == "tpu" and opcode in _DOTS and "convolution" not in named:
         if any(instruction.opcode == opcode for instruction in module.instructions):
             return None
-        others = [each for each in module.instructions if each.opcode == "convolution"]
+        others = [each for each in module.instructions if each.opcode == opcodes.CONVOLUTION]
         return LoweredForm(opcode, "convolution", len(others), next(iter(others), None))
     if _CALL in named:
         return None
@@ -89,4 +91,4 @@ def is_product_opcode(opcode: str) -> bool:
     >>> is_product_opcode("dot"), is_product_opcode("sort")
     (True, False)
     """
-    return opcode in MATMUL_OPCODES
+    return opcode in MATMULS

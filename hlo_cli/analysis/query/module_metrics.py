@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
 from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import CUSTOM_CALL, FUSION
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import Shape
 
 SummaryValue = int | str | bool | None
-
-_COLLECTIVES: Final = (
-    *("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute", "ragged-all-to-all"),
-    "reduce-scatter",
-)
 
 
 def module_summary(module: Module) -> Mapping[str, SummaryValue]:
@@ -35,9 +31,9 @@ def module_summary(module: Module) -> Mapping[str, SummaryValue]:
         "is_scheduled": module.is_scheduled,
         "instructions": module.instruction_count,
         "computations": len(module.computations),
-        "fusions": opcodes["fusion"],
-        "collectives": sum(opcodes[name] + opcodes[f"{name}-start"] for name in _COLLECTIVES),
-        "custom_calls": opcodes["custom-call"],
+        "fusions": opcodes[FUSION],
+        "collectives": sum(opcodes[name] + opcodes[f"{name}-start"] for name in COLLECTIVES),
+        "custom_calls": opcodes[CUSTOM_CALL],
         "argument_bytes": _bytes(parameter.shape for parameter in module.entry.parameters),
         "result_bytes": None if root is None else _bytes([root.shape]),
         "values": len(shapes),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -18,7 +19,7 @@ _BEFORE: Final = "before_optimizations"
 _AFTER: Final = ("after_optimizations", "after_codegen")
 _PASS: Final = re.compile(r"[0-9]{4,}\.")
 """Prefix of the stage of a pass in a dump's file name; other names, such as `before_mlp`, are chosen by users."""
-_COMPILER_OPCODES: Final = frozenset(("fusion", "bitcast"))
+_COMPILER_OPCODES: Final = frozenset((opcodes.FUSION, opcodes.BITCAST))
 _COMPILER_STARTS: Final = (
     "all-gather-start",
     "all-reduce-start",

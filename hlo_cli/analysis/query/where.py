@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, either
 from hlo_cli.analysis.query.patterns import matcher
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Text, Where
 from hlo_cli.source import HloError, nearest
 

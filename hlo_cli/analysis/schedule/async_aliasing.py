@@ -15,9 +15,10 @@ from hlo_cli.analysis.schedule.async_shapes import parts_of
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNCHRONOUS, taking
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
-_OF_THE_RESULT: Final = frozenset(("custom-call", "fusion"))
+ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
 """Sugared operations that may overwrite operands themselves: the index is one in their result."""
 
 
@@ -62,7 +63,7 @@ def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None,
         return None, None
     given = subshape(whole[0].elements[alias.operand_number], alias.operand_index)
     index = alias.output_index
-    if pair.spelling == "sugared" and pair.operation in _OF_THE_RESULT:
+    if pair.spelling == "sugared" and pair.operation in ALIASING_THEMSELVES:
         return given, subshape(whole[1], index)
     if not index:
         return None, None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
-UPDATE_AT: Final = {"dynamic-update-slice": 1, "scatter": -1}
+UPDATE_AT: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
 """Operations that write a part of what they are given: which operand is that part."""
 _INTO_OPERAND: Final = "ragged-all-to-all"
 """The collective that is given the array it writes into."""
@@ -33,7 +35,7 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
     given, result = endpoints_of(pair)
     if pair.operation in UPDATE_AT and given:
         return _bytes(given[min(UPDATE_AT[pair.operation], len(given) - 1)], size)
-    if pair.operation == "outfeed" and given:
+    if pair.operation == opcodes.OUTFEED and given:
         return _bytes(given[0], size)
     out = 0 if result is None else _bytes(result, size)
     if pair.operation in COLLECTIVES and pair.operation != _INTO_OPERAND:
@@ -62,9 +64,9 @@ def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
         late = output == TupleShape(()) and pair.dones
         return _elements(subshape(last.shape, (0,))) or operands, pair.dones[0].shape if late else output
     match pair.operation:
-        case "all-reduce":
+        case opcodes.ALL_REDUCE:
             return operands, start.shape
-        case "copy" | "recv" | "send":
+        case opcodes.COPY | opcodes.RECV | opcodes.SEND:
             return operands, subshape(start.shape, (0,))
     return operands, subshape(start.shape, (1,))
 

@@ -12,13 +12,21 @@ from typing import Final
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, done_of
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, is_end
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_marker
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, CHANNEL_STARTS, NATIVE_DONES, wrapped_opcode
 
-_MAY_TAKE: Final = HANDING_ON | {"call", "conditional", "custom-call", "get-tuple-element", "tuple", "while"}
+_MAY_TAKE: Final = HANDING_ON | {
+    opcodes.CALL,
+    opcodes.CONDITIONAL,
+    opcodes.CUSTOM_CALL,
+    opcodes.GET_TUPLE_ELEMENT,
+    opcodes.TUPLE,
+    opcodes.WHILE,
+}
 """Opcodes that may take the value of a start or an update, besides those that go on with it."""
 _TARGET: Final = "custom_call_target"
 _ORDERING: Final = "control_dep"
@@ -36,7 +44,7 @@ def unfinished(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
         hint = "older XLA wants a done behind the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
     following = _following(pair, within)
-    for update in pair.updates if pair.dones and pair.spelling != "fusion" else ():
+    for update in pair.updates if pair.dones and not pair.is_fused else ():
         beside = (end for before in within.found.continues.get(update, ()) for end in following[before])
         is_one_of_two = any(end is not update and end.computation is update.computation for end in beside)
         if update not in following and not is_one_of_two and not _is_handed_on(update, within.users):
@@ -46,11 +54,13 @@ def unfinished(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
 def taken_twice(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """One update or done goes on with a start or an update; a loop has one inside and one behind it."""
     all_following = _following(pair, within)
-    for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
+    for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         following = all_following.get(member, [])
         if pair.spelling == "native":
             taking = within.users.get(member, ())
-            following = [user for user in taking if user in following or user.opcode in _MAY_TAKE - {"custom-call"}]
+            following = [
+                user for user in taking if user in following or user.opcode in _MAY_TAKE - {opcodes.CUSTOM_CALL}
+            ]
         for more in _more_than_one(following):
             yield Problem(more, f"{more.name} is one too many: {following[0].name} takes {member.name} already")
 
@@ -66,10 +76,10 @@ def _following(pair: AsyncPair, within: Asynchronous) -> dict[Instruction, list[
 
 def taken_in_flight(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """What is under way is taken by nothing but what goes on with it or hands it on."""
-    for member in (pair.start, *pair.updates) if pair.spelling != "fusion" else ():
+    for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         for user in within.users.get(member, ()):
             goes_on = is_end(user) and user.operands.index(member) == 0
-            is_call = user.opcode == "custom-call" and not is_marker(user) and user.string(_TARGET) != _ORDERING
+            is_call = user.opcode == opcodes.CUSTOM_CALL and not is_marker(user) and user.string(_TARGET) != _ORDERING
             if (user.opcode not in _MAY_TAKE or is_call) and not goes_on:
                 wanted = f"{done_of(pair.start)} gives the result"
                 message = f"{user.name} cannot take {member.name}, which is under way: {wanted}"
@@ -94,7 +104,7 @@ def of_another_kind(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
 
 def with_more_operands(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """A done takes what it waits for, and nothing else: what comes late is bound by an update."""
-    for done in pair.dones if pair.spelling != "fusion" else ():
+    for done in pair.dones if not pair.is_fused else ():
         if len(done.operands) > 1:
             others = ", ".join(operand.name for operand in done.operands[1:])
             yield Problem(done, f"{done.name} takes {others} besides what it waits for; only an update binds operands")
@@ -102,7 +112,7 @@ def with_more_operands(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
 
 def of_another_channel(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """A send or recv and its done have the same channel_id and the same is_host_transfer."""
-    for done in pair.dones if pair.operation in ("send", "recv") else ():
+    for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
                 yield Problem(done, f"{done.name} and {pair.start.name} differ in {name}")
@@ -125,9 +135,9 @@ def _is_carried(member: Instruction, users: Users) -> bool:
     waiting, seen = [member], {member}
     while waiting:
         for user in users.get(waiting.pop(), ()):
-            if user.opcode == "while":
+            if user.opcode == opcodes.WHILE:
                 return True
-            if user not in seen and user.opcode in HANDING_ON | {"tuple"}:
+            if user not in seen and user.opcode in HANDING_ON | {opcodes.TUPLE}:
                 seen.add(user)
                 waiting.append(user)
     return False
@@ -145,6 +155,6 @@ def _more_than_one(following: Iterable[Instruction]) -> Iterator[Instruction]:
 def _fits(pair: AsyncPair, end: Instruction) -> bool:
     if pair.spelling == "native":
         return end.opcode == NATIVE_DONES[pair.start.opcode]
-    if pair.spelling == "fusion":
-        return end.opcode == "fusion"
-    return end.opcode in ("async-update", "async-done") or wrapped_opcode(end.opcode) == pair.operation
+    if pair.is_fused:
+        return end.opcode == opcodes.FUSION
+    return end.opcode in ASYNC_CONTINUATIONS or wrapped_opcode(end.opcode) == pair.operation

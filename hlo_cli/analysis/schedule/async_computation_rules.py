@@ -12,8 +12,10 @@ from typing import Final
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import CHANNEL_STARTS
 
 _THREAD: Final = "async_execution_thread"
 _GROUP: Final = "_collectives_group"
@@ -38,7 +40,7 @@ def shared_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
     """Nothing runs the computation of an asynchronous operation but that; older XLA wants one such operation only."""
     own = pair.computation
     callers = within.callers.get(own, ()) if own is not None and pair.spelling == "generic" else ()
-    starts = [caller for caller in callers if caller.opcode == "async-start"]
+    starts = [caller for caller in callers if caller.opcode == opcodes.ASYNC_START]
     if own is None or starts[:1] != [pair.start]:
         return
     for caller in callers:
@@ -51,7 +53,7 @@ def shared_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
 
 def another_thread(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
     """Updates and dones that name a thread name that of the start, and so does the computation."""
-    if pair.spelling in ("native", "fusion"):
+    if pair.spelling == "native" or pair.is_fused:
         return
     for member in (*pair.updates, *pair.dones):
         thread = member.string(_THREAD)
@@ -73,11 +75,13 @@ def several_operations(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
     if own is None or pair.spelling != "generic" or pair.thread != "main":
         return
     is_group = any(key == _GROUP for key, _ in pair.start.frontend_attributes.entries)
-    others = [i for i in own.instructions if i.opcode not in ("parameter", "get-tuple-element") and not i.is_root]
+    others = [
+        i for i in own.instructions if i.opcode not in (opcodes.PARAMETER, opcodes.GET_TUPLE_ELEMENT) and not i.is_root
+    ]
     if others and not is_group:
         words = f"takes one operation, not {len(others) + 1}"
         message = f"{pair.start.name} runs {own.name} in the main thread, which {words}"
-        if all(other.opcode in ("send", "recv") for other in others):
+        if all(other.opcode in CHANNEL_STARTS for other in others):
             hint = f'XLA of 2026 wants frontend_attributes={{{_GROUP}=""}} at the start'
             yield Problem(pair.start, message, "warning", hint)
         else:

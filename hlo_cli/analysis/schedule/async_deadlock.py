@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -17,18 +17,18 @@ from typing import Final, NamedTuple, TypeAlias
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, RUNNERS, wrapped_opcode
 from hlo_cli.lazy_regex import lazy_regex
 
 _WAYS: Final = "_xla_send_recv_source_target_pairs"
 _PIPELINE: Final = "_xla_send_recv_pipeline"
 """XLA leaves out what says this: it has rules of its own, which the check does not know."""
 _WAY: Final = lazy_regex(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
-_ENTERED: Final = frozenset(("async-start", "call", "conditional", "while"))
 _MOST_STEPS: Final = 1_000_000
 """What calls twice what calls twice … is gone through no further: it would take for ever."""
 
@@ -72,7 +72,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
             continue
         steps += 1
         yield from frame.walk.take(instruction)
-        if instruction.opcode in _ENTERED and not _is_collective(instruction):
+        if instruction.opcode in RUNNERS and not _is_collective(instruction):
             inner = [called for called in instruction.called_computations if called in entered]
             frames += (_frame(instruction, called, frame.walk) for called in reversed(inner))
 
@@ -152,7 +152,7 @@ class _Walk:
             return
         if (words := conflict(transfer.ways)) is not None:
             yield Problem(instruction, f"{instruction.name} goes {words}: {_in_words(transfer.ways)}", "warning")
-        is_send = instruction.opcode == "send"
+        is_send = instruction.opcode == opcodes.SEND
         own, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
         if self.expected != instruction.opcode:
             yield from _beside(transfer, own) if self.expected else ()
@@ -191,7 +191,7 @@ class _Frame:
 
 
 def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
-    is_group = caller.opcode == "async-start" and _is_group(called)
+    is_group = caller.opcode == opcodes.ASYNC_START and _is_group(called)
     return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
 
 
@@ -207,24 +207,24 @@ def _with_transfers(module: Module) -> frozenset[Computation]:
     return frozenset(found)
 
 
-_EXCHANGING: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | {"send", "recv"}
+_EXCHANGING: Final = COLLECTIVES | {f"{opcode}-start" for opcode in COLLECTIVES} | CHANNEL_STARTS
 
 
 def _is_collective(instruction: Instruction) -> bool:
     """Whether an instruction is another collective to XLA, or a start that wraps one; native starts are none."""
     opcode, called = instruction.opcode, instruction.called_computations
-    if opcode == "async-start" and called and called[0].root is not None and not _is_group(called[0]):
+    if opcode == opcodes.ASYNC_START and called and called[0].root is not None and not _is_group(called[0]):
         return called[0].root.opcode in COLLECTIVES
     return opcode in COLLECTIVES or (opcode.endswith("-start") and wrapped_opcode(opcode) in COLLECTIVES)
 
 
 def _is_group(computation: Computation) -> bool:
     """Whether a computation is more than one operation."""
-    return sum(instruction.opcode != "parameter" for instruction in computation.instructions) > 1
+    return sum(instruction.opcode != opcodes.PARAMETER for instruction in computation.instructions) > 1
 
 
 def _transfer_of(instruction: Instruction) -> Transfer | None:
-    if instruction.opcode not in ("send", "recv") or instruction.flag("is_host_transfer"):
+    if instruction.opcode not in CHANNEL_STARTS or instruction.flag("is_host_transfer"):
         return None
     said = instruction.frontend_attributes
     text = said.get(_WAYS)

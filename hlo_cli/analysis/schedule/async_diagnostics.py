@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair, AsyncPairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NATIVE_DONES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
@@ -22,10 +21,12 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair, AsyncPairs, async_pairs
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs, async_pairs
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
@@ -155,7 +156,7 @@ def _idle_members(pairs: AsyncPairs) -> frozenset[Instruction]:
 
 def _works(pair: AsyncPair, member: Instruction) -> bool:
     """Whether a member is a kernel that does other work besides: a fusion between the ends of a fused collective."""
-    return pair.spelling == "fusion" and member in pair.updates
+    return pair.is_fused and member in pair.updates
 
 
 class _Meter:

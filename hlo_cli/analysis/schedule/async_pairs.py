@@ -8,37 +8,21 @@ Mirrors `VerifyAsyncOps` of xla/service/hlo_verifier.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.schedule.async_tracing import origin_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, NATIVE_DONES, NATIVE_ENDS, wrapped_opcode
 
 Spelling = Literal["generic", "sugared", "native", "fusion"]
 
-NATIVE_DONES: Final[Mapping[str, str]] = {
-    "all-gather-start": "all-gather-done",
-    "all-reduce-start": "all-reduce-done",
-    "collective-permute-start": "collective-permute-done",
-    "copy-start": "copy-done",
-    "recv": "recv-done",
-    "send": "send-done",
-}
-"""What waits for each opcode that starts something without a computation of its own."""
-COLLECTIVES: Final = frozenset(
-    (
-        *("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute"),
-        *("ragged-all-to-all", "reduce-scatter"),
-    )
-)
-HOST_FEEDS: Final = frozenset(("infeed", "outfeed"))
-"""What takes data from the program on the host, or gives it some, and is never asynchronous."""
 _FUSED_START: Final = "AsyncCollectiveStart"
 _FUSED_DONE: Final = "AsyncCollectiveDone"
 
@@ -71,6 +55,11 @@ class AsyncPair:
         return next((called for m in (self.start, *self.updates) for called in m.called_computations), None)
 
     @property
+    def is_fused(self) -> bool:
+        """Whether a TPU compiler wrote it: its start and its done are in fusions."""
+        return self.spelling == "fusion"
+
+    @property
     def thread(self) -> str:
         """Where it runs: `main`, `host`, `sparsecore` …."""
         return self.start.string("async_execution_thread") or "main"
@@ -78,7 +67,7 @@ class AsyncPair:
     @property
     def is_host_transfer(self) -> bool:
         """Whether it sends to the program on the host or receives from it."""
-        return self.operation in ("send", "recv") and self.start.flag("is_host_transfer")
+        return self.operation in CHANNEL_STARTS and self.start.flag("is_host_transfer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +137,15 @@ def is_end(instruction: Instruction) -> bool:
     True
     """
     opcode = instruction.opcode
-    return opcode in _DONES or is_async_end(opcode) or _fused_target(instruction) == _FUSED_DONE
-
-
-_DONES: Final = frozenset(NATIVE_DONES.values())
+    return opcode in NATIVE_ENDS or is_async_end(opcode) or _fused_target(instruction) == _FUSED_DONE
 
 
 def _fused_target(instruction: Instruction) -> str | None:
     """What the custom call is called that is the root of a fusion."""
-    if instruction.opcode != "fusion" or not instruction.called_computations:
+    if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
         return None
     root = instruction.called_computations[0].root
-    return root.string("custom_call_target") if root is not None and root.opcode == "custom-call" else None
+    return root.string("custom_call_target") if root is not None and root.opcode == opcodes.CUSTOM_CALL else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +159,7 @@ class _Trace:
 
 
 def _traced(end: Instruction, callers: Callers) -> _Trace:
-    if end.opcode != "fusion":
+    if end.opcode != opcodes.FUSION:
         made = origin_of(end, 0, callers).made if end.operands else ()
         before = tuple(each for each in made if is_start(each) or is_end(each))
         return _Trace(before, (), not made or any(map(_is_foreign, (each for each in made if each not in before))))
@@ -189,7 +175,7 @@ def _traced(end: Instruction, callers: Callers) -> _Trace:
 
 def _is_foreign(made: Instruction) -> bool:
     """Whether something asynchronous cannot come from here; what a computation is given that nothing calls may be."""
-    return made.opcode != "parameter" or made.computation.is_entry
+    return made.opcode != opcodes.PARAMETER or made.computation.is_entry
 
 
 def _paired(starts: Iterable[Instruction], traced: Mapping[Instruction, _Trace]) -> Iterable[AsyncPair]:
@@ -220,10 +206,10 @@ def _is_update(end: Instruction) -> bool:
 
 
 def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction | None:
-    if start.opcode == "fusion":
+    if start.opcode == opcodes.FUSION:
         inside = start.called_computations[0].instructions
         return next((each for each in inside if each.opcode in COLLECTIVES), None)
-    if start.opcode != "async-start":
+    if start.opcode != opcodes.ASYNC_START:
         return None
     called = (c for member in (start, *updates) for c in member.called_computations)
     return next((computation.root for computation in called if computation.root is not None), None)
@@ -234,6 +220,6 @@ def _operation(opcode: str) -> str:
 
 
 def _spelling(opcode: str) -> Spelling:
-    if opcode in ("fusion", "async-start"):
-        return "fusion" if opcode == "fusion" else "generic"
+    if opcode in (opcodes.FUSION, opcodes.ASYNC_START):
+        return "fusion" if opcode == opcodes.FUSION else "generic"
     return "native" if opcode in NATIVE_DONES else "sugared"

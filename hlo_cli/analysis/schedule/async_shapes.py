@@ -11,18 +11,20 @@ from typing import Final
 
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous
-from hlo_cli.analysis.schedule.async_pairs import NATIVE_DONES, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.asynchronous import is_prefix, output_buffers
 from hlo_cli.analysis.shapes.comparison import shape_difference
 from hlo_cli.analysis.shapes.operands import sizes_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import NATIVE_DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import HloError
 
 _NOTHING: Final = TupleShape(())
-_RUNNING: Final = ("call", "fusion")
+_RUNNING: Final = (opcodes.CALL, opcodes.FUSION)
 """What a sugared start hands its operands to a computation by."""
 
 

@@ -6,15 +6,16 @@ Mirrors how `VerifyAsyncOps` of xla/service/hlo_verifier.cc looks through interm
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
-HANDING_ON: Final = frozenset(("copy", "domain", "opt-barrier"))
+HANDING_ON: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
 """Opcodes that give what they are given, tuples included."""
 _MARKS: Final = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
 """Custom calls that say something of a value and hand it on."""
@@ -55,7 +56,7 @@ def origin_of(
     while waiting:
         place = waiting.pop()
         before = list(_before(place, callers))
-        if place[0].opcode == "fusion" and before:
+        if place[0].opcode == opcodes.FUSION and before:
             through[place[0]] = None
         if not before:
             made[place[0]] = None
@@ -70,20 +71,20 @@ def _before(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]
     """Where the value at a place was one step earlier; nothing if it was made there."""
     instruction, index = place
     match instruction.opcode:
-        case "parameter":
+        case opcodes.PARAMETER:
             for caller in callers.get(instruction.computation, ()):
                 yield from _given(caller, instruction, index)
-        case "get-tuple-element" if instruction.operands:
+        case opcodes.GET_TUPLE_ELEMENT if instruction.operands:
             number = instruction.integer("index")
             yield instruction.operands[0], (*instruction.operand_index(0), number or 0, *index)
-        case "tuple" if index and index[0] < len(instruction.operands):
+        case opcodes.TUPLE if index and index[0] < len(instruction.operands):
             yield _operand(instruction, index[0], index[1:])
-        case "while" if instruction.operands:
+        case opcodes.WHILE if instruction.operands:
             yield _operand(instruction, 0, index)
             yield from _results(instruction.called_computations[:1], index)
-        case "call" | "conditional":
+        case opcodes.CALL | opcodes.CONDITIONAL:
             yield from _results(instruction.called_computations, index)
-        case "fusion":
+        case opcodes.FUSION:
             aliases = instruction.items_of("output_to_operand_aliasing", OutputOperandAlias)
             for alias in aliases:
                 if alias.output_index == index and alias.operand_number < len(instruction.operands):
@@ -95,13 +96,13 @@ def _before(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]
 def _given(caller: Instruction, parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:
     """What a caller gives for a parameter."""
     number = parameter.parameter_number or 0
-    if caller.opcode == "while":
+    if caller.opcode == opcodes.WHILE:
         yield from ((caller.operands[0], (*caller.operand_index(0), *index)) for _ in caller.operands[:1])
         yield from _results(caller.called_computations[:1], index)
         return
-    if caller.opcode == "conditional":
+    if caller.opcode == opcodes.CONDITIONAL:
         number = 1 + caller.called_computations.index(parameter.computation)
-    if caller.opcode in ("call", "conditional", "async-start") and number < len(caller.operands):
+    if caller.opcode in (opcodes.CALL, opcodes.CONDITIONAL, opcodes.ASYNC_START) and number < len(caller.operands):
         yield _operand(caller, number, index)
 
 
@@ -120,4 +121,4 @@ def is_marker(instruction: Instruction) -> bool:
     >>> is_marker(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
     True
     """
-    return instruction.opcode == "custom-call" and instruction.string("custom_call_target") in _MARKS
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") in _MARKS

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, Wire
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 

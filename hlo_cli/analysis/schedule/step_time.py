@@ -9,7 +9,6 @@ for. So the step is the work, and the waiting.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import isclose
 
@@ -20,6 +19,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, blocking_pair
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 
 

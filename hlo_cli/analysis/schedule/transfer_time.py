@@ -7,22 +7,24 @@ what stays on the chip goes through the main memory; what has one end in the mem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 
 Wire = Literal["links", "memory", "host"]
 
-_MOVES: Final = frozenset(("copy", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "slice"))
+_MOVES: Final = BLOCK_MOVES | {opcodes.GATHER, opcodes.SCATTER}
 """Operations of which nothing but the bytes that they move takes time."""
 
 
@@ -31,11 +33,11 @@ def _all_but_ones_own(devices: int) -> float:
 
 
 _RINGS: Final[Mapping[str, Callable[[int], float]]] = {
-    "all-gather": _all_but_ones_own,
-    "all-reduce": lambda devices: 2 * _all_but_ones_own(devices),
-    "all-to-all": _all_but_ones_own,
-    "ragged-all-to-all": _all_but_ones_own,
-    "reduce-scatter": _all_but_ones_own,
+    opcodes.ALL_GATHER: _all_but_ones_own,
+    opcodes.ALL_REDUCE: lambda devices: 2 * _all_but_ones_own(devices),
+    opcodes.ALL_TO_ALL: _all_but_ones_own,
+    opcodes.RAGGED_ALL_TO_ALL: _all_but_ones_own,
+    opcodes.REDUCE_SCATTER: _all_but_ones_own,
 }
 """How often each byte of a collective leaves a device, in a ring of so many."""
 _ENDLESS: Final = 1 << 62
@@ -108,7 +110,7 @@ def rate_of(wire: Wire | None, throughput: ChipSpec) -> Rate | None:
 def _wire(pair: AsyncPair) -> Wire | None:
     if pair.operation in COLLECTIVES:
         return "links"
-    if pair.operation in ("send", "recv"):
+    if pair.operation in CHANNEL_STARTS:
         return "host" if pair.is_host_transfer else "links"
     if pair.operation in HOST_FEEDS:
         return "host"

@@ -7,18 +7,18 @@ and updates of buffers that lie elsewhere; and what goes to the host and comes f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, HOST_FEEDS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex, subshape
 
-_MOVERS: Final = frozenset(("copy", "slice", "dynamic-slice", "dynamic-update-slice"))
-_HOST_MOVERS: Final = frozenset(("send", "recv", "infeed", "outfeed"))
+_HOST_MOVERS: Final = HOST_FEEDS | CHANNEL_STARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
     move = _host_move(instruction) if instruction.opcode in _HOST_MOVERS else _move(instruction)
     if move is None or move.from_space == move.to_space:
         return None
-    is_async = instruction.opcode.endswith("-start") or instruction.opcode in ("send", "recv")
+    is_async = instruction.opcode.endswith("-start") or instruction.opcode in CHANNEL_STARTS
     done = _done(instruction, users) if is_async else None
     ready = done if is_async else instruction
     return Transfer(
@@ -105,22 +105,22 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
 def _move(instruction: Instruction) -> _Move | None:
     """What is moved, or None for what moves nothing as it is: a computation's result is a new array."""
     opcode, given_at = _moving_opcode(instruction)
-    position = 1 if opcode == "dynamic-update-slice" else 0
+    position = 1 if opcode == opcodes.DYNAMIC_UPDATE_SLICE else 0
     if opcode is None or position >= len(instruction.operands):
         return None
     given, result = instruction.operand_shape(position), subshape(instruction.shape, given_at)
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return None
-    moved = given if opcode == "dynamic-update-slice" else result
+    moved = given if opcode == opcodes.DYNAMIC_UPDATE_SLICE else result
     return _Move(instruction.operands[position], moved, given.layout.memory_space, result.layout.memory_space)
 
 
 def _host_move(instruction: Instruction) -> _Move | None:
     """What is sent to the host's program or received from it."""
     opcode = instruction.opcode
-    if opcode in ("send", "recv") and not instruction.flag("is_host_transfer"):
+    if opcode in CHANNEL_STARTS and not instruction.flag("is_host_transfer"):
         return None
-    if opcode in ("send", "outfeed") and instruction.operands:
+    if opcode in (opcodes.SEND, opcodes.OUTFEED) and instruction.operands:
         arrays = [leaf for _, leaf in instruction.operand_shape(0).leaves if isinstance(leaf, ArrayShape)]
         sent = max(arrays, key=lambda array: array.padded_bytes, default=None)
         if sent is None:
@@ -135,16 +135,16 @@ def _host_move(instruction: Instruction) -> _Move | None:
 def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
     """What moves the data, and where in the instruction's shape its result stands."""
     opcode = instruction.opcode
-    if opcode in _MOVERS:
+    if opcode in BLOCK_MOVES:
         return opcode, ()
-    if opcode == "copy-start":
+    if opcode == opcodes.COPY_START:
         return "copy", (0,)
     if not opcode.endswith("-start"):
         return None, ()
     called = instruction.called_computations
     root = called[0].root if called else None
     wrapped = root.opcode if root is not None else wrapped_opcode(opcode)
-    return (wrapped if wrapped in _MOVERS else None), (1,)
+    return (wrapped if wrapped in BLOCK_MOVES else None), (1,)
 
 
 def _done(start: Instruction, users: Users) -> Instruction | None:

@@ -7,6 +7,7 @@ xla/service/hlo_verifier.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from hlo_cli.analysis.shapes.operands import (
     callee,
@@ -17,11 +18,12 @@ from hlo_cli.analysis.shapes.operands import (
     operand_shapes,
     sizes_of,
 )
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, TupleShape
 
-_LATE: tuple[str, ...] = ("call", "custom-call", "fusion")
+STARTED_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION))
 """What may be started before all its operands are known, which the called computation says."""
 
 
@@ -108,7 +110,7 @@ def start_of(instruction: Instruction, wrapped: str, infer: Callable[[Instructio
     if not is_prefix(arguments, elements[0]):
         found = f"expected the operands as element 0 of the result, found {sizes_of(elements[0])}"
         fail(instruction, f"{found}; {described(instruction, *range(len(instruction.operands)))}")
-    if elements[1] == TupleShape(()) or (wrapped in _LATE and not _is_bound(instruction)):
+    if elements[1] == TupleShape(()) or (wrapped in STARTED_LATE and not _is_bound(instruction)):
         return TupleShape((arguments, *elements[1:]))
     inner = Instruction(
         instruction.name,
@@ -151,7 +153,7 @@ def _start_of(instruction: Instruction) -> Instruction | None:
     at = instruction
     while at.operands and at.opcode.endswith(("-update", "-done")):
         at = at.operands[0]
-    return at if at.opcode == "async-start" else None
+    return at if at.opcode == opcodes.ASYNC_START else None
 
 
 def _is_bound(instruction: Instruction) -> bool:

@@ -12,29 +12,45 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.inference import ATTRIBUTELESS, GROUP_RULES, RULES, check_elements, infer_shape
 from hlo_cli.analysis.shapes.operands import fail, operand_shapes, sizes_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible, same_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.operations import (
+    CHANNEL_OPCODES,
+    CONTROL_FLOW,
+    DONES,
+    HOST_FEEDS,
+    MATMULS,
+    NATIVE_DONES,
+    PERMUTES,
+    is_known,
+)
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
 
 REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
 """Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
 
+_APPLYING: Final = frozenset((opcodes.REDUCE, opcodes.REDUCE_WINDOW, opcodes.MAP))
 _EXACT: Final = frozenset(
     """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
     opt-barrier parameter tuple while""".split()
 )
-_LOOKING_BACK: Final = frozenset(("async-done", "async-update", "bitcast"))
+_LOOKING_BACK: Final = frozenset((opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE, opcodes.BITCAST))
 """Opcodes of which it matters what made their operands."""
-_ORDER_ONLY: Final = frozenset(("copy-start", "infeed"))
-_MAY_MIX: Final = frozenset(
-    """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start async-done async-start
-    async-update call collective-permute collective-permute-done collective-permute-start conditional constant
-    convolution copy-done copy-start custom-call domain dot fusion get-tuple-element infeed opt-barrier outfeed
-    parameter ragged-dot recv recv-done reduce-precision reduce-window scaled-dot send send-done sort tuple
-    while""".split()
+_ORDER_ONLY: Final = frozenset((opcodes.COPY_START, opcodes.INFEED))
+_MAY_MIX: Final = (
+    CONTROL_FLOW
+    | MATMULS
+    | HOST_FEEDS
+    | CHANNEL_OPCODES
+    | PERMUTES
+    | NATIVE_DONES.keys()
+    | DONES
+    | {opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.CONSTANT, opcodes.CUSTOM_CALL, opcodes.DOMAIN, opcodes.FUSION}
+    | {opcodes.GET_TUPLE_ELEMENT, opcodes.OPT_BARRIER, opcodes.PARAMETER, opcodes.REDUCE_PRECISION}
+    | {opcodes.REDUCE_WINDOW, opcodes.SORT, opcodes.TUPLE}
 )
 
 
@@ -64,7 +80,7 @@ def shape_difference(
     if not is_known(instruction.written_opcode) or not _are_known(instruction):
         return None
     expected = infer_shape(instruction, module)
-    if instruction.written_opcode == "get-tuple-element" and not _is_known(expected):
+    if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and not _is_known(expected):
         return None
     if instruction.written_opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
         fail(
@@ -72,15 +88,17 @@ def shape_difference(
         )
     if instruction.written_opcode in REBUILT:
         return None
-    if instruction.written_opcode == "copy" and layout_sensitive and isinstance(written, ArrayShape):
+    if instruction.written_opcode == opcodes.COPY and layout_sensitive and isinstance(written, ArrayShape):
         return _copy_difference(expected, written, any_precision=allow_mixed_precision)
     if instruction.written_opcode not in _EXACT:
         return _difference(expected, written, fits=compatible(expected, written, any_precision=allow_mixed_precision))
     if not layout_sensitive:
         return _difference(expected, written, fits=compatible(expected, written))
-    if instruction.written_opcode == "bitcast":
+    if instruction.written_opcode == opcodes.BITCAST:
         return _bitcast_difference(instruction, written)
-    if instruction.written_opcode in _ORDER_ONLY or (instruction.written_opcode == "dynamic-update-slice" and is_fused):
+    if instruction.written_opcode in _ORDER_ONLY or (
+        instruction.written_opcode == opcodes.DYNAMIC_UPDATE_SLICE and is_fused
+    ):
         return _difference(expected, written, fits=same_order(expected, written), layout=True)
     return _difference(expected, written, fits=same_layout(expected, written), layout=True)
 
@@ -131,7 +149,7 @@ def precision_difference(instruction: Instruction) -> str | None:
     >>> precision_difference(parse_module("r = f32[4] add(f32[4] a, bf16[4] b)").entry.root)
     'expected operands of one float type, found bf16 and f32'
     """
-    if instruction.written_opcode in ("reduce", "reduce-window", "map") and (found := _reducer_difference(instruction)):
+    if instruction.written_opcode in _APPLYING and (found := _reducer_difference(instruction)):
         return found
     if instruction.written_opcode in _MAY_MIX:
         return None
@@ -152,7 +170,7 @@ def _reducer_difference(instruction: Instruction) -> str | None:
     count = len(instruction.operands)
     for position, parameter in enumerate(called[0].parameters):
         # a reducer takes what it has so far first, which the initial values begin
-        taken = position if instruction.written_opcode == "map" else (position + count // 2) % count
+        taken = position if instruction.written_opcode == opcodes.MAP else (position + count // 2) % count
         operand = instruction.operand_shape(taken)
         if not isinstance(operand, ArrayShape) or not isinstance(parameter.shape, ArrayShape):
             continue
@@ -167,7 +185,7 @@ def _are_known(instruction: Instruction) -> bool:
 
     Of what an element is taken from, the element is enough: a tuple of thousands is taken apart thousands of times.
     """
-    if instruction.opcode == "get-tuple-element":
+    if instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
         return _is_known(instruction.shape) and not any(
             isinstance(s, UnknownShape) for s in operand_shapes(instruction)
         )
@@ -214,6 +232,6 @@ def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
 
 
 def _is_constant(instruction: Instruction) -> bool:
-    while instruction.written_opcode in ("copy", "copy-start", "copy-done") and instruction.operands:
+    while instruction.written_opcode in (opcodes.COPY, opcodes.COPY_START, opcodes.COPY_DONE) and instruction.operands:
         instruction = instruction.operands[0]
-    return instruction.written_opcode == "constant"
+    return instruction.written_opcode == opcodes.CONSTANT

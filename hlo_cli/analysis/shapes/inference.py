@@ -25,20 +25,18 @@ from hlo_cli.analysis.shapes import (
 )
 from hlo_cli.analysis.shapes.operands import fail
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
+from hlo_cli.ir.operations import BINARY, OPCODE_ARITY, OPERAND_COUNTS, OTHER_TYPE, UNARY, takes, wrapped_opcode
 from hlo_cli.ir.shape import Shape, UnknownShape, subshape
 
 Rule = Callable[[Instruction], Shape]
 GroupRule = Callable[[Instruction, int | None], Shape]
 
-_UNARY: Final = """acos acosh asin asinh atanh cbrt ceil cosine cosh count-leading-zeros erf exponential
-    exponential-minus-one floor log log-plus-one logistic negate not popcnt round-nearest-afz round-nearest-even rsqrt
-    sign sine sinh sqrt tan tanh""".split()
-_BINARY: Final = """add and atan2 divide maximum minimum mulhi multiply or power remainder shift-left
-    shift-right-arithmetic shift-right-logical subtract xor""".split()
+_UNARY: Final = UNARY - OTHER_TYPE - {opcodes.COPY, opcodes.REDUCE_PRECISION}
+_BINARY: Final = BINARY - OTHER_TYPE
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
@@ -123,15 +121,26 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
 
 GROUP_RULES: Final[Mapping[str, GroupRule]] = MappingProxyType(
     {
-        "all-gather": collectives.all_gather,
-        "all-gather-start": collectives.all_gather_start,
-        "all-to-all": collectives.all_to_all,
-        "reduce-scatter": collectives.reduce_scatter,
+        opcodes.ALL_GATHER: collectives.all_gather,
+        opcodes.ALL_GATHER_START: collectives.all_gather_start,
+        opcodes.ALL_TO_ALL: collectives.all_to_all,
+        opcodes.REDUCE_SCATTER: collectives.reduce_scatter,
     }
 )
 """The rules of collective operations that ask how many devices take part together."""
 
-ATTRIBUTELESS: Final = frozenset((*_UNARY, *_BINARY, "constant", "convert", "copy", "parameter", "select", "tuple"))
+ATTRIBUTELESS: Final = frozenset(
+    (
+        *_UNARY,
+        *_BINARY,
+        opcodes.CONSTANT,
+        opcodes.CONVERT,
+        opcodes.COPY,
+        opcodes.PARAMETER,
+        opcodes.SELECT,
+        opcodes.TUPLE,
+    )
+)
 """Opcodes whose rules look at shapes alone, as most instructions of a dump have them."""
 
 
@@ -151,7 +160,7 @@ def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape
     rule = RULES.get(opcode)
     if rule is not None:
         arity, found = OPCODE_ARITY[opcode], len(instruction.operands)
-        if arity is not None and (found < arity or (found > arity and opcode != "dot")):  # old ones had more
+        if arity is not None and (found < arity or (found > arity and opcode != opcodes.DOT)):  # old ones had more
             fail(instruction, f"expected {arity} operands, found {found}")
         if not takes(opcode, found):
             fail(instruction, f"expected at least {OPERAND_COUNTS[opcode][0]} operands, found {found}")
@@ -173,6 +182,8 @@ def check_elements(instruction: Instruction) -> None:
 def _sugared(instruction: Instruction, module: Module | None) -> Shape:
     """The shape of an operation like slice-start, which wraps another one by its name."""
     opcode = instruction.written_opcode
+    if opcode in OPCODE_ARITY:  # one without a rule has the shape that is written
+        return calls.as_declared(instruction)
     wrapped = wrapped_opcode(opcode)
     if wrapped is None:
         fail(instruction, "the opcode is not known, and with it the shape of its result")

@@ -13,6 +13,7 @@ from hlo_cli.ir.comparison import same_type_but_precision
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout, default_layout
+from hlo_cli.ir.operations import FIRST_DIMENSION
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape, UnknownShape
 from hlo_cli.source import HloError
@@ -23,10 +24,6 @@ U32: Final = PRIMITIVE_TYPES["u32"]
 TOKEN: Final = TokenShape()
 U32_SCALAR: Final = ArrayShape(U32, (), (), default_layout(0))
 INTEGERS: Final = ("signed", "unsigned")
-_FIRST_DIMENSION: Final = frozenset(
-    ("all-gather", "all-gather-start", "get-dimension-size", "reduce-scatter", "set-dimension-size")
-)
-"""Opcodes with one dimension, of which XLA reads the first of a list."""
 
 _WIDEST_FIRST: Final = """c128 c64 f64 f32 bf16 f8e8m0fnu f16 f8e5m2 f8e5m2fnuz f8e4m3fn f8e4m3 f8e4m3fnuz f8e4m3b11fnuz
     f6e3m2fn f8e3m4 f6e2m3fn f4e2m1fn s64 u64 s32 u32 s16 u16 s8 u8 s4 u4 s2 u2 s1 u1 pred""".split()
@@ -198,7 +195,7 @@ def only_dimension(instruction: Instruction, rank: int) -> int:
     Of some opcodes XLA reads the first and passes over what follows.
     """
     dimensions = instruction.integers("dimensions")
-    if instruction.written_opcode in _FIRST_DIMENSION:
+    if instruction.written_opcode in FIRST_DIMENSION:
         dimensions = dimensions[:1]
     if len(dimensions) != 1:
         fail(instruction, f"expected one number in dimensions, found {len(dimensions)}")

@@ -11,12 +11,11 @@ from typing import Final
 from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import taking
 from hlo_cli.ir.words import CollectiveOpGroupMode
 from hlo_cli.source import HloError
 
-_GLOBAL_IDS: Final = frozenset(
-    ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "reduce-scatter", "reduce-scatter-start")
-)
+_GLOBAL_IDS: Final = taking("use_global_device_ids") | {"reduce-scatter-start"}
 """Opcodes that may have `use_global_device_ids`."""
 
 

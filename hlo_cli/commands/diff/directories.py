@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.each import ModuleRef, read_module_ref
 from hlo_cli.inputs.input import Input

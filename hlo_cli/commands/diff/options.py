@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, nearest
 
 KINDS: Final = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.commands.diff.inputs import Found, side_of
 from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.directory import dumps_in
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error
 from hlo_cli.inputs.input import read_inputs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
@@ -13,6 +12,7 @@ from hlo_cli.analysis.query.module_metrics import module_metrics
 from hlo_cli.commands.diff.summary import record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
 from hlo_cli.commands.diff.view import View
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column

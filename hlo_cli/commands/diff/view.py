@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
@@ -14,6 +13,8 @@ from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import Cell, Row
@@ -45,7 +46,7 @@ class _Counted:
 
         What calls such a call, and the sum, have the part that is known, with the number of what is unknown beside it.
         """
-        is_unknown = self.costs[instruction].unknown and instruction.opcode == "custom-call" and not self.as_xla
+        is_unknown = self.costs[instruction].unknown and instruction.opcode == opcodes.CUSTOM_CALL and not self.as_xla
         return None if is_unknown else self.number(value)
 
 
@@ -160,8 +161,8 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
 
 def _next(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
     """How to see what the most expensive loop or call runs; where there is none, the most expensive fusion."""
-    callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, "fusion")]
+    callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, opcodes.FUSION)]
     if not argument or argument == "-" or not callers:
         return ()
-    first = max(callers, key=lambda each: (each.opcode != "fusion", found.costs[each].bytes_accessed))
+    first = max(callers, key=lambda each: (each.opcode != opcodes.FUSION, found.costs[each].bytes_accessed))
     return (f"hlo fuse {argument} --cost --computation {first.called_computations[0].name}",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
@@ -14,6 +14,7 @@ from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
@@ -26,29 +27,29 @@ def operand_note(instruction: Instruction) -> str:
     'layout {1,0} → {0,1}'
     """
     match instruction.opcode:
-        case "broadcast":
+        case opcodes.BROADCAST:
             return _broadcast(instruction)
-        case "compare":
+        case opcodes.COMPARE:
             sign = _SIGNS.get(instruction.attribute("direction") or "", "?")
             return _with_constant(instruction, sign)
-        case "convert":
+        case opcodes.CONVERT:
             return f"from {_type_of(instruction)}"
-        case "constant":
+        case opcodes.CONSTANT:
             return f"constant {instruction.raw[0]}" if is_inline_constant(instruction) else "constant"
-        case "fusion":
+        case opcodes.FUSION:
             return f"fusion, {instruction.attribute('kind') or ''}"
-        case "reduce":
+        case opcodes.REDUCE:
             return f"over {index_text(instruction.integers('dimensions'))}"
-        case "transpose":
+        case opcodes.TRANSPOSE:
             return _layout_change(instruction) or f"dimensions {index_text(instruction.integers('dimensions'))}"
-        case "custom-call":
+        case opcodes.CUSTOM_CALL:
             return instruction.string("custom_call_target") or ""
     return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
 
 
 def is_inline_constant(operand: Instruction) -> bool:
     """Whether an operand is a short constant, which its user's remark holds."""
-    if operand.opcode != "constant":
+    if operand.opcode != opcodes.CONSTANT:
         return False
     literal = operand.raw[0]
     return len(literal) <= _LONGEST and "{" not in literal
@@ -79,7 +80,11 @@ def repeated_operations(instructions: Iterable[Instruction]) -> str:
 
 def _repeats(instruction: Instruction) -> int:
     """How often a broadcast repeats each element of what is no short constant; 1 for every other operation."""
-    if instruction.opcode != "broadcast" or not instruction.operands or is_inline_constant(instruction.operands[0]):
+    if (
+        instruction.opcode != opcodes.BROADCAST
+        or not instruction.operands
+        or is_inline_constant(instruction.operands[0])
+    ):
         return 1
     given, shape = instruction.operand_shape(0), instruction.shape
     if not isinstance(given, ArrayShape) or not isinstance(shape, ArrayShape) or not given.elements:
@@ -102,11 +107,11 @@ def _with_constant(instruction: Instruction, sign: str) -> str:
         return ""
     shown = [_constant_of(operand) or operand.name for operand in instruction.operands]
     is_with_constant = any(_constant_of(operand) for operand in instruction.operands)
-    return f"{shown[0]} {sign} {shown[1]}" if is_with_constant or instruction.opcode == "compare" else ""
+    return f"{shown[0]} {sign} {shown[1]}" if is_with_constant or instruction.opcode == opcodes.COMPARE else ""
 
 
 def _constant_of(operand: Instruction) -> str:
-    found = operand.operands[0] if operand.opcode == "broadcast" and operand.operands else operand
+    found = operand.operands[0] if operand.opcode == opcodes.BROADCAST and operand.operands else operand
     return found.raw[0] if is_inline_constant(found) else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
@@ -17,6 +17,7 @@ from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, m
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.cell import UNKNOWN, Row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
@@ -12,6 +11,8 @@ from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note,
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, TupleShape
@@ -72,11 +73,11 @@ def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None,
 
 def _named(module: Module, name: str) -> Instruction:
     bare = name.removeprefix("%")
-    called = {c.name: i for i in module.instructions if i.opcode == "fusion" for c in i.called_computations}
+    called = {c.name: i for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     found = called.get(bare) or module.instruction(bare)
-    if found.opcode == "fusion" and found.called_computations:
+    if found.opcode == opcodes.FUSION and found.called_computations:
         return found
-    if found.opcode == "fusion":
+    if found.opcode == opcodes.FUSION:
         raise HloError(f"{found.name} calls no computation: what it holds is not in the text")
     around = next((i for i in called.values() if found.computation in i.called_computations), None)
     hint = (
@@ -132,7 +133,7 @@ def _read(fusion: Fusion) -> str:
 def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
-    inside = next((each.name for each in fusion.body.instructions if each.opcode == "fusion"), None)
+    inside = next((each.name for each in fusion.body.instructions if each.opcode == opcodes.FUSION), None)
     deeper = (f"hlo fuse {argument} {inside}",) if inside is not None else ()
     return (*deeper, f"hlo parse {argument} --explain {fusion.name}")
 
@@ -177,7 +178,7 @@ class _Rows:
         self._fusion = fusion
         self._origins = Origins(module)
         root = fusion.body.root
-        is_tuple = root is not None and root.opcode == "tuple"
+        is_tuple = root is not None and root.opcode == opcodes.TUPLE
         self._written = set(root.operands if is_tuple and root is not None else (root,))
 
     def coming(self, instruction: Instruction) -> list[Instruction]:
@@ -216,6 +217,6 @@ class _Rows:
         if (number := instruction.parameter_number) is not None:
             return round(self._fusion.cost.operand_bytes(number))
         if instruction in self._written and isinstance(instruction.shape, ArrayShape):
-            in_place = instruction.opcode == "dynamic-update-slice" and len(instruction.operands) > 1
+            in_place = instruction.opcode == opcodes.DYNAMIC_UPDATE_SLICE and len(instruction.operands) > 1
             return (instruction.operand_shape(1) if in_place else instruction.shape).logical_bytes
         return None

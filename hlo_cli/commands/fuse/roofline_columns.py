@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, HOST_FEEDS
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, wrapped_opcode
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # rooflines take a chip
     from hlo_cli.analysis.cost.roofline import Roofline
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 
-_OTHER_WIRES: Final = frozenset((*COLLECTIVES, *HOST_FEEDS, "recv", "send"))
+_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 _MODEL: Final = "costs are counted as XLA's cost analysis counts them"
 _COLUMNS = (
     Column("bound", "bound"),
@@ -79,7 +79,7 @@ def notes_on_costs(
 ) -> tuple[Diagnostic, ...]:
     """What a reader of costs should know: how times are found, and whose way of counting it is."""
     times = time_notes(timing.throughput, loaded.module) if timing is not None else ()
-    has_loops = counts_loops and any(instruction.opcode == "while" for instruction in loaded.module.instructions)
+    has_loops = counts_loops and any(instruction.opcode == opcodes.WHILE for instruction in loaded.module.instructions)
     how = [
         *(["bytes without the padding of tiles"] if target_of(loaded.module) == "tpu" else []),
         *(["what a loop runs once"] if has_loops else []),

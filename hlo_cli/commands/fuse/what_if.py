@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
@@ -15,6 +14,8 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.options import RefusionOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
@@ -74,8 +75,8 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         kept = fused_pair(module, producer, consumer, keep=options.keep)
         module = kept.module
         copies += kept.copies
-        if place.opcode != "fusion":
-            consumer = next(i.name for i in module.instructions if i.opcode == "fusion" and i.name not in before)
+        if place.opcode != opcodes.FUSION:
+            consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
         return Result(module, remarks=tuple(remarks), copies=tuple(copies))
     fused = fuse(module, rules_of(options.switches))
@@ -136,7 +137,7 @@ def _moved(module: Module) -> _Moved:
     kernels = [kernel.instruction for kernel in kernels_of(module) if not kernel.is_transfer]
     costs = costs_among(kernels)
     moved = sum(round(cost.bytes_accessed) for cost in costs.values())
-    return len(kernels), moved, sum(kernel.opcode == "fusion" for kernel in kernels)
+    return len(kernels), moved, sum(kernel.opcode == opcodes.FUSION for kernel in kernels)
 
 
 def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:

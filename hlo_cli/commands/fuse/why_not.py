@@ -9,6 +9,7 @@ from hlo_cli.analysis.fusion.unfused_pairs import UnfusedPair, unfused_pairs
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -64,7 +65,7 @@ def _why(pair: UnfusedPair, *, is_compiled: bool) -> str:
         return pair.words
     if not is_compiled:
         return "none of these rules: they can be fused"
-    if "copy" in (pair.producer.opcode, pair.consumer.opcode):
+    if opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode):
         return "none of these rules: copies such as these are made after the compiler has fused"
     return "none of these rules: they stood otherwise when the compiler fused, before later steps"
 

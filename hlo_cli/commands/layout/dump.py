@@ -22,6 +22,7 @@ from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import values_where
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
@@ -198,7 +199,7 @@ def _what_becomes_minor(shape: ArrayShape, better: LayoutAlternative) -> str:
 
 def _copy_into(instruction: Instruction, better: LayoutAlternative) -> Instruction | None:
     for user in instruction.computation.instructions[instruction.index + 1 :]:
-        copies = user.opcode == "copy" and user.operands[:1] == (instruction,)
+        copies = user.opcode == opcodes.COPY and user.operands[:1] == (instruction,)
         if copies and isinstance(user.shape, ArrayShape) and _order(user.shape) == better.layout.minor_to_major:
             return user
     return None

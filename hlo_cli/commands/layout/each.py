@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlo_cli.analysis.layout.padding import by, data_values, footprints, orders_of
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Row

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, check_expectation
 from hlo_cli.commands.shared.per_module import short_paths
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 _OPTIONS: Final = {"assignments": "set"}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module import map_inputs
 from hlo_cli.commands.shared.selection import Many
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, fits_of
@@ -17,6 +16,7 @@ from hlo_cli.commands.shared.memory_timeline import chosen_spaces, named_space, 
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 from hlo_cli.syntax.queries.sizes import parse_size
 

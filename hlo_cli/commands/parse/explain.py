@@ -13,6 +13,7 @@ from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.parse.explain_parts import MANY, ExplainContext, attribute_parts, operand_parts, shape_parts_of
 from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
 from hlo_cli.commands.shared.shape_parts import shape_numbers
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
@@ -107,7 +108,7 @@ def _place(instruction: Instruction) -> str:
 
 def _answer(instruction: Instruction, setting: ExplainContext) -> str:
     """What it does and how much comes of it, in one sentence."""
-    if instruction.opcode == "fusion":
+    if instruction.opcode == opcodes.FUSION:
         said = [format_count(len(instruction.operands), "operands")]
         said += [format_count(len(called.instructions), "instructions") for called in instruction.called_computations]
         return f"One kernel: {', '.join(said)}, {_written(instruction.shape, setting)}"
@@ -117,9 +118,9 @@ def _answer(instruction: Instruction, setting: ExplainContext) -> str:
 
 def _does(instruction: Instruction) -> str:
     match instruction.opcode:
-        case "parameter" if (number := instruction.parameter_number) is not None:
+        case opcodes.PARAMETER if (number := instruction.parameter_number) is not None:
             return f"Argument {number} of {instruction.computation.name}"
-        case "while" if (trips := trip_count(instruction)) is not None:
+        case opcodes.WHILE if (trips := trip_count(instruction)) is not None:
             return f"Loops {format_count(trips, 'times')}"
         case opcode:
             return describe_opcode(opcode).does

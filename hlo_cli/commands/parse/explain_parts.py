@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.layout.shape_tokens import shape_tokens
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_suffix, index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.report.anatomy import Break, Explanation, Segment
 from hlo_cli.report.cell import Cell
@@ -74,7 +75,7 @@ def operand_parts(instruction: Instruction, setting: ExplainContext, segments: S
         part = _next_part(rows)
         shown = _short(argument)
         segments.append(Segment(shown, part))
-        is_number = instruction.opcode == "parameter"
+        is_number = instruction.opcode == opcodes.PARAMETER
         rows.append(Explanation(part, "number" if is_number else "value", shown, _argument(instruction)))
     count, most = len(instruction.operands), setting.most_operands
     shown_count = count if not most or count <= most + 1 else most
@@ -145,7 +146,7 @@ def _details(shape: Shape, setting: ExplainContext) -> tuple[Cell, ...]:
 
 
 def _argument(instruction: Instruction) -> str:
-    if instruction.opcode == "parameter":
+    if instruction.opcode == opcodes.PARAMETER:
         return "which argument, counted from 0"
     argument = instruction.text.argument
     if "..." in argument:
@@ -170,7 +171,7 @@ def _called(instruction: Instruction, value: str, meaning: str) -> str:
 
 
 def _inside(computation: Computation) -> str:
-    inside = [i for i in computation.instructions if i.opcode != "parameter"]
+    inside = [i for i in computation.instructions if i.opcode != opcodes.PARAMETER]
     if len(inside) == 1:
         return inside[0].opcode
     return format_count(len(computation.instructions), "instructions")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 _GOES_WITH: Final = {

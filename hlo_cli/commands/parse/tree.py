@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hlo_cli.analysis.dataflow.call_tree import CallTreeNode, call_tree
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell
@@ -31,8 +32,8 @@ def report_of_tree(loaded: Loaded) -> Report:
     module = loaded.module
     root = call_tree(module)
     nodes = list(_walk(root))
-    loops = sum(node.caller is not None and node.caller.opcode == "while" for node in nodes)
-    branches = sum(node.caller is not None and node.caller.opcode == "conditional" for node in nodes)
+    loops = sum(node.caller is not None and node.caller.opcode == opcodes.WHILE for node in nodes)
+    branches = sum(node.caller is not None and node.caller.opcode == opcodes.CONDITIONAL for node in nodes)
     calls = len([node for node in nodes if node.caller is not None]) - loops - branches
     return Report(
         "parse",
@@ -89,10 +90,10 @@ def _cells(module: Module, node: CallTreeNode) -> tuple[Cell, ...]:
 
 
 def _trips(node: CallTreeNode) -> Cell:
-    if node.caller is None or node.caller.opcode != "while":
+    if node.caller is None or node.caller.opcode != opcodes.WHILE:
         return None
     return node.trips if node.trips is not None else UNKNOWN
 
 
 def _fusions(instructions: tuple[Instruction, ...]) -> int:
-    return sum(instruction.opcode == "fusion" for instruction in instructions)
+    return sum(instruction.opcode == opcodes.FUSION for instruction in instructions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +19,7 @@ from hlo_cli.commands.shared.io_options import (
 )
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.report.numbers import format_bytes, format_count, format_part, singular
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.shared.io_options import worded
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

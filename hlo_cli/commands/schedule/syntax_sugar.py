@@ -7,6 +7,7 @@ from typing import Literal
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.text_diff import module_diff
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
@@ -57,7 +58,7 @@ def _count(module: Module, way: Way) -> int:
 
 
 def _elements(module: Module) -> int:
-    return sum(instruction.opcode == "get-tuple-element" for instruction in module.instructions)
+    return sum(instruction.opcode == opcodes.GET_TUPLE_ELEMENT for instruction in module.instructions)
 
 
 def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> str:

@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from hlo_cli.commands.shared.late_help import LateHelp
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.selection import Many, one_or_many
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell

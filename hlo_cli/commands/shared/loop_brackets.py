@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.loop import Loop
 
@@ -20,7 +21,7 @@ def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
     """
     for run in runs:
         caller = run.caller
-        if caller is None or caller.opcode != "while" or run.computation is not caller.called_computations[0]:
+        if caller is None or caller.opcode != opcodes.WHILE or run.computation is not caller.called_computations[0]:
             continue
         trips = trip_count(caller)
         yield Loop(caller.name, run.start, run.end - 1, UNKNOWN if trips is None else trips)

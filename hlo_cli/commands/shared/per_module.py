@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions, write_report
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many, no_module
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import UNKNOWN, Cell, Row

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.directory import no_dumps_error
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref

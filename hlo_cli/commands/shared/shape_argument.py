@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError

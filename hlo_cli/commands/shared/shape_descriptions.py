@@ -8,7 +8,7 @@ from hlo_cli.analysis.layout.shape_tokens import ShapeToken
 from hlo_cli.analysis.layout.steps import layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides
 from hlo_cli.ir.layout import COMBINE, split_sizes
-from hlo_cli.ir.memory_space import describe_memory_space, space_name
+from hlo_cli.ir.memory_space import MemorySpace, describe_memory_space, space_name
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
@@ -76,10 +76,14 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
 
 
 def default_space(target: str | None) -> str:
-    """What it means that no memory space is written."""
-    name = space_name(0, target)
-    where = {None: "HBM on a TPU", "tpu": "HBM on a TPU", "gpu": "HBM on a GPU"}.get(target, name)
-    return f"S(0), main memory; {where}"
+    """What it means that no memory space is written; before a target is known, on a TPU.
+
+    >>> default_space(None), default_space("cpu")
+    ('S(0), main memory; HBM on a TPU', 'S(0), main memory; RAM')
+    """
+    name = space_name(MemorySpace.MAIN, target or "tpu")
+    where = name if target == "cpu" else f"{name} on a {(target or 'tpu').upper()}"
+    return f"S({MemorySpace.MAIN}), main memory; {where}"
 
 
 def stride_meaning(shape: ArrayShape) -> str:

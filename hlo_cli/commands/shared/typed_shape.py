@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens, token_spans
 from hlo_cli.analysis.layout.steps import overflow_source
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Source, Span

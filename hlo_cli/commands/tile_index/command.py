@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +15,7 @@ import click
 from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
 from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
 from hlo_cli.commands.tile_index.options import TileIndexOptions
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, BufferShape
 from hlo_cli.source import Diagnostic, HloError
 

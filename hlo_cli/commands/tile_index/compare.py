@@ -11,6 +11,7 @@ from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, correspondence, layout_moves
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import questions
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
@@ -25,7 +26,14 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError
 from hlo_cli.syntax.scanning.indices import Selection, read_selection
 
-_OPCODES = ("copy", "bitcast", "reshape", "transpose", "copy-start", "bitcast-convert")
+_OPCODES = (
+    opcodes.COPY,
+    opcodes.BITCAST,
+    opcodes.RESHAPE,
+    opcodes.TRANSPOSE,
+    opcodes.COPY_START,
+    opcodes.BITCAST_CONVERT,
+)
 _DIMENSION = re.compile(r"[0-9]{1,18}")
 
 
@@ -42,9 +50,9 @@ def report_of_instruction(instruction: Instruction) -> Report:
     before = addressable(instruction.operand_shape(0))
     after = addressable(next(leaf for _, leaf in instruction.shape.leaves))
     order = None
-    if instruction.opcode == "transpose":
+    if instruction.opcode == opcodes.TRANSPOSE:
         order = tuple(map(int, _DIMENSION.findall(instruction.attribute("dimensions") or "")))
-    elif instruction.opcode == "bitcast" and (found := bitcast_steps(before, after)) is not None:
+    elif instruction.opcode == opcodes.BITCAST and (found := bitcast_steps(before, after)) is not None:
         return _bitcast(before, after, found)
     return _report(before, after, correspondence(before, after, order))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hlo_cli.analysis.layout.addresses import ElementPosition
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 

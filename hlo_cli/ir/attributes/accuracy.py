@@ -5,8 +5,7 @@ Mirrors `ResultAccuracy` and `SparsityConfig` of xla/xla_data.proto.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.words import ResultAccuracyMode
 
 

@@ -5,8 +5,7 @@ Mirrors xla/hlo/ir/hlo_input_output_alias_config.h and `OutputOperandAliasing` o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.ir.shape_text import annotate_indices

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.strings import dictionary_or_quoted
 from hlo_cli.lazy_regex import lazy_regex
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.shape import Shape
 from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
@@ -12,7 +13,7 @@ from hlo_cli.ir.words import CustomCallApiVersion, CustomCallSchedule
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
 
-_OPCODES: Final = ("custom-call", "custom-call-start")
+_OPCODES: Final = (opcodes.CUSTOM_CALL, "custom-call-start")
 
 
 @dataclass(frozen=True, slots=True)

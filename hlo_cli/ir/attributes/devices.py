@@ -5,9 +5,9 @@ Mirrors xla/hlo/ir/replica_group.h: groups are listed, made by an iota, or lie a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.source import HloError

@@ -6,9 +6,10 @@ numbers of most stand in several attributes, which the functions here collect fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 
 Dimensions = tuple[int, ...]
@@ -173,7 +174,7 @@ def dot_dimension_numbers(instruction: Attributed) -> DotDimensionNumbers | None
     >>> dot_dimension_numbers(parse_module(text).entry.root).lhs_contracting_dimensions
     (1,)
     """
-    if instruction.written_opcode not in ("dot", "scaled-dot", "ragged-dot"):
+    if instruction.written_opcode not in (opcodes.DOT, opcodes.SCALED_DOT, opcodes.RAGGED_DOT):
         return None
     return DotDimensionNumbers(
         instruction.integers("lhs_contracting_dims"),
@@ -221,7 +222,7 @@ def gather_dimension_numbers(instruction: Attributed) -> GatherDimensionNumbers 
 
 def scatter_dimension_numbers(instruction: Attributed) -> ScatterDimensionNumbers | None:
     """Those of a scatter; None for every other opcode."""
-    if instruction.written_opcode != "scatter":
+    if instruction.written_opcode != opcodes.SCATTER:
         return None
     return ScatterDimensionNumbers(
         instruction.integers("update_window_dims"),

@@ -6,11 +6,11 @@ Mirrors `IotaTileAssignment` of xla/hlo/ir/tile_assignment.h and xla/hlo/ir/mesh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.source import HloError
 

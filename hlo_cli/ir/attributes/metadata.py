@@ -5,9 +5,10 @@ Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.strings import quoted
 

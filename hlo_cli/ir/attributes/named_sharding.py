@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.words import ReductionKind

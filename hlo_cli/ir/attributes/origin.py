@@ -5,8 +5,7 @@ Mirrors xla/hlo/ir/hlo_original_value.h and `DebugAttributesProto` of xla/servic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.ir.words import DebugLogMode

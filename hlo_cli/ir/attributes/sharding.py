@@ -5,10 +5,10 @@ Mirrors xla/hlo/ir/hlo_sharding.h. A sharding over the named axes of a mesh is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.mesh import IotaTransform, check_count
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.named_sharding import NamedSharding

@@ -5,10 +5,10 @@ Mirrors the printing in xla/hlo/ir/hlo_instruction.cc and xla/hlo/ir/hlo_instruc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
 from hlo_cli.ir.strings import UnparsedText, quoted
 

@@ -6,7 +6,8 @@ Mirrors `Window` and `PaddingConfig` of xla/xla_data.proto, xla/window_util.cc a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from hlo_cli.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ Mirrors `HloValue::ToString` and `HloUse` of xla/service/hlo_value.h.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.source import Diagnostic, Span

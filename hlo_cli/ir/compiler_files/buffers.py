@@ -6,10 +6,10 @@ Mirrors xla/service/buffer_assignment.h and the messages of its proto in xla/ser
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, ShapeIndex

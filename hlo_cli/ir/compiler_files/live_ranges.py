@@ -5,8 +5,7 @@ Mirrors `HloLiveRange` of xla/hlo/utils/hlo_live_range.h.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import BufferPlace
 from hlo_cli.source import Diagnostic
 

@@ -6,9 +6,9 @@ allocators and runtimes. What a message does not tell is None or empty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import AllocationStats, BufferPlace
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span

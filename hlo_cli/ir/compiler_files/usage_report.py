@@ -5,8 +5,7 @@ Mirrors `MemoryUsageReportProto` of xla/service/buffer_assignment.proto.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.schedule.async_deadlock import deadlocks
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
@@ -91,7 +92,7 @@ def host_channel(subject: LintContext) -> Iterator[Finding]:
     Reference: VerifyChannels in xla/service/hlo_verifier.cc
     """
     first: dict[tuple[str, int], Instruction] = {}
-    for transfer in subject.of("send", "recv"):
+    for transfer in subject.of(opcodes.SEND, opcodes.RECV):
         number = transfer.integer("channel_id")
         if number is None or not transfer.flag("is_host_transfer"):
             continue

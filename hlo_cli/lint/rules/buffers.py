@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import same_layout
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
@@ -16,8 +17,19 @@ from hlo_cli.lint.spans import shape_span
 from hlo_cli.lint.structure import start_around
 from hlo_cli.report.finding import Finding
 
-_WRITERS: Final = frozenset(("custom-call", "fusion", "call", "while", "conditional", "dynamic-update-slice"))
-_CARRIERS: Final = _WRITERS | frozenset(("async-done", "async-update", "get-tuple-element", "parameter", "tuple"))
+_WRITERS: Final = frozenset(
+    (
+        opcodes.CUSTOM_CALL,
+        opcodes.FUSION,
+        opcodes.CALL,
+        opcodes.WHILE,
+        opcodes.CONDITIONAL,
+        opcodes.DYNAMIC_UPDATE_SLICE,
+    )
+)
+_CARRIERS: Final = _WRITERS | frozenset(
+    (opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE, opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE)
+)
 _TURNING: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
 
 
@@ -37,7 +49,7 @@ def misplaced_buffer(subject: LintContext) -> Iterator[Finding]:
     """
     for instruction in subject.with_buffers:
         opcode = instruction.opcode
-        if opcode == "parameter" and instruction.computation.is_entry:
+        if opcode == opcodes.PARAMETER and instruction.computation.is_entry:
             message = f"{instruction.name} is a buffer; the entry takes none"
             yield subject.finding(message, instruction, shape_span(subject.module, instruction))
         elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
@@ -62,7 +74,7 @@ def two_writers(subject: LintContext) -> Iterator[Finding]:
     """
     for instruction in subject.with_buffers:
         for index, leaf in instruction.shape.leaves:
-            if isinstance(leaf, BufferShape) and instruction.opcode not in ("tuple", "get-tuple-element"):
+            if isinstance(leaf, BufferShape) and instruction.opcode not in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT):
                 writers = list(_writers(subject, instruction, index))
                 for second in writers[1:]:
                     first = writers[0].name
@@ -86,10 +98,10 @@ def unaliased_buffer(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    starts = (start for start in subject.of("async-start") if start.attribute("output_to_operand_aliasing"))
+    starts = (start for start in subject.of(opcodes.ASYNC_START) if start.attribute("output_to_operand_aliasing"))
     aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
     for call in subject.with_buffers:
-        if call.opcode not in ("custom-call", "custom-call-start") or call.computation in aliased:
+        if call.opcode not in (opcodes.CUSTOM_CALL, "custom-call-start") or call.computation in aliased:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""
@@ -103,7 +115,7 @@ def unaliased_buffer(subject: LintContext) -> Iterator[Finding]:
 
 def _writers(subject: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
     """Who takes a buffer and may write to it, also behind tuples; the root of a loop's body, for the next round."""
-    bodies = {loop.called_computations[0] for loop in subject.of("while") if loop.called_computations}
+    bodies = {loop.called_computations[0] for loop in subject.of(opcodes.WHILE) if loop.called_computations}
     waiting, seen = [(maker, index)], {(maker, index)}
     while waiting:
         instruction, at = waiting.pop()
@@ -121,9 +133,9 @@ def _writers(subject: LintContext, maker: Instruction, index: ShapeIndex) -> Ite
                     yield user
                     continue
                 place: tuple[Instruction, ShapeIndex] | None = None
-                if user.opcode == "tuple":
+                if user.opcode == opcodes.TUPLE:
                     place = (user, (position, *rest))
-                elif user.opcode == "get-tuple-element" and rest[:1] == (user.integer("index"),):
+                elif user.opcode == opcodes.GET_TUPLE_ELEMENT and rest[:1] == (user.integer("index"),):
                     place = (user, rest[1:])
                 if place is not None and place not in seen:
                     seen.add(place)
@@ -172,7 +184,7 @@ def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | N
 
 def _result_of(call: Instruction) -> Shape | None:
     """What a call gives, or will have given when it ends, of what begins one; None if it has no such shape."""
-    return call.shape if call.opcode == "custom-call" else subshape(call.shape, (1,))
+    return call.shape if call.opcode == opcodes.CUSTOM_CALL else subshape(call.shape, (1,))
 
 
 def _bare(shape: Shape) -> Shape:

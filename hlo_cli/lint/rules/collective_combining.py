@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.lint.context import LintContext
@@ -12,7 +13,7 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
-_COMBINED: Final = ("all-gather", "all-reduce", "reduce-scatter")
+_COMBINED: Final = (opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.REDUCE_SCATTER)
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
 
 Key = tuple[Computation, str, str]

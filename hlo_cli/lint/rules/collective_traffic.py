@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES, MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.dataflow import MOVES, Use, origin_of, transitive_uses
+from hlo_cli.lint.dataflow import Use, origin_of, transitive_uses
 from hlo_cli.lint.loop_invariants import is_loop_invariant
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
@@ -19,11 +20,15 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 from hlo_cli.source import HloError
 
-_SLICES: Final = frozenset(("slice", "dynamic-slice"))
-_RESHARDING: Final = ("all-to-all", "collective-permute")
-_MOVING: Final = ("all-gather", "all-to-all", "collective-permute", "collective-broadcast")
+_SLICES: Final = frozenset((opcodes.SLICE, opcodes.DYNAMIC_SLICE))
+_RESHARDING: Final = (opcodes.ALL_TO_ALL, opcodes.COLLECTIVE_PERMUTE)
+_MOVING: Final = sorted(COLLECTIVES - {opcodes.ALL_REDUCE, opcodes.RAGGED_ALL_TO_ALL, opcodes.REDUCE_SCATTER})
 _STARTS: Final = tuple(f"{opcode}-start" for opcode in sorted(COLLECTIVES))
-_HANDED_ON: Final = MOVES - {"broadcast"} | {"all-gather-done", "all-reduce-done", "collective-permute-done"}
+_HANDED_ON: Final = MOVES - {opcodes.BROADCAST} | {
+    opcodes.ALL_GATHER_DONE,
+    opcodes.ALL_REDUCE_DONE,
+    opcodes.COLLECTIVE_PERMUTE_DONE,
+}
 
 
 @rule("HLO501", "gathers what it then slices", severity="warning")
@@ -42,7 +47,7 @@ def gathered_then_sliced(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/spmd/spmd_partitioner.cc; https://openxla.org/shardy
     """
-    for gather in subject.of("all-gather", "all-gather-start"):
+    for gather in subject.of(opcodes.ALL_GATHER, opcodes.ALL_GATHER_START):
         given, moved = _operand_bytes(gather), _moved(gather)
         if moved < subject.settings.transfer_bytes or gather.computation in subject.fused:
             continue
@@ -72,7 +77,7 @@ def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
 
     Reference: ReduceScatterCreator in xla/service/gpu/transforms
     """
-    for reduce in subject.of("all-reduce", "all-reduce-start"):
+    for reduce in subject.of(opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START):
         moved = _moved(reduce)
         if moved < subject.settings.transfer_bytes or reduce.computation in subject.fused:
             continue
@@ -129,7 +134,7 @@ def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/while_loop_invariant_code_motion.h
     """
-    for loop in subject.of("while"):
+    for loop in subject.of(opcodes.WHILE):
         body = loop.called_computations[0] if loop.called_computations else None
         inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
         if body is None or not inner:
@@ -158,7 +163,7 @@ def lonely(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
-    for collective in subject.of(*sorted(COLLECTIVES - {"collective-permute"}), *_STARTS):
+    for collective in subject.of(*sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}), *_STARTS):
         if _operation(collective) == "collective-permute" or _group_size(collective, subject.module) != 1:
             continue
         devices = subject.replica_count * subject.num_partitions
@@ -191,7 +196,7 @@ def moved_wide(subject: LintContext) -> Iterator[Finding]:
         if subject.target == "cpu":
             break
         made = origin_of(subject, collective.operands[0], MOVES)
-        if made.opcode != "convert" or not made.operands:
+        if made.opcode != opcodes.CONVERT or not made.operands:
             continue
         narrow, wide = made.operand_shape(0), made.shape
         if not isinstance(narrow, ArrayShape) or not isinstance(wide, ArrayShape):
@@ -240,7 +245,7 @@ def _group_size(collective: Instruction, module: Module) -> int | None:
 
 def _is_share(use: Use, members: int) -> bool:
     """Whether a use takes one device's share of a value at a place that is computed."""
-    if use.instruction.opcode != "dynamic-slice" or use.instruction.operands[0] is not use.value:
+    if use.instruction.opcode != opcodes.DYNAMIC_SLICE or use.instruction.operands[0] is not use.value:
         return False
     whole, part = use.value.shape, use.instruction.shape
     return isinstance(whole, ArrayShape) and isinstance(part, ArrayShape) and part.elements * members <= whole.elements

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
 from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES, PERMUTES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.words import CollectiveOpGroupMode
 from hlo_cli.lint.context import LintContext
@@ -20,10 +21,9 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
 _GROUPED: Final = tuple(
-    opcode for each in sorted(COLLECTIVES - {"collective-permute"}) for opcode in (each, f"{each}-start")
+    opcode for each in sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}) for opcode in (each, f"{each}-start")
 )
-_PERMUTES: Final = ("collective-permute", "collective-permute-start")
-_ANY_SIZE: Final = ("all-reduce", "all-reduce-start")
+_ANY_SIZE: Final = (opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START)
 _NUMBERS: Final = {
     CollectiveOpGroupMode.CROSS_REPLICA: "replicas",
     CollectiveOpGroupMode.CROSS_PARTITION: "partitions",
@@ -100,7 +100,7 @@ def permute_pairs(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCollectivePermute in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*_PERMUTES):
+    for instruction in subject.of(*PERMUTES):
         pairs = [pair for pair in instruction.integer_lists("source_target_pairs") if len(pair) == 2]
         has_channel = instruction.attribute("channel_id") is not None
         count = subject.num_partitions if has_channel else subject.replica_count
@@ -155,7 +155,7 @@ def mixed_constraints(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyLayoutConstrainedAllReduce in xla/service/hlo_verifier.cc
     """
-    found = list(subject.of("all-reduce"))
+    found = list(subject.of(opcodes.ALL_REDUCE))
     constrained = [each for each in found if each.flag("constrain_layout")]
     if constrained and len(constrained) < len(found):
         free = next(each for each in found if each not in constrained)
@@ -177,7 +177,7 @@ def in_place_offsets(subject: LintContext) -> Iterator[Finding]:
 
     Reference: CheckInplaceCollectivePermute in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*_PERMUTES):
+    for instruction in subject.of(*PERMUTES):
         if not instruction.integer_lists("slice_sizes") or len(instruction.operands) != 4:
             continue
         for position, role in ((0, "input"), (1, "output")):

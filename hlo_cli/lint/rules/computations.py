@@ -11,19 +11,17 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known, wrapped_opcode
+from hlo_cli.ir.opcodes import CALL, CONDITIONAL, CUSTOM_CALL, FUSION, PARAMETER, WHILE
+from hlo_cli.ir.operations import CALLERS, CALLING_ATTRIBUTES, is_known, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
 
-_CALLERS: Final = frozenset(
-    """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
-    reduce-scatter reduce-window scan scatter select-and-scatter sort topk while""".split()
-)
-_SAME_THREAD: Final = ("while", "conditional", "fusion")
-_APPLYING: Final = ("call", "reduce", "all-reduce", "all-reduce-start", "reduce-scatter", "custom-call", "map")
+_CALLERS: Final = CALLERS | {"topk"}  # in old dumps topk calls what compares
+_SAME_THREAD: Final = (WHILE, CONDITIONAL, FUSION)
+_APPLYING: Final = (CALL, "reduce", "all-reduce", "all-reduce-start", "reduce-scatter", CUSTOM_CALL, "map")
 _CALLING: Final = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=")
 _VERSION: Final = re.compile(r"[0-9]{1,18}")
 
@@ -44,7 +42,7 @@ def parameter_numbers(subject: LintContext) -> Iterator[Finding]:
     Reference: HloComputation::parameter_instructions in xla/hlo/ir/hlo_computation.h
     """
     for computation in subject.module.computations:
-        parameters = [i for i in computation.instructions if i.opcode == "parameter"]
+        parameters = [i for i in computation.instructions if i.opcode == PARAMETER]
         numbers = [_number(parameter) for parameter in parameters]
         first: dict[int, Instruction] = {}
         for parameter, number in zip(parameters, numbers, strict=True):
@@ -100,11 +98,11 @@ def other_layout(subject: LintContext) -> Iterator[Finding]:
     if not subject.is_layout_sensitive:
         return
     told = {problem.at for problem in subject.fusion_problems}
-    for caller in subject.of("fusion", "call", "while", "conditional"):
+    for caller in subject.of(FUSION, CALL, WHILE, CONDITIONAL):
         for position, computation in enumerate(caller.called_computations if caller not in told else ()):
-            first = position + 1 if caller.opcode == "conditional" else 0
+            first = position + 1 if caller.opcode == CONDITIONAL else 0
             given = ((caller.operands[at].name, caller.operand_shape(at)) for at in range(first, len(caller.operands)))
-            is_condition = caller.opcode == "while" and position == 1
+            is_condition = caller.opcode == WHILE and position == 1
             result = None if is_condition else caller.shape
             yield from (subject.finding(each, caller) for each in _other_layouts(caller, computation, given, result))
     for start in subject.of("async-start"):
@@ -164,7 +162,7 @@ def composite(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCall in xla/service/hlo_verifier.cc
     """
-    for call in subject.of("call"):
+    for call in subject.of(CALL):
         if not call.flag("is_composite"):
             continue
         attributes = dict(call.frontend_attributes.entries)

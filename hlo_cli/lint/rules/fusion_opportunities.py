@@ -7,8 +7,9 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
@@ -18,10 +19,10 @@ from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
-_CONVERTING: Final = ("convert", "copy", "reshape")
+_CONVERTING: Final = (opcodes.CONVERT, opcodes.COPY, opcodes.RESHAPE)
 _WIDE: Final = ("f32", "f64")
-_ADDING: Final = COLLECTIVES | {"scatter", "select-and-scatter"}
-_MADE_FROM_LITTLE: Final = ("broadcast", "iota")
+_ADDING: Final = COLLECTIVES | {opcodes.SCATTER, opcodes.SELECT_AND_SCATTER}
+_MADE_FROM_LITTLE: Final = (opcodes.BROADCAST, opcodes.IOTA)
 
 
 @rule("HLO301", "elementwise kernels in a row", severity="warning")
@@ -71,7 +72,9 @@ def converting_kernel(subject: LintContext) -> Iterator[Finding]:
     for kernel in _written(subject):
         if subject.target == "cpu" or not subject.analyses.does_only(kernel, *_CONVERTING):
             continue
-        kinds = [str(element_type(each)) for each in subject.analyses.operations(kernel) if each.opcode == "convert"]
+        kinds = [
+            str(element_type(each)) for each in subject.analyses.operations(kernel) if each.opcode == opcodes.CONVERT
+        ]
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
@@ -131,8 +134,8 @@ def stored_wide(subject: LintContext) -> Iterator[Finding]:
         if not _ADDING.isdisjoint(each.opcode.removesuffix("-start") for each in subject.analyses.operations(kernel)):
             continue
         uses = [use.instruction for use in transitive_uses(kernel, subject.users)]
-        narrow = {element_type(use) for use in uses if use.opcode == "convert"}
-        if len(narrow) != 1 or not all(use.opcode == "convert" for use in uses):
+        narrow = {element_type(use) for use in uses if use.opcode == opcodes.CONVERT}
+        if len(narrow) != 1 or not all(use.opcode == opcodes.CONVERT for use in uses):
             continue
         [to] = narrow
         if to is not None and to.bits < kind.bits:
@@ -174,7 +177,7 @@ def written_broadcast(subject: LintContext) -> Iterator[Finding]:
 def _written(subject: LintContext) -> Iterator[Instruction]:
     """The kernels of a scheduled module that write one array of kernel_bytes or more, copies apart."""
     for kernel in subject.analyses.kernels if subject.module.is_scheduled else ():
-        is_array = kernel.opcode != "copy" and isinstance(kernel.shape, ArrayShape)
+        is_array = kernel.opcode != opcodes.COPY and isinstance(kernel.shape, ArrayShape)
         if is_array and kernel.shape.padded_bytes >= subject.settings.kernel_bytes:
             yield kernel
 
@@ -197,7 +200,7 @@ def _is_elementwise(kernel: Instruction) -> bool:
 
 def _could_make(user: Instruction, operand: Instruction) -> bool:
     """Whether a kernel could compute an operand itself: a fusion that does not write into it, or an operation."""
-    if user.opcode == "fusion":
+    if user.opcode == opcodes.FUSION:
         position = user.operands.index(operand) if operand in user.operands else 0
         return is_elementwise_on(user, position)
     return operand in user.operands and is_elementwise_on(user, user.operands.index(operand))

@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_aliasing import aliased_parts
 from hlo_cli.analysis.shapes.comparison import same_layout
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.comparison import compatible
@@ -77,17 +78,17 @@ def wrong_alias(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.saying(_ALIASING, "custom-call", "call", "fusion"):
+    for instruction in subject.saying(_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION):
         aliases = instruction.items_of(_ALIASING, OutputOperandAlias)
         place = attribute_span(instruction, _ALIASING)
         match instruction.opcode:
-            case "custom-call":
+            case opcodes.CUSTOM_CALL:
                 for alias in aliases:
                     if (message := _alias_problem(subject, instruction, alias)) is not None:
                         yield subject.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
-            case "call":
+            case opcodes.CALL:
                 yield subject.finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
-            case "fusion" if subject.is_layout_sensitive and instruction.computation not in subject.fused:
+            case opcodes.FUSION if subject.is_layout_sensitive and instruction.computation not in subject.fused:
                 for alias in aliases:
                     if (message := _layout_problem(instruction, alias)) is not None:
                         yield subject.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
@@ -107,7 +108,7 @@ def layout_constraints(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for call in subject.of("custom-call"):
+    for call in subject.of(opcodes.CUSTOM_CALL):
         described = custom_call(call)
         constraints = described.operand_layout_constraints if described is not None else None
         if constraints is None or described is None or described.target in _UNCONSTRAINED:
@@ -138,7 +139,7 @@ def rng_seed(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for call in subject.of("custom-call"):
+    for call in subject.of(opcodes.CUSTOM_CALL):
         if call.string("custom_call_target") == "GetRngSeed":
             shape = call.shape
             is_seed = isinstance(shape, ArrayShape) and not shape.rank and shape.element_type.name == "u64"

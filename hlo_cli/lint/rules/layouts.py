@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
+from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
@@ -19,17 +21,14 @@ _MAY_CHANGE: Final = frozenset(
     parameter partition-id ragged-dot recv recv-done reduce replica-id reshape rng rng-bit-generator
     rng-get-and-update-state scaled-dot send send-done transpose tuple""".split()
 )
-_ANY_ELEMENT_SIZE: Final = ("convert", "compare", "is-finite", "select", "scatter")
+_ANY_ELEMENT_SIZE: Final = (opcodes.CONVERT, opcodes.COMPARE, opcodes.IS_FINITE, opcodes.SELECT, opcodes.SCATTER)
 _BYTE: Final = 8
 _FAST_MEMORY: Final = TpuMemorySpace.VMEM
 _CROSSING: Final = (
     ("dynamic-slice", MemorySpace.MAIN, MemorySpace.HOST),
     ("dynamic-update-slice", MemorySpace.HOST, MemorySpace.MAIN),
 )
-_ROUNDED: Final = frozenset(
-    """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic
-    rsqrt sine sinh sqrt tan tanh""".split()
-)
+_ROUNDED: Final = taking("result_accuracy")
 
 
 @rule("HLO013", "layout does not fit the shape", needs="instructions")
@@ -83,7 +82,7 @@ def broadcast_order(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_broadcast_dimensions_order in xla/service/hlo_verifier.h
     """
-    for broadcast in subject.of("broadcast"):
+    for broadcast in subject.of(opcodes.BROADCAST):
         dimensions = broadcast.integers("dimensions")
         if list(dimensions) != sorted(dimensions):
             place = attribute_span(broadcast, "dimensions")
@@ -130,7 +129,7 @@ def changed_layout(subject: LintContext) -> Iterator[Finding]:
         if (
             opcode in _MAY_CHANGE
             or opcode.endswith(("-start", "-done", "-update"))
-            or opcode in ("while", "opt-barrier")
+            or opcode in (opcodes.WHILE, opcodes.OPT_BARRIER)
         ):
             continue
         for instruction in instructions:
@@ -159,8 +158,8 @@ def changed_space(subject: LintContext) -> Iterator[Finding]:
 
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of("dynamic-slice", "dynamic-update-slice"):
-        result, given = instruction.shape, instruction.operand_shape(0)
+    for instruction in subject.of(opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE):
+        result, given = instruction.shape, instruction.operand_shape(0) if instruction.operands else None
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
@@ -183,8 +182,8 @@ def moving_reshape(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
-    for reshape in subject.of("reshape"):
-        given, result = reshape.operand_shape(0), reshape.shape
+    for reshape in subject.of(opcodes.RESHAPE):
+        given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"
             yield subject.finding(message, reshape, shape_span(subject.module, reshape))

@@ -11,6 +11,7 @@ from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import fits_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
@@ -108,7 +109,7 @@ def keeping_copy(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/copy_insertion.h; hlo memspace DUMP NAME
     """
-    for copy in subject.of("copy") if subject.module.is_scheduled else ():
+    for copy in subject.of(opcodes.COPY) if subject.module.is_scheduled else ():
         shape = copy.shape
         if copy.computation not in subject.analyses.times or not isinstance(shape, ArrayShape):
             continue
@@ -136,7 +137,7 @@ def large_constant(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/buffer_assignment.h; hlo memspace DUMP
     """
-    for constant in subject.of("constant"):
+    for constant in subject.of(opcodes.CONSTANT):
         if constant.shape.padded_bytes >= subject.settings.constant_bytes:
             yield subject.finding(
                 f"{constant.name} is a constant of {format_bytes(constant.shape.padded_bytes)}",

@@ -10,6 +10,7 @@ from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
@@ -21,9 +22,9 @@ from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
-_CARRYING: Final = frozenset(("call", "conditional", "custom-call", "tuple", "while"))
+_CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))
 """Where a value goes on under other names, so that its last use is not easily told."""
-_MOVING: Final = ("copy", "slice")
+_MOVING: Final = (opcodes.COPY, opcodes.SLICE)
 _JOINING: Final = "ConcatBitcast"
 _FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
@@ -100,7 +101,7 @@ def fetched_again(subject: LintContext) -> Iterator[Finding]:
     """
     first: dict[tuple[Instruction, ArrayShape], Transfer] = {}
     for transfer in subject.analyses.transfers if subject.target == "tpu" else ():
-        if not transfer.is_prefetch or transfer.instruction.opcode not in ("copy", "copy-start"):
+        if not transfer.is_prefetch or transfer.instruction.opcode not in (opcodes.COPY, opcodes.COPY_START):
             continue
         earlier = first.setdefault((transfer.source, transfer.shape), transfer)
         if earlier is not transfer and _is_worth(subject, transfer):
@@ -127,7 +128,7 @@ def never_fetched(subject: LintContext) -> Iterator[Finding]:
     """
     if subject.target != "tpu":
         return
-    for loop in subject.of("while"):
+    for loop in subject.of(opcodes.WHILE):
         body = loop.called_computations[0] if loop.called_computations else None
         rounds = subject.analyses.times.get(body) if body is not None else None
         if body is None or rounds is None or rounds < 2:
@@ -163,7 +164,7 @@ def _donations(subject: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
     """The arguments that could be given away, with their bytes."""
     written = _results(memory)
     for allocation in memory.allocations:
-        given = next((value for value in allocation.values if value.instruction.opcode == "parameter"), None)
+        given = next((value for value in allocation.values if value.instruction.opcode == opcodes.PARAMETER), None)
         if allocation.kind != "argument" or allocation.is_donated or given is None or given.index:
             continue
         if allocation.size < subject.settings.donation_bytes or given.instruction not in subject.users:
@@ -229,12 +230,12 @@ def _behind_copies(instruction: Instruction) -> Instruction:
 def _moved(made: Instruction) -> Instruction | None:
     """What an instruction does nothing but move: whole, or in pieces, as TPU compilers fetch what is large."""
     match made.opcode:
-        case "copy" | "copy-start" if made.operands:
+        case opcodes.COPY | opcodes.COPY_START if made.operands:
             return made.operands[0]
-        case "async-start" if made.operands and made.called_computations:
+        case opcodes.ASYNC_START if made.operands and made.called_computations:
             root = made.called_computations[0].root
             return made.operands[0] if root is not None and root.opcode in _MOVING else None
-        case "custom-call" if made.string("custom_call_target") == _JOINING:
+        case opcodes.CUSTOM_CALL if made.string("custom_call_target") == _JOINING:
             sources = {_behind_copies(piece) for piece in made.operands}
             return sources.pop() if len(sources) == 1 else None
     return None

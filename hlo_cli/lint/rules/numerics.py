@@ -8,7 +8,9 @@ from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import matmul_of, matmuls_of
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
 from hlo_cli.lint.context import LintContext
@@ -82,7 +84,7 @@ def narrow_sum(subject: LintContext) -> Iterator[Finding]:
 
     Reference: FloatNormalization in xla/hlo/transforms/simplifiers
     """
-    for reduce in subject.of("reduce", "reduce-window") if subject.target != "tpu" else ():
+    for reduce in subject.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if subject.target != "tpu" else ():
         called = reduce.called_computations
         root = called[0].root if called else None
         if root is None or root.opcode != "add" or not isinstance(root.shape, ArrayShape) or not reduce.operands:
@@ -105,7 +107,7 @@ def narrow_product(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/operation_semantics#dot
     """
-    for instruction in subject.of(*_PRODUCTS):
+    for instruction in subject.of(*MATMULS):
         shape = instruction.shape
         if not isinstance(shape, ArrayShape) or shape.element_type.kind not in _INTEGERS:
             continue
@@ -158,7 +160,7 @@ def useless_precision(subject: LintContext) -> Iterator[Finding]:
 
     Reference: PrecisionConfig in xla/xla_data.proto
     """
-    for product in subject.of(*_PRODUCTS):
+    for product in subject.of(*MATMULS):
         asked = product.items_of("operand_precision", Precision)
         if not asked or all(each is Precision.DEFAULT for each in asked):
             continue
@@ -193,7 +195,6 @@ def rounded_between(subject: LintContext) -> Iterator[Finding]:
             yield subject.finding(message, last)
 
 
-_PRODUCTS: Final = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot"))
 _INTEGERS: Final = frozenset(("signed", "unsigned"))
 _SCALAR_BYTES: Final = 16
 
@@ -203,7 +204,7 @@ def _doubles(subject: LintContext) -> Iterator[Instruction]:
     if subject.module.source.text and not any(kind in subject.module.source.text for kind in _DOUBLE):
         return
     for each in subject.shaped(_is_double):
-        if each.opcode not in ("constant", "broadcast"):
+        if each.opcode not in (opcodes.CONSTANT, opcodes.BROADCAST):
             yield each
 
 
@@ -216,7 +217,7 @@ def _summed(reduce: Instruction) -> int:
     given = reduce.operand_shape(0)
     if not isinstance(given, ArrayShape):
         return 0
-    if reduce.opcode == "reduce-window":
+    if reduce.opcode == opcodes.REDUCE_WINDOW:
         window = reduce.window
         return prod(dimension.size for dimension in window.dimensions) if window is not None else 0
     return prod(given.sizes[d] for d in reduce.integers("dimensions") if 0 <= d < given.rank)

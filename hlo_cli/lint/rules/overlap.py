@@ -8,6 +8,7 @@ from typing import Final
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
@@ -17,10 +18,6 @@ from hlo_cli.report.numbers import format_bytes
 
 _AHEAD: Final = "cross_program_prefetch_index"
 """What says that a copy is made once, and left in place for the next run."""
-
-
-_NEAR: Final = frozenset(("copy", "dynamic-slice", "dynamic-update-slice", "slice"))
-"""What moves between memories of a device, unless one of them is the host's."""
 
 
 @rule("HLO401", "asynchronous operation overlaps nothing", severity="warning")
@@ -123,7 +120,7 @@ def _least(subject: LintContext, pair: AsyncPair) -> int:
     """From how many bytes on a transfer is worth a word: within a device, which is quicker, from more on."""
     settings = subject.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
-    is_near = pair.operation in _NEAR and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)
+    is_near = pair.operation in BLOCK_MOVES and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)
     return max(settings.transfer_bytes, settings.prefetch_bytes) if is_near else settings.transfer_bytes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
@@ -65,7 +66,7 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/layout_assignment.h; hlo layout DUMP
     """
-    for copy in subject.of("copy", "copy-start"):
+    for copy in subject.of(opcodes.COPY, opcodes.COPY_START):
         read, written = _before_and_after(copy)
         if read is None or written is None or written.padded_bytes < subject.settings.copy_bytes:
             continue
@@ -87,9 +88,11 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
 
 
 def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape | None]:
+    if not copy.operands:
+        return None, None
     read = copy.operand_shape(0)
     parts = dict(copy.shape.leaves)
-    written = parts.get(() if copy.opcode == "copy" else (0,))
+    written = parts.get(() if copy.opcode == opcodes.COPY else (0,))
     return (read if isinstance(read, ArrayShape) else None), (written if isinstance(written, ArrayShape) else None)
 
 

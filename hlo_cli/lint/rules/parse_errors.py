@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.opcode import OPAQUE, is_known
+from hlo_cli.ir.opcodes import OPAQUE
+from hlo_cli.ir.operations import is_known
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding

@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TupleSharding
@@ -67,7 +68,7 @@ def python_callback(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
     """
-    for call in subject.of("custom-call"):
+    for call in subject.of(opcodes.CUSTOM_CALL):
         if backend_of(call, "cpu").provider == "Python":
             yield subject.finding(
                 f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
@@ -90,7 +91,7 @@ def host_in_loop(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/operation_semantics#infeed; hlo parse DUMP --tree
     """
-    for call in subject.of("infeed", "outfeed", "send", "recv", "custom-call"):
+    for call in subject.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
         if not _asks_host(call) or (loop := _loop_around(subject, call)) is None:
             continue
         rounds = subject.analyses.times.get(call.computation)
@@ -111,7 +112,7 @@ def one_platform(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://docs.jax.dev/en/latest/export/export.html; hlo fuse DUMP --custom-calls
     """
-    for call in subject.of("custom-call") if not subject.module.is_scheduled else ():
+    for call in subject.of(opcodes.CUSTOM_CALL) if not subject.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
         kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
@@ -133,7 +134,7 @@ def old_interface(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/custom_call; hlo fuse DUMP --custom-calls
     """
-    for call in subject.of("custom-call") if subject.target in ("cpu", "gpu") else ():
+    for call in subject.of(opcodes.CUSTOM_CALL) if subject.target in ("cpu", "gpu") else ():
         described = custom_call(call)
         if described is not None and described.api_version not in _NOT_OLD:
             message = f"{call.name} calls {described.target} by {described.api_version}"
@@ -156,9 +157,9 @@ def _is_replicated(parameter: Instruction) -> bool:
 
 def _asks_host(call: Instruction) -> bool:
     match call.opcode:
-        case "send" | "recv":
+        case opcodes.SEND | opcodes.RECV:
             return call.flag("is_host_transfer")
-        case "custom-call":
+        case opcodes.CUSTOM_CALL:
             return backend_of(call, "cpu").provider == "Python"
     return True
 
@@ -168,7 +169,7 @@ def _loop_around(subject: LintContext, instruction: Instruction) -> Instruction 
     computation = instruction.computation
     seen = {computation}
     while callers := subject.contexts.callers.get(computation):
-        if callers[0].opcode == "while":
+        if callers[0].opcode == opcodes.WHILE:
             return callers[0]
         computation = callers[0].computation
         if computation in seen:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
@@ -16,7 +18,7 @@ from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
-_OF_DATA: Final = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"))
+_OF_DATA: Final = HOST_FEEDS | CHANNEL_OPCODES
 _MARK: Final = "sharding={"
 
 
@@ -64,7 +66,7 @@ def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
     """
     if _MARK not in subject.module.source.text and subject.module.source.text:
         return
-    for caller in subject.of("while", "conditional"):
+    for caller in subject.of(opcodes.WHILE, opcodes.CONDITIONAL):
         said = [(each, each.attribute("sharding")) for each in _sharded_alike(caller)]
         first = next((pair for pair in said if pair[1] is not None), None)
         for each, text in said if first is not None else ():
@@ -76,9 +78,9 @@ def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
 def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
     yield caller
     for position, called in enumerate(caller.called_computations):
-        if called.root is not None and (caller.opcode == "conditional" or position == 0):
+        if called.root is not None and (caller.opcode == opcodes.CONDITIONAL or position == 0):
             yield called.root
-        if caller.opcode == "while":
+        if caller.opcode == opcodes.WHILE:
             yield from called.parameters[:1]
 
 

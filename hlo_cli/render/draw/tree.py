@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.render.draw.cells import Entry, entries_of, writing_of
 from hlo_cli.render.draw.column_widths import Lane, fit, lane_of
 from hlo_cli.render.draw.grid import header_lines, row_line

@@ -6,9 +6,10 @@ Notes do not fail, as they do not with the exit code; what could not be read is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from xml.sax.saxutils import quoteattr
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.finding import Finding
@@ -92,7 +93,7 @@ def _finding(each: Finding) -> Iterator[str]:
     """A case that fails, unless it is a note; an expectation has the name that it has where it is met."""
     place = each.position
     at = f":{place.line}:{place.column}" if place else ""
-    name = (each.instruction or each.computation or "") if place else each.name
+    name = (each.instruction or "") if place else each.name
     case = f"{each.code}{at} {name}".rstrip()
     if each.expectation is not None:
         case = f"expected {each.expectation}"

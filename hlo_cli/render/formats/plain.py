@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from hlo_cli.render.machine import columns_of, field_of, rows_of
 from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
-from hlo_cli.report.diff import Diff
-from hlo_cli.report.figure import Figure
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import line_of, plain_text

@@ -96,7 +96,7 @@ class AttributeRow(NamedTuple):
     empty or `usual`, unless it is `required` or `always` printed.
     Writing one, it writes `unsaid` where a text does not say; what is forgotten it reads, and writes nowhere.
 
-    Rows are named tuples, as in `ir/operation.py`: frozen dataclasses take three times as long to make.
+    Rows are named tuples, which are made in a sixth of the time that frozen dataclasses take.
     """
 
     name: str

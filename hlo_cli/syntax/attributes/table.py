@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.syntax.attributes.calls import CALLED, CALLS
 from hlo_cli.syntax.attributes.collectives import COLLECTIVES
 from hlo_cli.syntax.attributes.common import COMMON, HEADER, OF_PARAMETERS

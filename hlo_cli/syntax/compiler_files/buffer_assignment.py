@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import AssignedBuffer, BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.index_text import read_index

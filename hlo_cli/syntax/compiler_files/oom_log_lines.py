@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Span
 
 _LINE = re.compile(r"((?:[^\n\\]++|\\(?!n))*+)(\n|\\n|\Z)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomStage
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES
 from hlo_cli.syntax.compiler_files.names import NUMBER

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment, LogicalBuffer
 from hlo_cli.ir.compiler_files.usage_report import (
     AllocationUsage,

@@ -8,10 +8,10 @@ packed if it repeats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape

@@ -6,10 +6,11 @@ among the midpoints between them, so nothing else needs to be installed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, log10
 from typing import TYPE_CHECKING, Final, Literal
+
+from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

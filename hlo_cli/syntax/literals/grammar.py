@@ -7,10 +7,10 @@ commas wherever they stand, and checks how deep an element stands by counting el
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import Span

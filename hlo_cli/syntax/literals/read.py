@@ -6,9 +6,10 @@ more, as `constant(f32[2,1] { {1}, {2} })`; that is passed over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.literal import ArrayLiteral, Literal, LiteralValues, TupleLiteral
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED

@@ -6,10 +6,11 @@ Most constants are one number, which is read here: numpy takes longer to start t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -47,7 +48,7 @@ def numbers_of(module: Module) -> Numbers:
 
 def fusion_computations(module: Module) -> frozenset[Computation]:
     """The bodies of fusions, which have no schedule."""
-    return frozenset(c for i in module.instructions if i.opcode == "fusion" for c in i.called_computations)
+    return frozenset(c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

@@ -7,9 +7,11 @@ they say in the same bytes as others: shapes, metadata, windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.instruction import Instruction
@@ -37,7 +39,7 @@ _OWN: Final = frozenset(
 """Fields that tell instructions apart; what the others say is kept by their bytes."""
 _EMPTY: Final = frozenset(NUMBERS[name] for name in ("frontend_attributes", "statistics_viz"))
 """Fields that XLA always writes and that say nothing when they are empty."""
-_BY_OPERAND: Final = frozenset(("compare", "collective-permute", "collective-permute-start"))
+_BY_OPERAND: Final = frozenset((opcodes.COMPARE, opcodes.COLLECTIVE_PERMUTE, opcodes.COLLECTIVE_PERMUTE_START))
 """Opcodes whose attributes are printed by the shape of the first operand."""
 _TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
 """XLA prints metadata that say at least one of these."""
@@ -79,9 +81,9 @@ class Texts:
 
     def argument(self, instruction: Instruction, data: bytes) -> str:
         """What stands between the parentheses of a parameter or a constant."""
-        if instruction.written_opcode == "parameter":
+        if instruction.written_opcode == opcodes.PARAMETER:
             return str(Message(KIND, data).integer("parameter_number"))
-        if instruction.written_opcode != "constant":
+        if instruction.written_opcode != opcodes.CONSTANT:
             return ""
         message = Message(KIND, data)
         return literal_of(message.message("literal")).to_string() if message.has("literal") else ELIDED
@@ -106,7 +108,7 @@ class Texts:
         key = (opcode, operand, *rest)
         if (tail := self.tails.get(key)) is None:
             message = Message(KIND, data)
-            own = "" if opcode == "constant" else _listed(attribute_texts(opcode, message, operand))
+            own = "" if opcode == opcodes.CONSTANT else _listed(attribute_texts(opcode, message, operand))
             tail = _Tail(own, _listed(common_texts(message)), _listed(last_texts(message)))
             self.tails[key] = tail
         return tail
@@ -116,11 +118,11 @@ def _called_text(instruction: Instruction) -> str:
     """The called computations under the names that the opcode gives them."""
     names = [f"%{computation.name}" for computation in instruction.called_computations]
     match instruction.written_opcode, names:
-        case "while", [body, condition]:
+        case opcodes.WHILE, [body, condition]:
             return f", condition={condition}, body={body}"
         case "select-and-scatter", [select, scatter]:
             return f", select={select}, scatter={scatter}"
-        case "conditional", [true, false] if instruction.operands and _is_pred(instruction.operands[0]):
+        case opcodes.CONDITIONAL, [true, false] if instruction.operands and _is_pred(instruction.operands[0]):
             return f", true_computation={true}, false_computation={false}"
     rows = [row for row in own_attributes(instruction.written_opcode) if row.calls]
     if (several := next((row.name for row in rows if row.kind is Kind.COMPUTATIONS), "")) or len(names) != 1:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import attributes_with
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 from hlo_cli.syntax.proto.reader import ProtoReader
 
 _GIVEN: Final = attributes_with("of what is wrapped")
-_ASYNC: Final = ("async-start", "async-update", "async-done")
 
 
 def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
@@ -33,7 +34,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
         if isinstance(computation.reader, ProtoReader):
             continue
         for instruction in computation.instructions:
-            if instruction.opcode in _ASYNC and (root := _wrapped(instruction)) is not None:
+            if instruction.opcode in ASYNCHRONOUS and (root := _wrapped(instruction)) is not None:
                 said = {name: value for name, value in instruction.pairs if name in _GIVEN}
                 given.setdefault(root, {}).update(said)
     return {root: _with(root, said) for root, said in given.items() if said}
@@ -41,10 +42,10 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
     """The operation at the other end of a chain, or None where there is no start."""
-    while instruction.opcode in _ASYNC[1:] and instruction.operands:
+    while instruction.opcode in ASYNC_CONTINUATIONS and instruction.operands:
         instruction = instruction.operands[0]
     called = instruction.called_computations
-    return called[0].root if instruction.opcode == _ASYNC[0] and called else None
+    return called[0].root if instruction.opcode == opcodes.ASYNC_START and called else None
 
 
 def _with(root: Instruction, said: dict[str, str]) -> Instruction:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
+from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import BackendConfig, FrontendAttributes, StatisticsViz
@@ -49,8 +50,8 @@ from hlo_cli.syntax.proto.fields import FieldType, fields_of
 from hlo_cli.syntax.proto.literals import literal_draft
 from hlo_cli.syntax.proto.shapes import shape_draft
 
-_ELSEWHERE: Final = frozenset((Kind.INSTRUCTIONS, Kind.METADATA))
-"""Kinds of what the IR knows already, as it does which computations are called."""
+_ELSEWHERE: Final = NAMING_ATTRIBUTES | {"metadata"}
+"""What the IR knows already, whatever the opcode."""
 _OF_THE_MODULE: Final = frozenset(
     ("device_assignment", "host_program_shape", "original_value_recovery_table", "schedule")
 )
@@ -70,7 +71,7 @@ def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
     for attribute in instruction.attributes:
         row = rules.get(attribute.name)
         names.add(attribute.name)
-        if row is not None and (row.is_forgotten or row.calls or row.kind in _ELSEWHERE):
+        if attribute.name in _ELSEWHERE or (row is not None and row.is_forgotten):
             continue
         value = instruction.value(attribute.name)
         if row is None or value is None or isinstance(value, UnparsedText) or not holders.add(row, value):

@@ -6,12 +6,14 @@ Mirrors `ToProto` of the classes in xla/hlo/ir/hlo_instructions.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.build_values import fieldwise_draft
 from hlo_cli.syntax.proto.builder import MessageBuilder
@@ -94,7 +96,7 @@ def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuil
         draft.include(writing.metadata(metadata))
     elif "metadata=" in attributes:
         draft.include(_metadata_draft(parse_metadata(said.attribute("metadata") or "")))
-    if instruction.opcode == "outfeed" and "outfeed_shape=" not in attributes:
+    if instruction.opcode == opcodes.OUTFEED and "outfeed_shape=" not in attributes:
         draft.add("outfeed_shape", shape_draft(instruction.operand_shape(0)))
     if "control-predecessors" in attributes:
         draft.add("control_predecessor_ids", writing.predecessors(instruction))
@@ -115,7 +117,7 @@ def _shared_draft(instruction: Instruction, shape: bytes) -> MessageBuilder:
     draft = MessageBuilder(KIND).add("opcode", instruction.written_opcode).add("shape", shape, always=True)
     if (literal := instruction.literal) is not None:
         draft.add("literal", literal_draft(literal) if not literal.is_elided else None)
-    elif instruction.written_opcode == "parameter":
+    elif instruction.written_opcode == opcodes.PARAMETER:
         draft.add("parameter_number", instruction.parameter_number)
     add_attributes(draft, instruction)
     return draft

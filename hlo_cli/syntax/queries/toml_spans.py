@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Source, Span
 
 Path: TypeAlias = "tuple[str | int, ...]"

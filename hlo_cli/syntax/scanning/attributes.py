@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from hlo_cli.ir.instruction_text import Attribute
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span
 from hlo_cli.syntax.scanning.scanner import SPACE, STRING, Scanner

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import read_index
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span

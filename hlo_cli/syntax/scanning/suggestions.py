@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-from hlo_cli.ir.opcode import OPCODE_ARITY, is_known, wrapped_opcode
+from hlo_cli.ir.operations import OPCODE_ARITY, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.source import Source, nearest
 

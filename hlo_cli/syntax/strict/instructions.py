@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.opcode import is_known, wrapped_opcode
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, ASYNC_CONTINUATIONS, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import Diagnostic, HloError, Span
@@ -141,12 +142,12 @@ class InstructionReader:
     def _read_arguments(self, operation: OperationChecker) -> None:
         """What stands between the parentheses: operands, a parameter's number, or a literal."""
         tokens = self.tokens
-        if operation.opcode not in ("parameter", "constant"):
+        if operation.opcode not in ARGUMENT_OPCODES:
             self._read_operands(operation)
             return
         tokens.expect("(", f"after {operation.opcode}")
         assert operation.shape is not None
-        if operation.opcode == "constant":
+        if operation.opcode == opcodes.CONSTANT:
             read_literal(tokens, operation.shape)
         else:
             start, end = tokens.start, tokens.end
@@ -155,7 +156,7 @@ class InstructionReader:
                 second = f"a second parameter {number}"
                 tokens.fail(second if number >= 0 else "parameters are numbered from 0", start, end)
             self.scope.parameters[number] = Span(start, end)
-        tokens.expect(")", f"after the {'literal' if operation.opcode == 'constant' else 'number'}")
+        tokens.expect(")", f"after the {'literal' if operation.opcode == opcodes.CONSTANT else 'number'}")
 
     def _read_operands(self, operation: OperationChecker) -> None:
         """Operands with commas between them. Like XLA, pass over one that is missing before a comma or the end."""
@@ -201,12 +202,12 @@ class InstructionReader:
         shape = None if known.shape is None else subshape(known.shape, tuple(index))
         if known.shape is not None and shape is None:
             tokens.fail(f"{known.shape} has no such element", start, tokens.previous_end)
-        return KnownInstruction("get-tuple-element", shape)
+        return KnownInstruction(opcodes.GET_TUPLE_ELEMENT, shape)
 
     def _make_parameter(self, name: str, shape: Shape | None, span: Span) -> KnownInstruction:
         if shape is None:
             self.tokens.fail("an operand needs a shape where the instruction stands alone", span.start, span.end)
-        known = KnownInstruction("parameter", shape)
+        known = KnownInstruction(opcodes.PARAMETER, shape)
         self.scope.named[name or f"_{len(self.scope.named)}"] = known
         return known
 
@@ -217,7 +218,7 @@ class InstructionReader:
             leaves = len(list(operation.shape.leaves))
             if leaves != len(replicated):
                 operation.fail(f"the shape has {leaves} leaves, here are {len(replicated)}", "parameter_replication")
-        if operation.opcode == "async-start":
+        if operation.opcode == opcodes.ASYNC_START:
             if wrapped:
                 self._check_wrapped(operation, wrapped)
             elif (called := operation.body("calls")) is not None and called.name:
@@ -229,7 +230,7 @@ class InstructionReader:
 
     def _check_wrapped(self, operation: OperationChecker, wrapped: str) -> None:
         assert isinstance(operation.shape, TupleShape)
-        if wrapped in ("parameter", "constant"):
+        if wrapped in ARGUMENT_OPCODES:
             operation.fail(f"{wrapped} cannot be asynchronous")
         shape = operation.shape.elements[1]
         inner = OperationChecker(
@@ -241,12 +242,12 @@ class InstructionReader:
         known = KnownInstruction(
             operation.opcode, fixed_shape(operation), wrapped, channel_id=operation.integer("channel_id")
         )
-        if operation.opcode == "async-start":
+        if operation.opcode == opcodes.ASYNC_START:
             thread, called = operation.attributes.get("async_execution_thread"), operation.body("calls")
             known.thread = thread if isinstance(thread, str) else "main"
             if not wrapped and called is not None:
                 known.wrapped, known.calls = called.result.opcode, called.name
-        elif operation.opcode in ("async-update", "async-done"):
+        elif operation.opcode in ASYNC_CONTINUATIONS:
             producer = operation.operands[0]
             known.wrapped, known.thread, known.calls = producer.wrapped, producer.thread, producer.calls
         return known

@@ -10,31 +10,38 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import CHANNEL_OPCODES, FIRST_DIMENSION, OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.syntax.scanning.suggestions import are, counted_operands
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
 
-NEEDS_SHAPE: Final = frozenset(
-    """all-gather all-gather-done all-gather-start all-reduce all-reduce-done all-reduce-start all-to-all async-done
-    async-start async-update bitcast bitcast-convert collective-broadcast collective-permute collective-permute-done
-    collective-permute-start constant convert copy-done copy-start custom-call dynamic-reshape dynamic-slice
-    dynamic-update-slice fusion infeed iota opt-barrier outfeed parameter ragged-all-to-all recv recv-done
-    reduce-precision reduce-scatter reshape rng rng-bit-generator rng-get-and-update-state send send-done slice
-    stochastic-convert""".split()
-)
+NEEDS_SHAPE: Final = having("needs shape")
 """Opcodes whose result shape XLA does not infer."""
-ARITY: Final = OPCODE_ARITY | {"convolution": 2, "dot": None, "ragged-all-to-all": None, "async-done": 1}
+ARITY: Final = OPCODE_ARITY | {
+    opcodes.CONVOLUTION: 2,
+    opcodes.DOT: None,
+    opcodes.RAGGED_ALL_TO_ALL: None,
+    opcodes.ASYNC_DONE: 1,
+}
 """How many operands XLA's parser takes; None where the count is not fixed, or depends."""
 _AT_LEAST: Final = {
-    **dict.fromkeys(("dynamic-reshape", "dynamic-slice", "conditional", "rng-bit-generator", "async-update"), 1),
-    "dot": 2,
-    "dynamic-update-slice": 2,
+    **dict.fromkeys(
+        (
+            opcodes.DYNAMIC_RESHAPE,
+            opcodes.DYNAMIC_SLICE,
+            opcodes.CONDITIONAL,
+            opcodes.RNG_BIT_GENERATOR,
+            opcodes.ASYNC_UPDATE,
+        ),
+        1,
+    ),
+    opcodes.DOT: 2,
+    opcodes.DYNAMIC_UPDATE_SLICE: 2,
 }
 _ONE_DIMENSION: Final = "all-to-all ragged-all-to-all sort concatenate scan".split()
-_SOME_DIMENSION: Final = "all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size".split()
 
 
 def check_operation(operation: OperationChecker, *, is_wrapped: bool = False) -> None:
@@ -61,7 +68,7 @@ def _check_dimensions(operation: OperationChecker) -> None:
         return
     if operation.opcode in _ONE_DIMENSION and len(dimensions) != 1:
         operation.fail(f"{operation.opcode} takes exactly one dimension", "dimensions")
-    if operation.opcode in _SOME_DIMENSION and not dimensions:
+    if operation.opcode in FIRST_DIMENSION and not dimensions:
         operation.fail(f"{operation.opcode} needs a dimension", "dimensions")
 
 
@@ -89,7 +96,7 @@ def _recv_done(operation: OperationChecker) -> None:
 
 def _same_channel(operation: OperationChecker) -> None:
     start = operation.operands[0] if operation.operands else None
-    if start is None or start.opcode not in ("send", "recv", "send-done", "recv-done"):
+    if start is None or start.opcode not in CHANNEL_OPCODES:
         return
     if start.channel_id != operation.integer("channel_id"):
         operation.fail(f"channel_id differs from that of the {start.opcode}", "channel_id")
@@ -141,7 +148,7 @@ def _odd(operation: OperationChecker) -> None:
 
 def _dynamic_indices(operation: OperationChecker) -> None:
     """One scalar for each dimension, or all of them in one array of rank 1."""
-    before = 1 if operation.opcode == "dynamic-slice" else 2
+    before = 1 if operation.opcode == opcodes.DYNAMIC_SLICE else 2
     count = len(operation.operands) - before
     rank, first = rank_of(operation.operand_shape(0)), rank_of(operation.operand_shape(before))
     if rank is None or (count == 1 and first in (1, None)) or count == rank:
@@ -203,9 +210,9 @@ def _async_rest(operation: OperationChecker) -> None:
     producer = operation.operands[0]
     if not producer.opcode:
         return
-    if producer.opcode not in ("async-start", "async-update"):
+    if producer.opcode not in (opcodes.ASYNC_START, opcodes.ASYNC_UPDATE):
         operation.fail(f"the operand is an async-start or async-update, not {producer.opcode}")
-    alone = operation.opcode == "async-update" and len(operation.operands) == 1
+    alone = operation.opcode == opcodes.ASYNC_UPDATE and len(operation.operands) == 1
     if alone and producer.shape is not None and operation.shape != producer.shape:
         operation.fail(f"the shape is that of the operand, {producer.shape}")
     thread = operation.attributes.get("async_execution_thread")

@@ -6,8 +6,9 @@ Mirrors the state of `HloParserImpl` in xla/hlo/parser/hlo_parser.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span

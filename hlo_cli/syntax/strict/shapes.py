@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.layout import default_layout
+from hlo_cli.ir.operations import BINARY, OTHER_TYPE, UNARY
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.syntax.strict.op_context import OperationChecker
 
-_LIKE_FIRST: Final = frozenset(
-    """acos acosh add-dependency asin asinh atanh cbrt ceil cholesky clamp copy cosine cosh count-leading-zeros domain
-    erf exponential exponential-minus-one floor log log-plus-one logistic negate not popcnt reverse round-nearest-afz
-    round-nearest-even rsqrt sign sine sinh sqrt tan tanh while""".split()
+_LIKE_FIRST: Final = UNARY - OTHER_TYPE - {"reduce-precision"} | frozenset(
+    "add-dependency cholesky clamp domain reverse while".split()
 )
-_BINARY: Final = frozenset(
-    """add and atan2 divide maximum minimum mulhi multiply or power remainder shift-left shift-right-arithmetic
-    shift-right-logical subtract xor compare""".split()
-)
+_BINARY: Final = BINARY - OTHER_TYPE | {opcodes.COMPARE}
 _U32: Final = ArrayShape(PRIMITIVE_TYPES["u32"], (), (), default_layout(0))
 
 
@@ -28,15 +25,15 @@ def fixed_shape(operation: OperationChecker) -> Shape | None:
     """The shape that the instruction has in XLA whatever the text says, else the one written, else None."""
     shape, first = operation.shape, operation.operand_shape(0)
     match operation.opcode:
-        case "after-all" | "outfeed" | "send-done":
+        case "after-all" | opcodes.OUTFEED | "send-done":
             return TokenShape()
         case "add-dependency":
             return first
-        case "send":
+        case opcodes.SEND:
             return TupleShape((first, _U32, TokenShape())) if first is not None else None
-        case "recv" if isinstance(shape, TupleShape):
+        case opcodes.RECV if isinstance(shape, TupleShape):
             return TupleShape((shape.elements[0], _U32, TokenShape()))
-        case "infeed" if isinstance(shape, TupleShape):
+        case opcodes.INFEED if isinstance(shape, TupleShape):
             return TupleShape((shape.elements[0], TokenShape()))
         case "recv-done" if isinstance(first, TupleShape):
             return TupleShape((first.elements[0], TokenShape()))
@@ -46,13 +43,13 @@ def fixed_shape(operation: OperationChecker) -> Shape | None:
 def _inferred(operation: OperationChecker) -> Shape | None:
     first, second = operation.operand_shape(0), operation.operand_shape(1)
     opcode = operation.opcode
-    if opcode == "tuple":
+    if opcode == opcodes.TUPLE:
         shapes = [operand.shape for operand in operation.operands]
         known = tuple(shape for shape in shapes if shape is not None)
         return TupleShape(known) if len(known) == len(shapes) else None
     if opcode in ("replica-id", "partition-id"):
         return _U32
-    if opcode == "get-tuple-element":
+    if opcode == opcodes.GET_TUPLE_ELEMENT:
         return _element(operation, first)
     if opcode in _BINARY:
         return _of_both(operation, first, second)
@@ -81,7 +78,7 @@ def _of_both(operation: OperationChecker, first: Shape | None, second: Shape | N
         if not first.is_dynamic and not second.is_dynamic and 1 not in (*first.dimensions, *second.dimensions):
             operation.fail(f"the operands differ in shape: {first} and {second}")
         return None
-    if operation.opcode == "compare":
+    if operation.opcode == opcodes.COMPARE:
         return _as_pred(first)
     return first if first.element_type is second.element_type else None
 

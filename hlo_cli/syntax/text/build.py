@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES
+from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
 from hlo_cli.syntax.opaque import oversized
@@ -148,7 +150,7 @@ class Builder:
                 if root is not None:
                     self.report("a second ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
                 root = instruction
-        parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == "parameter"]
+        parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == opcodes.PARAMETER]
         _finish(computation, instructions, parameters, root)
         if computation is self.cut:
             computation.root = root
@@ -181,7 +183,7 @@ class Builder:
     def _find_calls(self, instruction: Instruction, tail: str, reader: LineReader) -> None:
         if tail.count("{") != tail.count("}"):
             raise NotLineStructured
-        if instruction.opcode == "fusion" and (match := _FUSION_CALL.match(tail)) is not None:
+        if instruction.opcode == opcodes.FUSION and (match := _FUSION_CALL.match(tail)) is not None:
             self.calls.append(Call(instruction, "calls", match[1]))
             return
         before_strings, quote, rest = tail.partition('"')

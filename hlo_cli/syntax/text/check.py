@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Findings, Module
-from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
 from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import Diagnostic, HloError, Source, Span

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcode import is_known
+from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.grammar import read_literal
@@ -46,7 +47,7 @@ def note_instructions(module: Module, notes: Notes) -> None:
             wanted = ARITY.get(instruction.written_opcode)
             if wanted is not None and wanted != len(instruction.operands) and are_printed:
                 _note_count(instruction, wanted, notes)
-            if instruction.written_opcode == "constant":
+            if instruction.written_opcode == opcodes.CONSTANT:
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
         _note_numbers(computation, notes, is_whole=is_whole)
@@ -141,7 +142,7 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
             message = f"parameter {number} is one of {len(computation.parameters)} in {computation.name}"
             message += "; they are numbered from 0 without a gap"
         if message:
-            notes.add("parameter-number", message, place_of(notes.source, parameter, "parameter"))
+            notes.add("parameter-number", message, place_of(notes.source, parameter, opcodes.PARAMETER))
         seen.add(-1 if number is None else number)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.opcode import OPCODE_ARITY
+from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.source import Span
 from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, NOT_CALLED, OPERAND_COUNT, set_aside
 from hlo_cli.syntax.text.build import Builder

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction_text import Attribute
-from hlo_cli.ir.opcode import CALLING_ATTRIBUTES, is_known
+from hlo_cli.ir.operations import ARGUMENT_OPCODES, CALLING_ATTRIBUTES, is_known
 from hlo_cli.ir.shape import Shape, UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span
@@ -28,8 +29,6 @@ _REFERENCES = lazy_regex(rf"\{{{SPACE}(?:\}}|%?[A-Za-z_][A-Za-z0-9_.\-]*+{SPACE}
 
 LIST_ATTRIBUTES = frozenset(("branch_computations", "called_computations", "calls"))
 """Attributes that may name several computations."""
-ARGUMENT_OPCODES = frozenset(("parameter", "constant"))
-"""Opcodes with something else than operands between the parentheses."""
 
 
 @dataclass(slots=True)

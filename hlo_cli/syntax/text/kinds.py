@@ -5,27 +5,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import ANY, OPCODE_ARITY, OPERAND_COUNTS, takes
+from hlo_cli.ir.operation import ANY
+from hlo_cli.ir.operations import CALLERS, OPCODE_ARITY, OPERAND_COUNTS, takes
 from hlo_cli.ir.shape import TupleShape
 
 _INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![^,])").match
-
-CALLERS: Final = frozenset(
-    """all-reduce all-reduce-start async-done async-start async-update call conditional custom-call fusion map reduce
-    reduce-scatter reduce-window scan scatter select-and-scatter sort while""".split()
-)
-"""Opcodes that call computations, sugared asynchronous ones aside."""
 
 PLAIN, TUPLE, ELEMENT, FREE, CALLER, PARAMETER, CONSTANT = range(16, 23)
 KIND_OF: Final = {
     **{opcode: PLAIN if arity is None else arity for opcode, arity in OPCODE_ARITY.items()},
     **{opcode: FREE for opcode, (least, most) in OPERAND_COUNTS.items() if least <= 1 and most == ANY},
     **dict.fromkeys(CALLERS, CALLER),
-    "parameter": PARAMETER,
-    "constant": CONSTANT,
-    "tuple": TUPLE,
-    "get-tuple-element": ELEMENT,
+    opcodes.PARAMETER: PARAMETER,
+    opcodes.CONSTANT: CONSTANT,
+    opcodes.TUPLE: TUPLE,
+    opcodes.GET_TUPLE_ELEMENT: ELEMENT,
 }
 """How the fast path treats an opcode; one that is not here may call others.
 

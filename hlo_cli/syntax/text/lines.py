@@ -15,13 +15,13 @@ from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
 from hlo_cli.ir.literal import Literal
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.literals.read import literal_at
 from hlo_cli.syntax.scanning.attributes import readable_attributes
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.split_attributes import split_attributes, split_tail
-from hlo_cli.syntax.text.instruction_parser import ARGUMENT_OPCODES
 from hlo_cli.syntax.values.metadata import parse_metadata
 from hlo_cli.syntax.values.text_reader import typed_value
 

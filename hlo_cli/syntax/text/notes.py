@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, Source, Span
 
 MAX_NOTES: Final = 1000

@@ -5,6 +5,7 @@ Mirrors `HloParserImpl::ParseSingleInstruction` of xla/hlo/parser/hlo_parser.cc.
 
 from __future__ import annotations
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Span
@@ -45,7 +46,7 @@ def _parameter(operand: ParsedOperand, number: int) -> ParsedInstruction:
         operand.span.start,
         operand.name,
         shape=operand.shape or UnknownShape(),
-        opcode="parameter",
+        opcode=opcodes.PARAMETER,
         opcode_span=operand.span,
         argument=str(number),
         argument_span=Span(operand.span.start, operand.span.start),

@@ -6,9 +6,9 @@ Mirrors `ParseHloModule` and `ParseStackFrameIndex` of xla/hlo/parser/hlo_parser
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import FileLocation, StackFrame, StackFrames
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.quoting import unquote

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.fusion.graph import Graph
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.side_effects import Effects
@@ -28,7 +29,7 @@ def without_dead(graph: Graph, effects: Effects) -> None:
         is_needed = (
             node.users or node is graph.root or node in graph.control_predecessors or node in graph.control_successors
         )
-        if not is_needed and node.opcode != "parameter" and node.instruction not in effects:
+        if not is_needed and node.opcode != opcodes.PARAMETER and node.instruction not in effects:
             graph.remove(node)
 
 

@@ -7,7 +7,7 @@ xla/service/cpu/cpu_instruction_fusion.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.decide import FusionDecider
@@ -15,6 +15,8 @@ from hlo_cli.analysis.fusion.elements import is_fusible
 from hlo_cli.analysis.fusion.fuse_all_users import must_materialize
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards
 from hlo_cli.transform.fusing.merge import create_fusion, merge_producer
 from hlo_cli.transform.fusing.names import ModuleNames
@@ -120,9 +122,9 @@ def before_softmax(order: list[Node]) -> Iterator[Node]:
         if exponential.opcode != "exponential" or exponential.operands[0].opcode != "subtract":
             continue
         given, largest = exponential.operands[0].operands
-        while largest.opcode in ("broadcast", "bitcast", "reshape"):
+        while largest.opcode in (opcodes.BROADCAST, opcodes.BITCAST, opcodes.RESHAPE):
             largest = largest.operands[0]
-        if largest.opcode == "reduce" and largest.operands[0] is given and _takes_maximum(largest):
+        if largest.opcode == opcodes.REDUCE and largest.operands[0] is given and _takes_maximum(largest):
             yield given
 
 

@@ -15,17 +15,20 @@ from hlo_cli.analysis.fusion.in_place import in_place_operands, in_place_rule
 from hlo_cli.analysis.fusion.multi_output import are_elements_used, gives_elements, result_shape
 from hlo_cli.analysis.fusion.rules import SHIPPED, Rule
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.source import HloError
 from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards
 
 _INVALID: Final = frozenset((by.LIBRARY, by.IN_PLACE, by.IN_PLACE_TWICE))
-_ALONE: Final = frozenset(("scatter", "sort"))
+_ALONE: Final = frozenset((opcodes.SCATTER, opcodes.SORT))
 """Opcodes that a CPU fusion can contain only as its single operation."""
-_LOOP_ONLY: Final = frozenset(("map", "reduce-window"))
+_LOOP_ONLY: Final = frozenset((opcodes.MAP, opcodes.REDUCE_WINDOW))
 """Opcodes that no pass fuses, but that a loop over elements can compute."""
-_NO_KERNELS: Final = frozenset(("tuple", "get-tuple-element", "after-all", "custom-call", *COLLECTIVES))
+_NO_KERNELS: Final = frozenset(
+    (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.AFTER_ALL, opcodes.CUSTOM_CALL, *COLLECTIVES)
+)
 _ASYNC_SUFFIXES: Final = ("-start", "-update", "-done")
 """Suffixes of async opcodes."""
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames
 
 
 def create_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, name: str, body_name: str) -> Node:
     """Creates a fusion of one operation, which it replaces."""
-    fusion = Node(root.instruction, dict.fromkeys(root.operands), opcode="fusion", name=names.instructions.new(name))
+    fusion = Node(
+        root.instruction, dict.fromkeys(root.operands), opcode=opcodes.FUSION, name=names.instructions.new(name)
+    )
     fusion.shape, fusion.kind = root.shape, kind
     clone = _clone(root, names)
     fusion.body = FusionBody(clone, {clone: None}, name=names.computations.new(body_name))
@@ -80,7 +83,7 @@ def _connect(clone: Node, operands: list[Node], fusion: Node, names: ModuleNames
 def _parameter(fusion: Node, number: int, names: ModuleNames) -> Node:
     assert fusion.body is not None
     operand = fusion.operands[number]
-    parameter = Node(operand.instruction, (), opcode="parameter", name=names.instructions.new(f"param_{number}"))
+    parameter = Node(operand.instruction, (), opcode=opcodes.PARAMETER, name=names.instructions.new(f"param_{number}"))
     parameter.shape, parameter.number = operand.shape, number
     fusion.body.nodes[parameter] = None
     return parameter

@@ -7,13 +7,15 @@ xla/service/cpu/cpu_multi_output_fusion.cc. The pair with the highest profit is 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from hlo_cli.analysis.fusion import rules as by
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.multi_output import can_fuse_siblings, gives_elements, is_worth_sharing, shared_bytes
 from hlo_cli.analysis.fusion.rules import Rule
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards
 from hlo_cli.transform.fusing.multi_output_results import make_multi_output
 from hlo_cli.transform.fusing.names import ModuleNames
@@ -72,7 +74,7 @@ class MultiOutputFusion:
     def _is_partner(self, node: Node, user: Node) -> bool:
         if user is node or not gives_elements(user):
             return False
-        is_found_later = user.opcode == "fusion" and self._index[node] < self._index[user]
+        is_found_later = user.opcode == opcodes.FUSION and self._index[node] < self._index[user]
         return not is_found_later and self._is_legal(node, user)
 
     def _is_legal(self, one: Node, other: Node) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import Shape, TupleShape
 from hlo_cli.transform.fusing.merge import clone_into_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, name_of_clone
@@ -52,12 +53,12 @@ def _add_output(graph: Graph, fusion: Node, clone: Node, old: Node, names: Modul
     body = fusion.body
     assert body is not None
     root = body.root
-    is_first = root.opcode != "tuple"
+    is_first = root.opcode != opcodes.TUPLE
     elements = [root, clone] if is_first else [*root.operands, clone]
     if not is_first:
         root.detach()
         del body.nodes[root]
-    body.root = Node(fusion.instruction, elements, opcode="tuple", name=names.instructions.new("tuple"))
+    body.root = Node(fusion.instruction, elements, opcode=opcodes.TUPLE, name=names.instructions.new(opcodes.TUPLE))
     body.nodes[body.root] = None
     fusion.shape = body.root.shape = TupleShape(tuple(element.shape for element in elements))
     if is_first:
@@ -69,8 +70,8 @@ def _add_output(graph: Graph, fusion: Node, clone: Node, old: Node, names: Modul
 
 
 def _element(graph: Graph, fusion: Node, number: int, shape: Shape, names: ModuleNames) -> Node:
-    name = names.instructions.new("get-tuple-element")
-    element = Node(fusion.instruction, (fusion,), opcode="get-tuple-element", name=name)
+    name = names.instructions.new(opcodes.GET_TUPLE_ELEMENT)
+    element = Node(fusion.instruction, (fusion,), opcode=opcodes.GET_TUPLE_ELEMENT, name=name)
     element.shape, element.number = shape, number
     graph.add(element)
     return element
@@ -124,7 +125,7 @@ def _copies_outside(body: FusionBody, operands: list[Node], names: ModuleNames) 
     outside = dict(zip(body.parameters, operands, strict=False))
     copies: list[Node] = []
     for node in reversed(users_first(body)):
-        if node.opcode == "parameter" or (node is body.root and node.opcode == "tuple"):
+        if node.opcode == opcodes.PARAMETER or (node is body.root and node.opcode == opcodes.TUPLE):
             continue
         name = names.instructions.new(name_of_clone(node.name))
         copy = Node(node.instruction, [outside[operand] for operand in node.operands], opcode=node.opcode, name=name)

@@ -6,11 +6,13 @@ Mirrors `HloModule::Clone` of xla/hlo/ir/hlo_module.cc.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
@@ -72,7 +74,7 @@ class _Writer:
 
     def _unused(self) -> set[Computation]:
         """Fused computations whose fusions are removed or changed."""
-        fused = {called for old in self.graphs for i in old.instructions if i.opcode == "fusion"
+        fused = {called for old in self.graphs for i in old.instructions if i.opcode == opcodes.FUSION
                  for called in i.called_computations}  # fmt: skip
         bodies = (node.body for graph in self.graphs.values() for node in graph.nodes if node.body is not None)
         waiting = list(bodies)
@@ -105,7 +107,7 @@ class _Writer:
                 node, lines, made, [other.name for other in graph.control_predecessors.get(node, ())]
             )
         root = None if graph.root is None else made[graph.root]
-        by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == "parameter"}
+        by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == opcodes.PARAMETER}
         lines.finish(root, (by_number[number] for number in sorted(by_number)))
         self.computations.append(self.new[old])
 
@@ -143,7 +145,7 @@ class _Writer:
         """Whether no nested fusion calls this fused computation yet, as it must have a single caller."""
         if self.called_inside is None:
             copied = (old for old in self.module.computations if old not in self.unused and old not in self.graphs)
-            fusions = (each for old in copied for each in old.instructions if each.opcode == "fusion")
+            fusions = (each for old in copied for each in old.instructions if each.opcode == opcodes.FUSION)
             self.called_inside = {called for fusion in fusions for called in fusion.called_computations}
         is_first = nested not in self.called_inside
         self.called_inside.add(nested)
@@ -192,7 +194,7 @@ class _Lines:
 def _text_of(node: Node, controls: list[str], calls: str, *, is_controlled: bool) -> InstructionText | None:
     """Text of a node if it differs from that of its instruction, else None."""
     source = node.instruction
-    if node.opcode == "parameter" and source.parameter_number != node.number:
+    if node.opcode == opcodes.PARAMETER and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
     attributes = source.attributes
     if node.opcode == source.opcode:
@@ -201,14 +203,14 @@ def _text_of(node: Node, controls: list[str], calls: str, *, is_controlled: bool
         elif not is_controlled and not controls:
             return None
         return InstructionText(tuple(_attributes(attributes, controls)), source.text.argument, source.span)
-    if node.opcode == "fusion" and node.body is not None:
+    if node.opcode == opcodes.FUSION and node.body is not None:
         own = (Attribute("kind", node.kind), Attribute("calls", f"%{calls}"))
         of_root = _TUPLE_ROOT_ATTRIBUTES if node.has_several_results else _ROOT_ATTRIBUTES
         return InstructionText(tuple(_attributes((*own, *_select(of_root, attributes)), controls)))
-    if node.opcode == "get-tuple-element":
+    if node.opcode == opcodes.GET_TUPLE_ELEMENT:
         own_index = Attribute("index", str(node.number))
         return InstructionText(tuple(_attributes((own_index, *_select(_ELEMENT_ATTRIBUTES, attributes)), controls)))
-    return InstructionText(()) if node.opcode == "tuple" else None
+    return InstructionText(()) if node.opcode == opcodes.TUPLE else None
 
 
 def _select(names: Iterable[str], attributes: Iterable[Attribute]) -> Iterator[Attribute]:

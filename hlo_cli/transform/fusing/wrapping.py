@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, TRANSCENDENTAL_OPCODES
 from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.operations import ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.transform.fusing.merge import create_fusion
 from hlo_cli.transform.fusing.names import ModuleNames
 
-# fusion_wrapper.cc lists all elementwise opcodes but these two.
-_WRAPPED: Final = (FLOP_OPCODES | TRANSCENDENTAL_OPCODES) - {"logistic", "stochastic-convert"} | frozenset(
+# fusion_wrapper.cc lists all elementwise opcodes but logistic and stochastic-convert; it tests copies separately.
+_WRAPPED: Final = ELEMENTWISE - {opcodes.COPY, opcodes.LOGISTIC, opcodes.STOCHASTIC_CONVERT} | frozenset(
     "broadcast dynamic-slice gather iota map pad reduce reduce-window reshape reverse scatter slice".split()
 )
 _COPIED_IN_LOOPS: Final = frozenset("pred s8 s16 s32 s64 f16 bf16 f32 f64".split())
@@ -35,8 +36,8 @@ def wrap_lone_operations(graph: Graph, rules: FusionRules, names: ModuleNames) -
     (<node fusion wrapped_tanh>, 'wrapped_tanh_computation')
     """
     for node in list(graph.nodes):
-        is_wrapped = node.opcode in _WRAPPED or (node.opcode == "transpose" and rules.wrap_transpose)
-        if is_wrapped or (node.opcode == "copy" and _is_loop(node)):
+        is_wrapped = node.opcode in _WRAPPED or (node.opcode == opcodes.TRANSPOSE and rules.wrap_transpose)
+        if is_wrapped or (node.opcode == opcodes.COPY and _is_loop(node)):
             name = f"wrapped_{node.opcode}"
             create_fusion(graph, node, "kLoop", names, name=name, body_name=f"{name}_computation")
 

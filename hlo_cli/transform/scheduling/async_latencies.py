@@ -8,16 +8,17 @@ Mirrors `LatencyEstimator` of xla/service/latency_hiding_scheduler.h.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import inclusive_costs
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, AsyncPair
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES
 from hlo_cli.ir.shape import Shape
 from hlo_cli.transform.scheduling.graph import Graph
 
@@ -27,7 +28,7 @@ BY_BYTES: Final = (
     "time by the bytes that kernels read and write, as XLA's cost analysis counts them; "
     f"a byte between devices takes {LINK} times as long as one within"
 )
-_INTERCONNECT_OPERATIONS: Final = COLLECTIVES | {"send", "recv"}
+_INTERCONNECT_OPERATIONS: Final = COLLECTIVES | CHANNEL_STARTS
 
 
 @dataclass(frozen=True, slots=True)

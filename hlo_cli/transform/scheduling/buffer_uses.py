@@ -7,22 +7,19 @@ with alias sets: values that must share memory count once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.analysis.dataflow.value_uses import NO_USE, TOP_ONLY
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 from hlo_cli.transform.scheduling.dataflow import Flow, flow_of
-
-_READ_NOTHING: Final = frozenset(("tuple", "domain"))
-_READ_TABLE_ONLY: Final = frozenset(("get-tuple-element", "copy"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +87,12 @@ class BufferUses:
         return range(places.first[number], places.first[number + 1])
 
     def _used(self, instruction: Instruction) -> Iterator[int]:
-        if instruction.opcode in _READ_NOTHING:
+        if instruction.opcode in NO_USE:
             return
         places = self.dataflow.places
         for position, operand in enumerate(instruction.operands):
             place = places.operand_place(instruction, position)
-            behind = place + 1 if instruction.opcode in _READ_TABLE_ONLY else places.first[places.number(operand) + 1]
+            behind = place + 1 if instruction.opcode in TOP_ONLY else places.first[places.number(operand) + 1]
             yield from range(place, behind)
 
 

@@ -7,18 +7,19 @@ from dataflow analysis, which ignores aliases; `Graph` respects them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
 
-_GIVEN: Final = frozenset(("parameter", "constant"))
 _MAX_TUPLE_PARTS: Final = 256
 """Number of leaves of a tuple beyond which a get-tuple-element uses its own leaf only, to avoid quadratic time."""
 
@@ -77,7 +78,7 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
         for place in range(places.first[number], places.first[number + 1]):
             if (name := value[place]) not in size:
                 maker = places.owner[name]
-                given = places.instructions[maker].opcode in _GIVEN
+                given = places.instructions[maker].opcode in ARGUMENT_OPCODES
                 size[name] = 0 if given else bytes_of(places.shape(name))
             if name == place:
                 defined_bytes[index] += size[name]
@@ -102,7 +103,7 @@ def _used(instruction: Instruction, dataflow: Dataflow) -> tuple[int, ...]:
     value, found = dataflow.value, dict[int, None]()
     for position, operand in enumerate(instruction.operands):
         parts = _parts(operand, dataflow)
-        if len(parts) > _MAX_TUPLE_PARTS and instruction.opcode == "get-tuple-element":
+        if len(parts) > _MAX_TUPLE_PARTS and instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
             own = _parts(instruction, dataflow)
             found.update(dict.fromkeys((value[parts[0]], *(value[place] for place in own))))
             continue

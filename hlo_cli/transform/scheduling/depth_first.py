@@ -6,11 +6,9 @@ Mirrors `PostOrderScheduler` and `DFSMemoryScheduler` of xla/hlo/transforms/simp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.transform.scheduling.dataflow import Flow
-
-_GIVEN: Final = frozenset(("parameter", "constant"))
 
 
 def post_order(flow: Flow) -> Sequence[int]:
@@ -72,7 +70,7 @@ def _weights(flow: Flow) -> Sequence[tuple[int, int, str]]:
     others, sizes, seen = [0] * len(flow), [0] * len(flow), 0
     instructions = flow.computation.instructions
     for index in flow.post_order:
-        if instructions[index].opcode in _GIVEN:
+        if instructions[index].opcode in ARGUMENT_OPCODES:
             continue
         seen += flow.defined_bytes[index]
         above = flow.operands[index]

@@ -6,19 +6,20 @@ Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, including
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.transform.scheduling.buffer_uses import BufferUses
 from hlo_cli.transform.scheduling.side_effects import Effects
 
 _GROUP_ATTRIBUTE: Final = "_scheduling_group_id"
-_GIVEN: Final = frozenset(("parameter", "constant"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Graph:
 
     def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
         """Instructions of nodes; leading parameters stay first, as their position has no effect."""
-        return scheduled_first("parameter", (member for node in nodes for member in self.members[node]))
+        return scheduled_first(opcodes.PARAMETER, (member for node in nodes for member in self.members[node]))
 
 
 def scheduled_first(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:
@@ -72,7 +73,7 @@ def scheduled_first(opcode: str, order: Iterable[Instruction]) -> tuple[Instruct
     """
     found = tuple(order)
     given = found[0].computation.instructions if found else ()
-    leading = takewhile(lambda each: each.opcode in _GIVEN and _GROUP_ATTRIBUTE not in each.raw[1], given)
+    leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP_ATTRIBUTE not in each.raw[1], given)
     front = {each: None for each in leading if each.opcode == opcode}
     return (*front, *(each for each in found if each not in front)) if front else found
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.peaks import Orders
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -54,6 +55,6 @@ def latency_schedules(
         )
         if latencies.durations:
             nodes = schedule_by_latency(graph, latencies, uses.space, limits, reserved)
-            orders[computation] = scheduled_first("constant", graph.instructions(nodes))
+            orders[computation] = scheduled_first(opcodes.CONSTANT, graph.instructions(nodes))
             executed.peaks[computation] = peak_of_order(graph, nodes)
     return orders

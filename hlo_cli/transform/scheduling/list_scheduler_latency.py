@@ -6,10 +6,11 @@ Based on xla/service/latency_hiding_scheduler.cc, but forward in time and with a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heappop, heappush
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.transform.scheduling.async_latencies import AsyncLatencies
 from hlo_cli.transform.scheduling.graph import Graph
 from hlo_cli.transform.scheduling.live_memory import LiveMemory, peak_of_order

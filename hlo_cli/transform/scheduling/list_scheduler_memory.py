@@ -8,6 +8,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.transform.scheduling.dataflow import Flow
@@ -128,8 +129,8 @@ def _is_scalar(instruction: Instruction) -> bool:
 def _feed_priority(instruction: Instruction) -> int | None:
     """Priority of a configured outfeed (early) or infeed (late); None for others."""
     # BytesFreedIfScheduled of ListScheduler: the device or host at the other end gets more time for its work.
-    if instruction.opcode == "outfeed" and instruction.attribute("outfeed_config"):
+    if instruction.opcode == opcodes.OUTFEED and instruction.attribute("outfeed_config"):
         return _MOST
-    if instruction.opcode == "infeed" and instruction.attribute("infeed_config"):
+    if instruction.opcode == opcodes.INFEED and instruction.attribute("infeed_config"):
         return _LEAST
     return None

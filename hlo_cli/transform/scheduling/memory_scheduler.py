@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -58,7 +59,7 @@ def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[
     temporaries, whole, standing = _rank(before)
     for rank, _, orders in ranked:
         if rank < (temporaries, whole, 0 if executed.module.is_scheduled else standing):
-            unmoved = {computation: scheduled_first("constant", order) for computation, order in orders.items()}
+            unmoved = {computation: scheduled_first(opcodes.CONSTANT, order) for computation, order in orders.items()}
             if _rank(measure_peaks(executed, unmoved)) <= rank:
                 yield unmoved
             yield orders

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, get_args
 
-from hlo_cli.analysis.schedule.async_pairs import COLLECTIVES, is_end
+from hlo_cli.analysis.schedule.async_pairs import is_end
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.opcode import OPAQUE
+from hlo_cli.ir.opcodes import OPAQUE
+from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, RANDOM_STATE
 
 Effect = Literal["outside", "random", "collective"]
 
@@ -20,9 +22,9 @@ _NONE: Final = frozenset[Effect]()
 _ALL_EFFECTS: Final = frozenset[Effect](get_args(Effect))
 """Effects of an unknown opcode."""
 _EFFECTS_BY_OPCODE: Final[Mapping[str, frozenset[Effect]]] = {
-    **dict.fromkeys(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"), frozenset[Effect](("outside",))),
+    **dict.fromkeys((*HOST_FEEDS, *CHANNEL_OPCODES), frozenset[Effect](("outside",))),
     # HasSideEffectNoRecurse counts random numbers too.
-    **dict.fromkeys(("rng", "rng-get-and-update-state"), frozenset[Effect](("random",))),
+    **dict.fromkeys(RANDOM_STATE, frozenset[Effect](("random",))),
     **dict.fromkeys(
         (each for opcode in COLLECTIVES for each in (opcode, f"{opcode}-start")), frozenset[Effect](("collective",))
     ),
@@ -62,5 +64,5 @@ def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
         return _EFFECTS_BY_OPCODE[opcode]
     if opcode.endswith(OPAQUE):
         return _ALL_EFFECTS
-    has_effect = opcode == "custom-call" and instruction.flag("custom_call_has_side_effect")
+    has_effect = opcode == opcodes.CUSTOM_CALL and instruction.flag("custom_call_has_side_effect")
     return _EFFECTS_BY_OPCODE["send"] if has_effect else _NONE

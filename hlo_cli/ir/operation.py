@@ -1,0 +1,69 @@
+"""One row of the table of operations: what is known of an opcode. The rows are in `ir/operation_table/`."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+ANY: Final = 1 << 30
+"""As many as there are."""
+
+Trait: TypeAlias = Literal[
+    "argument",  # a literal or a number is between its parentheses, where others have operands
+    "asynchronous",  # starts, updates or ends a computation of its own, which the opcode does not tell
+    "block",  # copies a block of an array, which a DMA engine can do between memories of a device
+    "collective",  # devices work together; its asynchronous form ends in -start and -done
+    "control flow",  # runs the computations it calls as they are (`GetInstructionCallContext` of call_graph.cc)
+    "done",  # waits for what a start began
+    "elementwise",  # `HloInstruction::IsOpElementwise`: each element depends on the operands' elements at its place
+    "first dimension",  # has one dimension: of a list XLA reads the first
+    "forwards",  # the result is the first operand, in the same buffers
+    "host feed",  # exchanges data with the program on the host, and is never asynchronous
+    "in place",  # may write its result over an operand (`HloDataflowAnalysis::GetInPlaceInputOutputPairs`)
+    "matmul",  # a product of matrices, or a convolution
+    "moves data",  # computes no new value, but puts values elsewhere
+    "needs shape",  # XLA does not infer the shape of its result, so the text has to give it
+    "no kernel",  # launches no kernel; what control flow runs does
+    "other type",  # the element type of its result may differ from that of its operands
+    "own kernel",  # always takes a kernel, or a call of a library, for itself
+    "random state",  # draws from a random state that is none of its operands
+    "side effect",  # does more than give a value, whatever its attributes (`HloInstruction::HasSideEffectNoRecurse`)
+    "start",  # begins what a done waits for
+    "transcendental",  # counted as transcendental by `HloCostAnalysis::HandleElementwiseOp`, not as flops
+    "update",  # goes on with what a start began
+]
+"""What an opcode may be, apart from its number of operands and its attributes."""
+
+
+class Operation(NamedTuple):
+    """What is known of an opcode: its operands, its traits, the attributes it has besides the common ones, its words.
+
+    `arity` is the number of operands, None where it is not fixed (xla/hlo/ir/hlo_opcode.h); `least` says where dumps
+    may have more than that, and how many at least. `done` is what waits for the start of a native asynchronous
+    operation. `does` begins a sentence about an instruction, `about` says how it works. Rows are named tuples, as every
+    command makes them all: to make a dataclass takes a millisecond more.
+
+    >>> Operation("erf", 1, "Takes error functions", "elementwise", ("elementwise",)).operand_counts
+    (1, 1)
+    """
+
+    opcode: str
+    arity: int | None
+    does: str
+    about: str
+    traits: tuple[Trait, ...] = ()
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    least: int | None = None
+    done: str | None = None
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that it has or may have, besides those of all instructions."""
+        return self.required + self.optional
+
+    @property
+    def operand_counts(self) -> tuple[int, int]:
+        """The least and the largest number of operands."""
+        if self.arity is None or self.least is not None:
+            return self.least or 0, ANY
+        return self.arity, self.arity

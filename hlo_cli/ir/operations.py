@@ -1,0 +1,134 @@
+"""Every operation XLA has: how many operands it takes, what it is, which attributes it has, and what it does in words.
+
+Mirrors xla/hlo/ir/hlo_opcode.h. The rows are in `ir/operation_table/`: adding an opcode is adding a row. An opcode is
+the string that XLA prints; unknown ones are kept as they are. The sets hold the opcodes that share a trait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from hlo_cli.ir.operation import ANY, Operation, Trait
+from hlo_cli.ir.operation_table import communication, computing, control, data_movement, elementwise
+
+OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
+    {
+        operation.opcode: operation
+        for family in (elementwise, data_movement, computing, control, communication)
+        for operation in family.ROWS
+    }
+)
+"""The row of every opcode."""
+OPCODE_ARITY: Final = {opcode: operation.arity for opcode, operation in OPERATIONS.items()}
+"""Every opcode with its number of operands; None where any number may be given."""
+OPERAND_COUNTS: Final = {opcode: operation.operand_counts for opcode, operation in OPERATIONS.items()}
+"""The least and the largest number of operands. Old dumps have dots with more, new ones async-dones with several."""
+EXACT_COUNTS: Final = {opcode: least for opcode, (least, most) in OPERAND_COUNTS.items() if least == most}
+"""The number of operands of opcodes that always take as many."""
+
+CALLING_ATTRIBUTES: Final = (
+    "calls",
+    "to_apply",
+    "body",
+    "condition",
+    "true_computation",
+    "false_computation",
+    "branch_computations",
+    "called_computations",
+    "select",
+    "scatter",
+)
+"""The attributes that name computations, in the order in which XLA lists called computations."""
+
+
+def having(trait: Trait) -> frozenset[str]:
+    """The opcodes with a trait.
+
+    >>> sorted(having("host feed"))
+    ['infeed', 'outfeed']
+    """
+    return frozenset(opcode for opcode, operation in OPERATIONS.items() if trait in operation.traits)
+
+
+def taking(*attributes: str) -> frozenset[str]:
+    """The opcodes that must or may have one of these attributes; sugared asynchronous ones aside.
+
+    >>> sorted(taking("source_target_pairs"))
+    ['collective-permute', 'collective-permute-start']
+    """
+    names = frozenset(attributes)
+    return frozenset(opcode for opcode, operation in OPERATIONS.items() if not names.isdisjoint(operation.attributes))
+
+
+ARGUMENT_OPCODES: Final = having("argument")
+ASYNCHRONOUS: Final = having("asynchronous")
+BLOCK_MOVES: Final = having("block")
+COLLECTIVES: Final = having("collective")
+CONTROL_FLOW: Final = having("control flow")
+ELEMENTWISE: Final = having("elementwise")
+FIRST_DIMENSION: Final = having("first dimension")
+FORWARDING: Final = having("forwards")
+HOST_FEEDS: Final = having("host feed")
+IN_PLACE: Final = having("in place")
+MATMULS: Final = having("matmul")
+MOVES: Final = having("moves data")
+NO_KERNELS: Final = having("no kernel")
+OTHER_TYPE: Final = having("other type")
+OWN_KERNELS: Final = having("own kernel")
+RANDOM_STATE: Final = having("random state")
+SIDE_EFFECTS: Final = having("side effect")
+TRANSCENDENTAL: Final = having("transcendental")
+
+UNARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 1)
+BINARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 2)
+NATIVE_DONES: Final = {opcode: operation.done for opcode, operation in OPERATIONS.items() if operation.done is not None}
+"""What waits for each opcode that starts something without a computation of its own."""
+DONES: Final = having("done")
+RUNNERS: Final = CONTROL_FLOW - DONES - having("update")
+"""Opcodes that begin to run the computations they call as they are."""
+CALLERS: Final = taking(*CALLING_ATTRIBUTES)
+"""Opcodes that call computations, sugared asynchronous ones aside."""
+PERMUTES: Final = taking("source_target_pairs")
+"""Collectives that send between pairs of devices."""
+CHANNEL_OPCODES: Final = taking("is_host_transfer")
+"""Sends and receives, and what waits for them."""
+NATIVE_ENDS: Final = DONES - ASYNCHRONOUS
+CHANNEL_STARTS: Final = CHANNEL_OPCODES - DONES
+"""Sends and receives alone."""
+ASYNC_CONTINUATIONS: Final = ASYNCHRONOUS - RUNNERS
+"""What goes on with an async-start: its updates and its done."""
+_NATIVE_ASYNC: Final = frozenset(start.removesuffix("-start") for start in NATIVE_DONES)
+
+
+def wrapped_opcode(opcode: str) -> str | None:
+    """The operation that a sugared asynchronous opcode wraps, or None for any other opcode.
+
+    >>> wrapped_opcode("slice-start"), wrapped_opcode("copy-start"), wrapped_opcode("async-start")
+    ('slice', None, None)
+    """
+    for suffix in ("-start", "-update", "-done"):
+        wrapped = opcode.removesuffix(suffix)
+        if wrapped != opcode and opcode not in OPCODE_ARITY:
+            return wrapped if wrapped in OPCODE_ARITY and wrapped not in _NATIVE_ASYNC else None
+    return None
+
+
+def is_known(opcode: str) -> bool:
+    """Whether XLA has this opcode, sugared asynchronous ones included.
+
+    >>> is_known("add"), is_known("frob"), is_known("all-to-all-start")
+    (True, False, True)
+    """
+    return opcode in OPCODE_ARITY or wrapped_opcode(opcode) is not None
+
+
+def takes(opcode: str, count: int) -> bool:
+    """Whether an operation may have so many operands.
+
+    >>> takes("add", 2), takes("add", 1), takes("frob", 7)
+    (True, False, True)
+    """
+    least, most = OPERAND_COUNTS.get(opcode, (0, ANY))
+    return least <= count <= most

@@ -1,0 +1,62 @@
+"""Few files name an opcode: what is known of opcodes is in the table of operations, and the rest asks it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hlo_cli.ir.operations import OPERATIONS
+
+PACKAGE = Path(__file__).parent.parent / "hlo_cli"
+TABLE = "ir/operation_table/"
+HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py")
+MOST_FILES = 12
+
+
+def test_few_files_name_an_opcode() -> None:
+    many = {opcode: sorted(files) for opcode, files in _named().items() if len(files) > MOST_FILES}
+    assert not many, "name them as `opcodes.NAME`, or give their rows a trait"
+
+
+@pytest.mark.parametrize("opcode", ["erf", "collective-broadcast"])
+def test_a_new_opcode_touches_three_files_at_most(opcode: str) -> None:
+    row = {file for file, text in _texts().items() if file.startswith(TABLE) and f'"{opcode}"' in text}
+    name = f"opcodes.{opcode.upper().replace('-', '_')}"
+    named = {file for file, text in _texts().items() if name in text}
+    assert len(row) == 1
+    assert len(row | named | _named()[opcode]) <= 3
+
+
+@cache
+def _named() -> dict[str, set[str]]:
+    """The files, besides the homes of opcodes, that hold an opcode as a literal, or as a word in a list of opcodes."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file, text in _texts().items():
+        for literal in () if file.startswith(HOMES) else _literals(ast.parse(text)):
+            words = literal.split()
+            if literal in OPERATIONS or (len(words) > 1 and OPERATIONS.keys() >= set(words)):
+                for word in words:
+                    found[word].add(file)
+    return found
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+
+
+def _literals(tree: ast.Module) -> list[str]:
+    """The literals of a file, but for docstrings, the names of columns, and types: these name no opcodes."""
+    aside: set[int] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant() as docstring):
+                aside.add(id(docstring))
+            case ast.Call(func=ast.Name("Column")) | ast.Subscript(value=ast.Name("Literal")):
+                aside |= {id(inner) for inner in ast.walk(node)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in aside)
+    return [node.value for node in constants if isinstance(node.value, str)]
