@@ -13,8 +13,7 @@ from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import CHANNEL_STARTS
 
 _THREAD: Final = "async_execution_thread"

@@ -19,8 +19,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, RUNNERS, wrapped_opcode
 from hlo_cli.lazy_regex import lazy_regex
