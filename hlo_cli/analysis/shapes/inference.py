@@ -160,7 +160,9 @@ def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape
     rule = RULES.get(opcode)
     if rule is not None:
         arity, found = OPCODE_ARITY[opcode], len(instruction.operands)
-        if arity is not None and (found < arity or (found > arity and opcode != opcodes.DOT)):  # old ones had more
+        if arity is not None and (
+            found < arity or (found > arity and opcode != opcodes.DOT)
+        ):  # older dots had sparsity operands
             fail(instruction, f"expected {arity} operands, found {found}")
         if not takes(opcode, found):
             fail(instruction, f"expected at least {OPERAND_COUNTS[opcode][0]} operands, found {found}")
