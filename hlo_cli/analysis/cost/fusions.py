@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import (
-    BYTES,
-    OPTIMAL_SECONDS,
-    Figures,
-    Number,
-    operand_key,
-    output_key,
-    utilization_key,
-)
+from hlo_cli.analysis.cost.cost import BYTES, OPTIMAL_SECONDS, Figures, Number, operand_key, output_key, utilization_key
 from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.slices import gather, scatter
 from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles

@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from hlo_cli.analysis.fusion.kernel_details import (
-    format_cycles,
-    format_tiles,
-    gpu_fusion_path,
-    triton_gemm_in_words,
-)
+from hlo_cli.analysis.fusion.kernel_details import format_cycles, format_tiles, gpu_fusion_path, triton_gemm_in_words
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

@@ -5,15 +5,7 @@ Mirrors `InferDotOpShape`, `InferRaggedDotOpShape`, and `InferScaledDotOpShape` 
 
 from __future__ import annotations
 
-from hlo_cli.analysis.shapes.operands import (
-    array,
-    array_of,
-    declared_array,
-    described,
-    fail,
-    need_dimensions,
-    wider,
-)
+from hlo_cli.analysis.shapes.operands import array, array_of, declared_array, described, fail, need_dimensions, wider
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.shapes.operands import (
-    S32,
-    array,
-    array_of,
-    described,
-    fail,
-    need_kind,
-    need_same_type,
-    with_type,
-)
+from hlo_cli.analysis.shapes.operands import S32, array, array_of, described, fail, need_kind, need_same_type, with_type
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType

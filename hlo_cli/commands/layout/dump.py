@@ -9,15 +9,7 @@ from dataclasses import replace
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
-from hlo_cli.analysis.layout.padding import (
-    Footprint,
-    Grouping,
-    Orders,
-    by,
-    data_values,
-    footprints,
-    orders_of,
-)
+from hlo_cli.analysis.layout.padding import Footprint, Grouping, Orders, by, data_values, footprints, orders_of
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
